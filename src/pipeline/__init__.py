@@ -1,0 +1,8 @@
+"""A publishing pipeline for WSGI: ordered elements, declared in an ini, around an object publisher."""
+
+from pipeline.composition import Pipeline, element
+from pipeline.request import Request
+from pipeline.response import Response, redirect
+from pipeline.views import view
+
+__all__ = ["Pipeline", "Request", "Response", "element", "redirect", "view"]

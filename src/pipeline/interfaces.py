@@ -1,0 +1,101 @@
+"""Every contract and every exception of the pipeline; imports no sibling.
+
+Three kinds of names stand here:
+
+* errors of configuration, raised while a pipeline is put together and never by a request;
+* errors of publishing, raised by a request because a view or an element broke its contract;
+* zope.interface contracts, by which applications take part: what a request provides, how an
+  object is traversed, how a value becomes a response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from webob.exc import HTTPBadRequest
+from zope.interface import Attribute, Interface
+
+if TYPE_CHECKING:  # for annotations alone; at run time this module imports no sibling
+    from pipeline.request import Request
+    from pipeline.response import Response
+
+Handler: TypeAlias = "Callable[[Request, Response], None]"
+"""What an element wraps and what it returns.
+
+Called once per request (more often under ``retry``) with the request and the response.
+Returning means *answered*: status, headers and body stand on the response, and not one byte
+is sent. Raising hands the exception to the next outer element, and in the end to the edge.
+"""
+
+WSGIApp: TypeAlias = Callable[[dict[str, Any], Any], Any]
+
+
+class ConfigurationError(Exception):
+    """A pipeline that cannot be put together. Raised at load, never by a request."""
+
+
+class OptionError(ConfigurationError):
+    """An option that is unknown, missing, swallowed by ``[DEFAULT]``, or has a bad value."""
+
+
+class OrderError(ConfigurationError):
+    """Elements in a wrong order, twice, or without the partner they require."""
+
+
+class ViewError(ConfigurationError):
+    """A view that cannot be registered: two for the same thing, or not callable as a view."""
+
+
+class ResultError(TypeError):
+    """A view returned something that is no result. Names the view and the value."""
+
+
+class UnsafeHeader(ValueError):
+    """A header or status with a control character, or that cannot be sent (S6)."""
+
+
+class UnsafeRedirect(HTTPBadRequest, ValueError):
+    """A redirect that would leave this origin (S8). A 400 when it escapes a view."""
+
+
+class Unavailable(Exception):
+    """A database or other service that cannot be reached now: 503 with ``Retry-After``."""
+
+    retry_after = 1
+    """Seconds after which a client may try again."""
+
+
+class IRequest(Interface):
+    """What every request provides, and what a view is registered for when it names no
+    request type. A request type is an interface that extends this one; ``switch`` branches,
+    elements and traversal put it on the request with ``zope.interface.alsoProvides``."""
+
+    environ = Attribute("The WSGI environ, a dict.")
+    root = Attribute("Where traversal starts. Opens the database on first use.")
+    context = Attribute("The object that traversal found.")
+    view_name = Attribute("Name of the view to be called on the context; '' is the default view.")
+    subpath = Attribute("Tuple of the path segments behind the view name.")
+    principal = Attribute("Identifier of who asks, a str, or None.")
+
+
+class IView(Interface):
+    """Under this interface views stand in the registry. Applications use ``@view``."""
+
+
+class IPublishTraverse(Interface):
+    """One step of traversal from an object; an adapter of it, or provided by it.
+
+    Called by ``traverse`` in place of the object's ``__getitem__``. The name is decoded, is not
+    empty, and neither starts with ``_`` nor is ``.`` or ``..``: those never get this far (S3).
+    """
+
+    def publishTraverse(request: Request, name: str) -> Any:
+        """Return the next object; raise ``LookupError`` if there is none of that name."""
+
+
+class IResult(Interface):
+    """Turns a value that a view returned into a response; an adapter of it, or provided by it."""
+
+    def __call__(request: Request, response: Response) -> Any:
+        """Return what a view may return: str, bytes, an iterable of bytes, None, ..."""

@@ -1,0 +1,141 @@
+"""The publisher: the end of the pipeline. Finds the view for the context, calls it, and puts its
+result on the response. It publishes nothing that was not registered as a view (S2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+import webob
+from webob.exc import (
+    HTTPException,
+    HTTPForbidden,
+    HTTPMethodNotAllowed,
+    HTTPNotFound,
+    HTTPUnauthorized,
+    WSGIHTTPException,
+)
+from zope.interface import providedBy
+
+from pipeline.composition import element
+from pipeline.edge import close_with
+from pipeline.files import FileBody
+from pipeline.interfaces import Handler, IResult, IView, ResultError
+from pipeline.request import Request
+from pipeline.response import HTML, Response, adopt_exception
+from pipeline.views import View, Views
+
+
+@element(requires=("context",))
+def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
+    """Call the view of the context.
+
+    scan  dotted names of the packages and modules whose views and adapters are published here
+
+    No view of that name is a 404; one that does not accept the method is a 405 with ``Allow``; OPTIONS is
+    answered with ``Allow`` where no view accepts it itself.
+    """
+    views = Views(scan)
+    known, lookup = views.known, views.lookup
+
+    def publisher(request: Request, response: Response) -> None:
+        context = request.context
+        method = request.environ["REQUEST_METHOD"]
+        key = f"{method} {request.view_name}"
+        view: View | None = None
+        if key in known:  # as Views.find, without the call
+            view = lookup((providedBy(context), providedBy(request)), IView, key)
+        if view is None:
+            no_view(views, request, response)
+            return
+        if view.permission is not None:
+            authorize(request, view.permission)
+        call_view(view, context, request, response)
+
+    publisher.views = views  # type: ignore[attr-defined]
+    return publisher
+
+
+def call_view(view: View, context: Any, request: Request, response: Response) -> None:
+    """Call a view and put its result on the response. Also used for error views.
+
+    A redirect may be raised as well as returned: it is an answer, and commits. An HTTP error is raised
+    on, also when it was returned, so that it aborts and finds its error view.
+    """
+    try:
+        if view.takes_response:
+            result = view.call(context, request, response)
+        else:
+            result = view.call(context, request)
+    except HTTPException as error:
+        if error.wsgi_response.status_int >= 400:
+            raise
+        result = error.wsgi_response
+    if type(result) is str and response._headerlist[0] is HTML:
+        response._app_iter = [result.encode("utf-8")]
+    else:
+        put_result(result, view, request, response)
+
+
+def put_result(result: Any, view: View, request: Request, response: Response) -> None:
+    """Put what a view returned on the response; ResultError if it is nothing that can be."""
+    adapted: Any = None
+    if result is None:
+        if type(response._app_iter) is not list:
+            close_with(request, response._app_iter)
+    elif isinstance(result, str):
+        charset = response.charset
+        if charset is None:  # a content type without charset: str has only one sensible encoding
+            charset = "utf-8"
+        response._app_iter = [result.encode(charset)]
+    elif isinstance(result, bytes):
+        response._app_iter = [result]
+    elif result is response:
+        put_result(None, view, request, response)
+    elif isinstance(result, WSGIHTTPException):
+        if result.status_int >= 400 and not result.has_body:
+            raise result
+        adopt_exception(response, result)
+    elif isinstance(result, webob.Response):
+        close_with(request, result.app_iter)
+        response.adopt(result.status, list(result.headerlist), result.app_iter)
+        response.conditional_response = result.conditional_response
+    elif request.views is not None and (adapted := request.views.adapt(result, IResult)) is not None:
+        put_result(adapted(request, response), view, request, response)
+    elif isinstance(result, (list, tuple)) and all(isinstance(block, bytes) for block in result):
+        response._app_iter = list(result)
+    elif hasattr(result, "read"):
+        close_with(request, result)
+        response._app_iter = FileBody(result)
+        if response.content_length is None and (length := response._app_iter.length()) is not None:
+            response.content_length = length
+    elif hasattr(result, "__iter__") and not isinstance(result, (list, tuple, Mapping, Set)):
+        close_with(request, result)
+        response._app_iter = result
+    else:
+        raise ResultError(
+            f"view {view} returned {result!r:.200}, a {type(result).__name__}; a view returns str, bytes, an "
+            f"iterable of bytes, a binary file, None, a webob.Response, or what has an IResult adapter"
+        )
+
+
+def no_view(views: Views, request: Request, response: Response) -> None:
+    """Answer for a view that there is not: 404, 405, or OPTIONS."""
+    allowed = views.allowed(request.context, request, request.view_name)
+    if not allowed:
+        raise HTTPNotFound("There is nothing at this address.")
+    allow = ", ".join(sorted({*allowed, "OPTIONS"}))
+    if request.environ["REQUEST_METHOD"] != "OPTIONS":
+        raise HTTPMethodNotAllowed("This address does not accept that method.", headers={"Allow": allow})
+    response.headers["Allow"] = allow
+    response._app_iter = []
+
+
+def authorize(request: Request, permission: str) -> None:
+    """Refuse a principal that does not hold the permission: who is nobody yet may become somebody."""
+    if request.principal is None:
+        raise HTTPUnauthorized("This needs a login.")
+    policy: Callable[[str, str, Any], bool] | None = getattr(request, "policy", None)
+    if policy is not None and not policy(request.principal, permission, request.context):
+        raise HTTPForbidden("You may not do this.")

@@ -1,0 +1,108 @@
+"""The ``switch`` composite of Paste Deploy: one ini, several pipelines, picked by the request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from webob.exc import HTTPNotFound
+
+from pipeline.interfaces import OptionError, WSGIApp
+from pipeline.options import Signature, Source
+
+
+class Branch(NamedTuple):
+    """One line of ``branches``: the app, and what a request must be like to be given to it."""
+
+    app: WSGIApp
+    tests: tuple[Callable[[dict[str, Any]], bool], ...]
+
+
+def _switch(*, branches: str = "", default: str | None = None) -> None:
+    """The options of ``switch``, for their check."""
+
+
+def switch(loader: Any, global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
+    """Pick an app by the request: ``[composite:main] use = egg:wsgi-pipeline#switch``.
+
+    branches  one line for each branch: the name of an app and what the request must be like. All conditions
+              of a line must hold; the first line that holds wins. Conditions::
+
+                method=PUT,DELETE          one of these methods
+                type=text/xml,*/json       content type of the body, "*" for any run of characters
+                scheme=https               scheme of the URL
+                path=/admin                the path is this or below it; it is not taken off
+                header.Accept=*json*       a request header, "*" for any run of characters
+
+    default   name of the app for all other requests; without it they are answered 404
+    """
+    source = Source(global_conf, switch)
+    options = Signature.of(_switch).from_strings("switch", strings, source)
+    where = source.option("branches")
+
+    def get(name: str) -> WSGIApp:
+        app: WSGIApp = loader.get_app(name, global_conf=global_conf)
+        return app
+
+    table = tuple(_branch(line, get, where) for line in branch_lines(strings))
+    default = options.get("default")
+    otherwise: WSGIApp = get(default) if default else HTTPNotFound("No branch is for this request.")
+    return Switch(table, otherwise)
+
+
+def branch_lines(strings: Mapping[str, str]) -> list[str]:
+    """The lines of the option ``branches``; the first word of each is the name of an app."""
+    return list(filter(None, map(str.strip, strings.get("branches", "").splitlines())))
+
+
+class Switch:
+    """A WSGI app that hands each request to the app of the first branch that fits."""
+
+    def __init__(self, branches: tuple[Branch, ...], default: WSGIApp) -> None:
+        self.branches = branches
+        self.default = default
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        for app, tests in self.branches:
+            if all(test(environ) for test in tests):
+                return app(environ, start_response)
+        return self.default(environ, start_response)
+
+
+def _branch(line: str, get: Callable[[str], WSGIApp], where: str) -> Branch:
+    name, *conditions = line.split()
+    if not conditions:
+        raise OptionError(f"{where}: branch {name!r} has no condition; use 'default = {name}' instead")
+    return Branch(get(name), tuple(_test(condition, name, where) for condition in conditions))
+
+
+def _test(condition: str, branch: str, where: str) -> Callable[[dict[str, Any]], bool]:
+    kind, equals, value = condition.partition("=")
+    kind, dot, header = kind.partition(".")
+    if equals and value and not dot:
+        if kind == "method":
+            methods = frozenset(value.upper().split(","))
+            return lambda environ: environ["REQUEST_METHOD"] in methods
+        if kind == "scheme":
+            return lambda environ: bool(environ["wsgi.url_scheme"] == value)
+        if kind == "path" and value.startswith("/"):
+            prefix = value.rstrip("/") + "/"
+            return lambda environ: (environ.get("PATH_INFO", "") + "/").startswith(prefix)
+        if kind == "type":
+            matches = _pattern(value)
+            return lambda environ: matches(environ.get("CONTENT_TYPE", "").partition(";")[0].strip())
+    if equals and kind == "header" and header:
+        key = "HTTP_" + header.upper().replace("-", "_")
+        matches = _pattern(value)
+        return lambda environ: key in environ and matches(environ[key])
+    raise OptionError(
+        f"{where}: branch {branch!r} has the condition {condition!r}; a condition is method=, type=, "
+        f"scheme=, path=/ or header.NAME= with a value"
+    )
+
+
+def _pattern(value: str) -> Callable[[str], bool]:
+    words = "|".join(".*".join(map(re.escape, word.split("*"))) for word in value.split(","))
+    match = re.compile(words, re.IGNORECASE | re.DOTALL).fullmatch
+    return lambda text: match(text) is not None

@@ -1,0 +1,266 @@
+"""Registering views, and finding them.
+
+``@view`` only notes on the function what it is for; ``Views.scan`` collects what was noted in a package.
+So a module can be imported anywhere, and each publisher has views of its own.
+
+Views stand in a zope.interface adapter registry, under the context and the request type they are
+for, with "METHOD name" as their name: the most specific view for the method wins, by the rules of
+adapter lookup, in one look-up. Only names that some view has are ever looked up, so that what
+clients invent does not fill the registry's caches.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from pkgutil import walk_packages
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+from zope.interface import Interface, implementedBy, providedBy
+from zope.interface.adapter import AdapterRegistry
+from zope.interface.interfaces import IInterface, ISpecification
+
+from pipeline.interfaces import ConfigurationError, IRequest, IView, ViewError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NOTES = "__pipeline_notes__"
+_ERROR = "error"
+"""Name in the registry of error views; no method and name can be it, for want of a blank."""
+
+
+class View:
+    """A registered view: what the publisher calls, and what it must know before it does."""
+
+    __slots__ = ("call", "function", "methods", "name", "permission", "takes_response")
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, methods: tuple[str, ...], permission: str | None
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.methods = methods
+        self.permission = permission
+        if isinstance(function, type):
+            self.call: Callable[..., Any] = lambda context, request: function(context, request)()
+            self.takes_response = False
+        else:
+            self.call = function
+            self.takes_response = _takes_response(function)
+
+    def __str__(self) -> str:
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        if code is None:
+            try:
+                where = f"{inspect.getsourcefile(self.function)}:{inspect.getsourcelines(self.function)[1]}"
+            except (OSError, TypeError):
+                where = self.function.__module__
+        else:
+            where = f"{code.co_filename}:{code.co_firstlineno}"
+        return f"{self.function.__module__}.{self.function.__qualname__} ({where})"
+
+
+class ViewNote(NamedTuple):
+    """What ``@view`` noted on a function or class."""
+
+    context: Any
+    name: str
+    methods: tuple[str, ...]
+    request_type: Any
+    permission: str | None
+
+    def register(self, views: Views, target: Any) -> None:
+        views.add(target, *self)
+
+
+class AdapterNote(NamedTuple):
+    """What ``@adapter`` noted on a factory."""
+
+    adapts: Any
+    provides: Any
+    name: str
+
+    def register(self, views: Views, target: Any) -> None:
+        views.add_adapter(target, *self)
+
+
+def view(
+    *,
+    context: Any = None,
+    name: str = "",
+    methods: Iterable[str] = ("GET",),
+    request_type: Any = None,
+    permission: str | None = None,
+) -> Callable[[F], F]:
+    """Make a function ``(context, request)`` or ``(context, request, response)``, or a class
+    ``(context, request)`` with ``__call__()``, a view.
+
+    context       class or interface of the objects it is for; None is any object. For a class of
+                  exceptions it is an error view: called with the exception, for any method
+    name          the path segment that calls it; "" is the default view
+    methods       HTTP methods it accepts; "GET" includes HEAD, and OPTIONS is answered by itself
+    request_type  an interface that the request must provide; None is any request
+    permission    what the principal must hold to call it; None is left to the security policy
+
+    It may return str, bytes, an iterable of bytes, an open binary file, None (what stands on the
+    response), a ``webob.Response``, or anything with an ``IResult`` adapter.
+    """
+    if isinstance(methods, str):
+        raise TypeError(f"methods is a tuple such as ('GET', 'POST'), not {methods!r}")
+    return _noting(ViewNote(context, name, tuple(methods), request_type, permission))
+
+
+def adapter(adapts: Any, provides: Any, name: str = "") -> Callable[[F], F]:
+    """Make a class or function ``(object) -> adapter`` the adapter of ``adapts`` (a class or interface)
+    for ``provides`` (an interface such as ``IPublishTraverse`` or ``IResult``)."""
+    return _noting(AdapterNote(adapts, provides, name))
+
+
+def _noting(note: ViewNote | AdapterNote) -> Callable[[F], F]:
+    def note_on(target: F) -> F:
+        own = target.__dict__.get(_NOTES, ())
+        setattr(target, _NOTES, (*own, note))
+        return target
+
+    return note_on
+
+
+class Views:
+    """The views and adapters of one publisher. Filled at load, then only read."""
+
+    def __init__(self, scan: Iterable[str] = ()) -> None:
+        self.registry = AdapterRegistry()
+        # Methods that AdapterRegistry makes per instance, in C.
+        self.lookup: Callable[[tuple[Any, ...], Any, str], Any] = self.registry.lookup  # type: ignore[attr-defined]
+        self.lookup1: Callable[[Any, Any], Any] = self.registry.lookup1  # type: ignore[attr-defined]
+        self.known: set[str] = set()
+        """The names that are worth a look-up: "METHOD name" of every view."""
+        self.adapted: set[Any] = set()
+        """The interfaces that some adapter provides."""
+        self._views: dict[tuple[Any, Any, str], tuple[View, bool]] = {}
+        for dotted in scan:
+            self.scan(dotted)
+
+    def scan(self, dotted: str) -> None:
+        """Register every view and adapter defined in a package or module, and below it."""
+        for module in _modules(dotted):
+            for target in list(vars(module).values()):
+                if getattr(target, "__module__", None) == module.__name__:
+                    # a subclass inherits the attribute, but it is not what was decorated
+                    for note in getattr(target, "__dict__", {}).get(_NOTES, ()):
+                        note.register(self, target)
+
+    def add(
+        self,
+        function: Callable[..., Any],
+        context: Any,
+        name: str,
+        methods: tuple[str, ...],
+        request_type: Any,
+        permission: str | None,
+    ) -> None:
+        """Register one view; ViewError if another one stands there, or if it is not callable as one."""
+        found = View(function, name, methods, permission)
+        if name.startswith(("_", "@", "+")) or "/" in name:
+            raise ViewError(f"{found}: a view cannot be named {name!r}: no path leads to that name")
+        spec = _specification(context, found)
+        request_spec = _specification(request_type, found, IRequest)
+        if isinstance(context, type) and issubclass(context, BaseException):
+            keys = {_ERROR: False}
+        else:
+            keys = {f"{method.upper()} {name}": False for method in methods}
+            if f"GET {name}" in keys:
+                keys.setdefault(f"HEAD {name}", True)
+        for key, implied in keys.items():
+            place = (spec, request_spec, key)
+            other, other_implied = self._views.get(place, (None, False))
+            if other is not None and other.function is not function and not implied and not other_implied:
+                raise ViewError(
+                    f"two views are both for {key.strip()!r} on {context!r}, request type "
+                    f"{request_type!r}: {other} and {found}"
+                )
+            if other is None or other_implied:
+                self._views[place] = found, implied
+                self.registry.register((spec, request_spec), IView, key, found)
+                self.known.add(key)
+
+    def add_adapter(self, factory: Callable[[Any], Any], adapts: Any, provides: Any, name: str = "") -> None:
+        """Register an adapter factory for a class or interface."""
+        spec = _specification(adapts, factory)
+        other = self.registry.registered((spec,), provides, name)
+        if other is not None and other is not factory:
+            raise ViewError(f"two adapters of {adapts!r} for {provides!r}: {other!r} and {factory!r}")
+        self.registry.register((spec,), provides, name, factory)
+        self.adapted.add(provides)
+
+    def find(self, context: Any, request: Any, method: str, name: str) -> View | None:
+        """The view of that name for context, request type and method."""
+        key = f"{method} {name}"
+        return self._lookup(context, request, key) if key in self.known else None
+
+    def find_error(self, error: BaseException, request: Any) -> View | None:
+        """The error view for an exception: that of its most specific class."""
+        return self._lookup(error, request, _ERROR) if _ERROR in self.known else None
+
+    def allowed(self, context: Any, request: Any, name: str) -> list[str]:
+        """The methods that some view of that name accepts, sorted; empty if there is no such view."""
+        methods = {key.partition(" ")[0] for key in self.known if key.partition(" ")[2] == name}
+        return sorted(method for method in methods if self.find(context, request, method, name))
+
+    def adapt(self, obj: Any, provides: Any) -> Any:
+        """``obj`` itself if it provides the interface, or its adapter, or None."""
+        if provides.providedBy(obj):
+            return obj
+        if provides not in self.adapted:
+            return None
+        factory = self.lookup1(providedBy(obj), provides)
+        return None if factory is None else factory(obj)
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, str, View]]:
+        """Each registration: context, request type, "METHOD name", view."""
+        return ((*place, found) for place, (found, _) in self._views.items())
+
+    def _lookup(self, context: Any, request: Any, key: str) -> View | None:
+        found: View | None = self.lookup((providedBy(context), providedBy(request)), IView, key)
+        return found
+
+
+def _specification(for_: Any, who: Any, default: Any = Interface) -> Any:
+    if for_ is None:
+        return default
+    if isinstance(for_, type):
+        return implementedBy(for_)  # type: ignore[no-untyped-call]
+    if IInterface.providedBy(for_) or ISpecification.providedBy(for_):
+        return for_
+    raise ViewError(f"{who}: {for_!r} is neither a class nor an interface")
+
+
+def _takes_response(function: Callable[..., Any]) -> bool:
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        names = ["context", "request"]
+    if len(names) == 2:
+        return False
+    if len(names) == 3:
+        return True
+    raise ViewError(
+        f"{function!r} takes {', '.join(names) or 'nothing'}; a view takes (context, request) "
+        f"or (context, request, response)"
+    )
+
+
+def _modules(dotted: str) -> Iterator[ModuleType]:
+    """The module or package of that name and every module below it, imported."""
+    try:
+        top = import_module(dotted)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{dotted}.".startswith(f"{error.name}."):
+            raise
+        raise ConfigurationError(f"scan: there is no module {error.name!r} ({dotted!r})") from None
+    yield top
+    for found in walk_packages(getattr(top, "__path__", ()), top.__name__ + ".", onerror=import_module):
+        if not found.name.endswith(".__main__"):
+            yield import_module(found.name)
