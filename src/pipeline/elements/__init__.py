@@ -1,0 +1,1 @@
+"""The elements, one file each; they never import one another."""
