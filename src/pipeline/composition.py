@@ -19,12 +19,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
-from pipeline.edge import answer_escaped, close, continue_inside, foreign, send
+from pipeline.edge import Body, answer, close, foreign, prepare
 from pipeline.interfaces import ConfigurationError, Handler, WSGIApp
 from pipeline.options import Signature, Source
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
-from pipeline.request import Request
-from pipeline.response import Response
+from pipeline.request import Request, fresh_request
+from pipeline.response import fresh_response
 from pipeline.views import Views
 
 
@@ -218,22 +218,26 @@ class Pipeline:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if "pipeline.request" in environ:
             return self._continue(environ, start_response)
-        request = Request(environ)
-        response = Response()
-        environ["pipeline.request"] = request
-        environ["pipeline.response"] = response
-        request.pipeline = self
-        request.views = self.views
+        request = environ["pipeline.request"] = fresh_request(environ, self)
+        response = environ["pipeline.response"] = fresh_response()
         try:
             if not self._finished:
                 self.finish()
             self.handler(request, response)
+            body = prepare(request, response)
+            if type(body) is not list:
+                body = Body(request, body)
         except Exception as error:
-            answer_escaped(request, response, error)
+            body = answer(request, response, error)
         except BaseException:
             close(request)
             raise
-        return send(request, response, start_response)
+        if type(body) is list:
+            if request._closers is not None:
+                request.bytes_sent = sum(map(len, body))
+            close(request)
+        start_response(response._status, response._headerlist)
+        return body  # type: ignore[no-any-return]
 
     def _continue(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Take up the request of an outer pipeline again, behind a foreign middleware.
@@ -249,15 +253,16 @@ class Pipeline:
         )
         if self._outer is not outer:
             self._enter_from(outer)
-        response = Response()
-        environ["pipeline.response"] = response
+        response = environ["pipeline.response"] = fresh_response()
         request.environ = environ
         request.pipeline = self
         if self.views is not None:
             request.views = self.views
         try:
             self.handler(request, response)
-            return continue_inside(request, response, start_response)
+            body = prepare(request, response)
+            start_response(response._status, response._headerlist)
+            return body  # type: ignore[no-any-return]
         finally:
             environ["pipeline.response"] = outer_response
             request.environ = outer_environ

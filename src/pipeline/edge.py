@@ -1,7 +1,7 @@
 """The WSGI edge: the one place that calls ``start_response``, and the one that captures it.
 
-``send`` takes an answered request to the server. A body in memory (a list) is closed first and handed
-over whole; any other body streams through ``Body``, which closes the request when it is closed
+``prepare`` makes an answered request ready to be sent. A body in memory (a list) is closed before the
+server gets it; any other body streams through ``Body``, which closes the request when it is closed
 itself. ``foreign`` goes the other way: it makes a handler of a WSGI app that is not ours.
 
 What holds here, whatever views and elements did: HEAD, 204 and 304 carry no body; ``Content-Length``
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -29,24 +29,10 @@ log = logging.getLogger("pipeline")
 StartResponse = Callable[..., Any]
 
 
-def send(request: Request, response: Response, start_response: StartResponse) -> Iterable[bytes]:
-    """Hand the answer to the server: the outermost pipeline's exit."""
-    try:
-        body = prepare(request, response)
-        if type(body) is not list:
-            body = Body(request, body)
-    except Exception as error:
-        answer_escaped(request, response, error)
-        body = prepare(request, response)
-    except BaseException:
-        close(request)
-        raise
-    if type(body) is list:
-        if request._closers:
-            request.bytes_sent = sum(map(len, body))
-        close(request)
-    start_response(response._status, response._headerlist)
-    return body  # type: ignore[no-any-return]
+def answer(request: Request, response: Response, error: Exception) -> Any:
+    """The body that answers an exception which no element answered."""
+    answer_escaped(request, response, error)
+    return prepare(request, response)
 
 
 def close(request: Request) -> None:
@@ -84,7 +70,7 @@ def prepare(request: Request, response: Response) -> Any:
     if type(body) is list:
         length = len(body[0]) if len(body) == 1 else sum(map(len, body))
         if length or claimed is None:  # a HEAD view may say the length and make no body
-            claimed = ("Content-Length", str(length))
+            claimed = ("Content-Length", f"{length}")
     if status is not OK:
         check_header("Status", status)
         if status[:3] in ("204", "304") or status[0] == "1":
@@ -219,15 +205,6 @@ def answer_escaped(request: Request, response: Response, error: Exception) -> No
     else:
         id = log_failure(request, error)
         response.plain("500 Internal Server Error", f"An error occurred. It was logged as {id}.")
-
-
-def continue_inside(
-    request: Request, response: Response, start_response: StartResponse
-) -> Iterable[bytes]:
-    """Hand the answer of an inner pipeline to the foreign middleware around it."""
-    body = prepare(request, response)
-    start_response(response._status, response._headerlist)
-    return body  # type: ignore[no-any-return]
 
 
 def foreign(app: WSGIApp) -> Handler:

@@ -16,12 +16,11 @@ from webob.exc import (
     HTTPUnauthorized,
     WSGIHTTPException,
 )
-from zope.interface import providedBy
 
 from pipeline.composition import element
 from pipeline.edge import close_with
 from pipeline.files import FileBody
-from pipeline.interfaces import Handler, IResult, IView, ResultError
+from pipeline.interfaces import Handler, IResult, ResultError
 from pipeline.request import Request
 from pipeline.response import HTML, Response, adopt_exception
 from pipeline.views import View, Views
@@ -37,15 +36,11 @@ def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
     answered with ``Allow`` where no view accepts it itself.
     """
     views = Views(scan)
-    known, lookup = views.known, views.lookup
+    lookup_view = views.lookup_view
 
     def publisher(request: Request, response: Response) -> None:
         context = request.context
-        method = request.environ["REQUEST_METHOD"]
-        key = f"{method} {request.view_name}"
-        view: View | None = None
-        if key in known:  # as Views.find, without the call
-            view = lookup((providedBy(context), providedBy(request)), IView, key)
+        view = lookup_view(context, request, f"{request.environ['REQUEST_METHOD']} {request.view_name}")
         if view is None:
             no_view(views, request, response)
             return

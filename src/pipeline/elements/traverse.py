@@ -47,14 +47,6 @@ def kind_of(cls: type) -> int:
     return LEAF
 
 
-class _Kinds(dict[type, int]):
-    """``kind_of`` by class, found out once for each."""
-
-    def __missing__(self, cls: type) -> int:
-        kind = self[cls] = kind_of(cls)
-        return kind
-
-
 @element(
     requires=("root",),
     provides=("context",),
@@ -78,15 +70,15 @@ def traverse(
     Requires a root, from an outer element or by its own option; provides context, view name and subpath.
     Refuses NUL, ``..`` and what is no UTF-8 (400, S14), and segments that start with ``_`` (404, S3).
     """
-    open_root = _root_opener(root) if root is not None else None
-    kinds = _Kinds()
+    wants_request = root is not None and _takes_request(root)
+    kinds: dict[type, int] = {}
     max_slashes = max_segments + 1
 
     def traverse(request: Request, response: Response) -> None:
         path: str = request.environ.get("PATH_INFO", "")
         if not path.isascii():
             path = _decode(path)
-        if path[:1] != "/":
+        if not path.startswith("/"):
             path = "/" + path
         if "\0" in path:
             raise HTTPBadRequest("The address has a NUL in it.")
@@ -100,12 +92,18 @@ def traverse(
                 raise HTTPBadRequest("The address has a '..' in it.")
             segments = [segment for segment in segments if segment != "."]
         marked = "/@" in path or "/+" in path
-        obj = request.root if open_root is None else open_root(request)
+        if root is None:
+            obj = request.root
+        else:
+            obj = request.root = root(request) if wants_request else root()
         hooks = request.traversal_hooks
-        for hook in hooks:
-            hook(request, obj)
-        adapted = request.views is not None and IPublishTraverse in request.views.adapted
-        kind = kinds[type(obj)]
+        if hooks:
+            hooks = _call(hooks, request, obj)
+        adapted = request.views is not None and request.views.has_traversers
+        try:
+            kind = kinds[type(obj)]
+        except KeyError:
+            kind = kinds[type(obj)] = kind_of(type(obj))
         ahead = iter(segments)
         for name in ahead:
             if not name:
@@ -126,12 +124,14 @@ def traverse(
                 request.view_name = name
                 request.subpath = tuple(filter(None, ahead))
                 break
-            kind = kinds[type(obj)]
+            try:
+                kind = kinds[type(obj)]
+            except KeyError:
+                kind = kinds[type(obj)] = kind_of(type(obj))
             if kind == DENIED:
                 raise HTTPNotFound("There is nothing at this address.")
-            for hook in hooks:
-                hook(request, obj)
-                hooks = request.traversal_hooks
+            if hooks:
+                hooks = _call(hooks, request, obj)
         else:
             if slash_redirect and kind >= CONTAINER and path[-1] != "/":
                 _add_slash(request, segments)
@@ -139,6 +139,13 @@ def traverse(
         next(request, response)
 
     return traverse
+
+
+def _call(hooks: tuple[Callable[[Request, Any], object], ...], request: Request, obj: Any) -> Any:
+    """Call the hooks; return those for the next object, which these may have added to."""
+    for hook in hooks:
+        hook(request, obj)
+    return request.traversal_hooks
 
 
 def _step(request: Request, obj: Any, kind: int, name: str) -> Any:
@@ -177,9 +184,8 @@ def _add_slash(request: Request, segments: list[str]) -> None:
     raise HTTPFound(location=location)
 
 
-def _root_opener(factory: Callable[..., Any]) -> Callable[[Request], Any]:
+def _takes_request(factory: Callable[..., Any]) -> bool:
     try:
-        bare = not inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        bare = False
-    return (lambda request: factory()) if bare else factory
+        return bool(inspect.signature(factory).parameters)
+    except (TypeError, ValueError):  # of builtins it cannot always be told
+        return True
