@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from webob.exc import HTTPBadRequest
+from webob.exc import HTTPBadRequest, HTTPException, WSGIHTTPException
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:  # for annotations alone; at run time this module imports no sibling
@@ -92,6 +92,30 @@ class IPublishTraverse(Interface):
 
     def publishTraverse(request: Request, name: str) -> Any:
         """Return the next object; raise ``LookupError`` if there is none of that name."""
+
+
+class IAuthentication(Interface):
+    """Finds out who asks. Registered as a utility, or, for a place and below, an adapter of the place."""
+
+    def identify(request: Request) -> str | None:
+        """Return the principal that the request shows, or None if it shows nobody.
+
+        Called before traversal, or, for a place, when traversal reaches it. May raise an HTTP exception.
+        """
+
+    def challenge(request: Request, error: WSGIHTTPException) -> HTTPException:
+        """Return what is answered when a login is needed: ``error`` (a 401) with a header that asks for
+        one, or another HTTP exception, such as a redirect to a login page."""
+
+
+class ISecurityPolicy(Interface):
+    """Decides who may call a view."""
+
+    def permits(request: Request, permission: str, context: Any) -> bool:
+        """Whether ``request.principal`` (None: nobody) holds the permission on the context.
+
+        The permission is what the view declares, or "undeclared".
+        """
 
 
 class IResult(Interface):

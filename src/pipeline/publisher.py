@@ -4,7 +4,7 @@ result on the response. It publishes nothing that was not registered as a view (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import Any
 
 import webob
@@ -13,7 +13,6 @@ from webob.exc import (
     HTTPForbidden,
     HTTPMethodNotAllowed,
     HTTPNotFound,
-    HTTPUnauthorized,
     WSGIHTTPException,
 )
 
@@ -21,6 +20,7 @@ from pipeline.composition import element
 from pipeline.edge import close_with
 from pipeline.files import FileBody
 from pipeline.interfaces import Handler, IResult, ResultError
+from pipeline.policy import PUBLIC
 from pipeline.request import Request
 from pipeline.response import HTML, Response, adopt_exception
 from pipeline.views import View, Views
@@ -44,8 +44,10 @@ def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
         if view is None:
             no_view(views, request, response)
             return
-        if view.permission is not None:
-            authorize(request, view.permission)
+        if request.authorize is not None:
+            request.authorize(request, view)
+        elif view.permission is not None and view.permission != PUBLIC:
+            raise HTTPForbidden("This needs a login, and this site has none.")
         call_view(view, context, request, response)
 
     publisher.views = views  # type: ignore[attr-defined]
@@ -125,12 +127,3 @@ def no_view(views: Views, request: Request, response: Response) -> None:
         raise HTTPMethodNotAllowed("This address does not accept that method.", headers={"Allow": allow})
     response.headers["Allow"] = allow
     response._app_iter = []
-
-
-def authorize(request: Request, permission: str) -> None:
-    """Refuse a principal that does not hold the permission: who is nobody yet may become somebody."""
-    if request.principal is None:
-        raise HTTPUnauthorized("This needs a login.")
-    policy: Callable[[str, str, Any], bool] | None = getattr(request, "policy", None)
-    if policy is not None and not policy(request.principal, permission, request.context):
-        raise HTTPForbidden("You may not do this.")

@@ -24,7 +24,8 @@ except ImportError:  # without a database nothing is transient
 
 if TYPE_CHECKING:
     from pipeline.composition import Pipeline
-    from pipeline.views import Views
+    from pipeline.sessions import Session
+    from pipeline.views import View, Views
 
 T = TypeVar("T")
 Closer = Callable[[], object]
@@ -84,6 +85,17 @@ class Request(BaseRequest):
 
     traversal_hooks: tuple[Callable[[Request, Any], object], ...] = ()
     principal: str | None = None
+    """Who asks, as ``authenticate`` found out; None is nobody known."""
+    authorize: Callable[[Request, View], None] | None = None
+    """Raises an HTTP exception if the view may not be called; set by ``authenticate``."""
+    verify: Callable[[Request, str, str], str | None] | None = None
+    """Login and password to principal, limited against guessing; for login pages."""
+    session: Session | None = None
+    """Begins and ends sessions, where ``authenticate`` has them; for login pages."""
+    local_authentication: Any = None
+    """The IAuthentication of the place that traversal has reached, if it has one."""
+    csrf_token: str | None = None
+    """What a form of this session sends back in its field ``csrf_token``."""
 
     attempts_left: int = 0
     """How often ``retry`` will try again if this attempt fails with a transient error."""
@@ -175,5 +187,6 @@ def fresh_request(environ: dict[str, Any], pipeline: Pipeline) -> Request:
     request.views = pipeline.views
     request.view_name = ""
     request.traversal_hooks = ()
+    request.authorize = None
     request._closers = None
     return request

@@ -86,6 +86,16 @@ class AdapterNote(NamedTuple):
         views.add_adapter(target, *self)
 
 
+class UtilityNote(NamedTuple):
+    """What ``@utility`` noted on a class."""
+
+    provides: Any
+    name: str
+
+    def register(self, views: Views, target: Any) -> None:
+        views.add_utility(target, *self)
+
+
 def view(
     *,
     context: Any = None,
@@ -118,7 +128,12 @@ def adapter(adapts: Any, provides: Any, name: str = "") -> Callable[[F], F]:
     return _noting(AdapterNote(adapts, provides, name))
 
 
-def _noting(note: ViewNote | AdapterNote) -> Callable[[F], F]:
+def utility(provides: Any, name: str = "") -> Callable[[F], F]:
+    """Make an instance of a class, made when it is scanned, the utility for an interface."""
+    return _noting(UtilityNote(provides, name))
+
+
+def _noting(note: ViewNote | AdapterNote | UtilityNote) -> Callable[[F], F]:
     def note_on(target: F) -> F:
         own = target.__dict__.get(_NOTES, ())
         setattr(target, _NOTES, (*own, note))
@@ -199,6 +214,14 @@ class Views:
         self.adapted.add(provides)
         self.has_traversers = IPublishTraverse in self.adapted
 
+    def add_utility(self, factory: Callable[[], Any], provides: Any, name: str = "") -> None:
+        """Register an instance for an interface; ViewError if another one has that name."""
+        other = self.registry.registered((), provides, name)
+        if other is not None:
+            raise ViewError(f"two utilities for {provides!r} named {name!r}: {other!r} and {factory!r}")
+        self.registry.register((), provides, name, factory())
+        self.adapted.add(provides)
+
     def find(self, context: Any, request: Any, method: str, name: str) -> View | None:
         """The view of that name for context, request type and method."""
         return self.lookup_view(context, request, f"{method} {name}")
@@ -220,6 +243,11 @@ class Views:
             return None
         factory = self.lookup1(providedBy(obj), provides)
         return None if factory is None else factory(obj)
+
+    def utilities(self, provides: Any) -> list[Any]:
+        """What ``@utility`` registered for an interface, in the order of the names."""
+        named = self.registry.lookupAll((), provides)  # type: ignore[attr-defined]
+        return [thing for _, thing in sorted(named)]
 
     def __iter__(self) -> Iterator[tuple[Any, Any, str, View]]:
         """Each registration: context, request type, "METHOD name", view."""

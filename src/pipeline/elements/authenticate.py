@@ -1,19 +1,26 @@
-"""``authenticate``: who asks, by HTTP basic authentication (RFC 7617)."""
+"""``authenticate``: who asks, and whether they may."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable
+from typing import Any, Literal
 
-from webob.exc import HTTPException
+from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
 
+from pipeline.authentication import SAFE_METHODS, Basic, Verifier
 from pipeline.composition import element
-from pipeline.interfaces import Handler
+from pipeline.interfaces import (
+    ConfigurationError,
+    Handler,
+    IAuthentication,
+    ISecurityPolicy,
+)
+from pipeline.limiter import Limiter
+from pipeline.options import resolve
+from pipeline.policy import LoggedIn
 from pipeline.request import Request
-from pipeline.response import OK, Response, check_header
-
-Check = Callable[[Request, str, str], "str | None"]
+from pipeline.response import OK, Response
+from pipeline.views import View
 
 
 @element(
@@ -21,47 +28,114 @@ Check = Callable[[Request, str, str], "str | None"]
     inside={"errors": "a refused login is answered as any other error is"},
     outside={"traverse": "placeful authentication works by traversal hook"},
 )
-def authenticate(next: Handler, *, check: Callable[..., str | None], realm: str = "site") -> Handler:
-    """Put on the request who asks, and challenge who must log in.
+def authenticate(
+    next: Handler,
+    *,
+    check: Callable[..., str | None],
+    by: tuple[Literal["basic", "session"], ...] = ("basic",),
+    realm: str = "site",
+    keys: str = "",
+    session_age: int = 8 * 3600,
+    login: str = "@@login",
+    failures: int = 10,
+    interval: float = 30.0,
+    policy: Callable[[], Any] = LoggedIn,
+    undeclared: Literal["read", "allow", "deny"] = "read",
+    placeful: bool = False,
+) -> Handler:
+    """Put on the request who asks, ask for a login where one is needed, and refuse what is not permitted.
 
-    check  dotted name of ``(request, login, password) -> principal or None``
-    realm  what a browser names in its login dialogue
+    check        dotted name of ``(request, login, password) -> principal or None``
+    by           how a request shows who asks, in this order: basic (RFC 7617), session (a signed cookie)
+    realm        what a browser names in its login dialogue (basic)
+    keys         file with the keys that sign sessions, one a line, the newest last; made if it is missing
+    session_age  seconds after which a session ends
+    login        path of the login page, from the root; ``pipeline.login`` has one for ``scan`` to register
+    failures     logins that may fail in a row, for one account and for one address, ...
+    interval     ... and the seconds after which one more may
+    policy       dotted name of an ISecurityPolicy: pipeline.policy:LoggedIn or pipeline.policy:LocalGrants
+    undeclared   which views without a permission may be called: read (those for GET and HEAD), allow, deny
+    placeful     whether objects on the path may have, or be, an IAuthentication of their own
 
     Sets ``request.principal`` and ``REMOTE_USER``; a ``REMOTE_USER`` that came from outside is dropped, since
     some servers copy it unverified. A wrong password is no error by itself: the request goes on as nobody's.
     """
-    challenge = f'Basic realm="{realm}", charset="UTF-8"'
-    check_header("WWW-Authenticate", challenge)
+    verify = Verifier(check, Limiter(failures, interval))
+    session = _session(keys, session_age, login) if "session" in by else None
+    shipped = [session if way == "session" else Basic(verify, realm) for way in by]
+    if not by:
+        raise ConfigurationError("authenticate: option 'by' names no way; it takes basic and session")
+    decide = policy()
+    if not ISecurityPolicy.providedBy(decide):
+        raise ConfigurationError(f"authenticate: option 'policy': {policy!r} makes no ISecurityPolicy")
+
+    def authorize(request: Request, view: View) -> None:
+        permission = view.permission
+        if permission is None:
+            if undeclared == "allow" or (
+                undeclared == "read" and request.environ["REQUEST_METHOD"] in SAFE_METHODS
+            ):
+                return
+            permission = "undeclared"
+        if not decide.permits(request, permission, request.context):
+            if request.principal is None:
+                raise HTTPUnauthorized("This needs a login.")
+            raise HTTPForbidden("You may not do this.")
 
     def authenticate(request: Request, response: Response) -> None:
         environ = request.environ
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
-        header = environ.get("HTTP_AUTHORIZATION")
-        if header is not None and (credentials := _credentials(header)) is not None:
-            request.principal = check(request, *credentials)
-            if request.principal is not None:
-                environ["REMOTE_USER"] = request.principal
+        request.authorize = authorize
+        ways: list[Any] = shipped
+        views = request.views
+        if views is not None and IAuthentication in views.adapted:
+            ways = [*views.utilities(IAuthentication), *shipped]
+        if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or ways is not shipped:
+            identify(request, ways)
+        request.session, request.verify = session, verify
+        if placeful:
+            request.add_traversal_hook(hook)
         try:
             next(request, response)
-        except HTTPException as error:
-            answer = error.wsgi_response
-            if answer.status_int == 401 and "WWW-Authenticate" not in answer.headers:
-                answer.headers["WWW-Authenticate"] = challenge
-            raise
+        except HTTPUnauthorized as error:
+            raise challenge(request, error, ways) from None
         if response._status is not OK and response._status[:3] == "401":
-            response.headers.setdefault("WWW-Authenticate", challenge)
+            answer = HTTPUnauthorized()
+            answer.headers.pop("Content-Type", None)
+            challenged = challenge(request, answer, ways)
+            if challenged is answer:
+                for name, value in answer.headerlist:
+                    if name.lower() == "www-authenticate":
+                        response.headers.setdefault(name, value)
+
+    def hook(request: Request, obj: Any) -> None:
+        if request.views is not None:
+            local = request.views.adapt(obj, IAuthentication)
+            if local is not None:
+                request.local_authentication = local
+                identify(request, [local])
 
     return authenticate
 
 
-def _credentials(header: str) -> tuple[str, str] | None:
-    scheme, _, encoded = header.partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        text = base64.b64decode(encoded.strip(), validate=True).decode("utf-8")
-    except (binascii.Error, ValueError):
-        return None
-    login, colon, password = text.partition(":")
-    return (login, password) if colon else None
+def _session(keys: str, age: int, login: str) -> Any:
+    """The ``Session``; of an extra, so it is imported where it is asked for."""
+    if not keys:
+        raise ConfigurationError("authenticate: sessions need the option 'keys', the name of a file")
+    return resolve("pipeline.sessions:Session")(resolve("pipeline.sessions:read_keys")(keys), age, login)
+
+
+def identify(request: Request, ways: Any) -> None:
+    """Put the principal on the request that the first of the ways finds."""
+    for way in ways:
+        principal = way.identify(request)
+        if principal is not None:
+            request.principal = request.environ["REMOTE_USER"] = principal
+            return
+
+
+def challenge(request: Request, error: WSGIHTTPException, ways: Any) -> Any:
+    """The error, with what the way of the place, or else the first way, does to have a login."""
+    way = request.local_authentication or ways[0]
+    return way.challenge(request, error)

@@ -1,0 +1,93 @@
+"""How a request shows who asks: HTTP basic authentication, and what it shares with other ways."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from webob.exc import HTTPException, HTTPForbidden, WSGIHTTPException
+from zope.interface import implementer
+
+from pipeline.interfaces import IAuthentication
+from pipeline.limiter import Limiter
+from pipeline.request import Request
+from pipeline.response import check_header
+
+Check = Callable[[Request, str, str], "str | None"]
+
+SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
+"""Methods that change nothing (RFC 9110 section 9.2.1)."""
+
+
+class Verifier:
+    """``(request, login, password) -> principal or None``: the application's check, limited per account
+    and per address."""
+
+    def __init__(self, check: Check, limiter: Limiter) -> None:
+        self.check = check
+        self.limiter = limiter
+
+    def __call__(self, request: Request, login: str, password: str) -> str | None:
+        keys = (f"account {login}", f"address {request.environ.get('REMOTE_ADDR', '')}")
+        self.limiter.admit(keys)
+        principal = self.check(request, login, password)
+        if principal is not None:
+            self.limiter.succeeded(keys)
+        return principal
+
+
+@implementer(IAuthentication)
+class Basic:
+    """HTTP basic authentication (RFC 7617)."""
+
+    def __init__(self, verify: Check, realm: str) -> None:
+        self.verify = verify
+        self.header = f'Basic realm="{_quoted(realm)}", charset="UTF-8"'
+        check_header("WWW-Authenticate", self.header)
+
+    def identify(self, request: Request) -> str | None:
+        header: str | None = request.environ.get("HTTP_AUTHORIZATION")
+        if header is None or (credentials := _credentials(header)) is None:
+            return None
+        principal = self.verify(request, *credentials)
+        if principal is not None and request.method not in SAFE_METHODS and is_cross_site(request):
+            # A browser sends the password with every request, whoever made it ask.
+            raise HTTPForbidden("This request came from another site.")
+        return principal
+
+    def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
+        if "WWW-Authenticate" not in error.headers:
+            error.headers["WWW-Authenticate"] = self.header
+        return error
+
+
+def is_cross_site(request: Request) -> bool:
+    """Whether a browser says that another site made it send this request."""
+    environ: dict[str, Any] = request.environ
+    site = environ.get("HTTP_SEC_FETCH_SITE")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    origin = environ.get("HTTP_ORIGIN")
+    if origin is None:
+        return False
+    # host_url, since a browser leaves the port out where it is the scheme's own
+    return bool(urlsplit(origin).netloc.lower() != urlsplit(request.host_url).netloc.lower())
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _credentials(header: str) -> tuple[str, str] | None:
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        text = base64.b64decode(encoded.strip(), validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
+    login, colon, password = text.partition(":")
+    return (login, password) if colon else None

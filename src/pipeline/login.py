@@ -1,0 +1,92 @@
+"""A login page and a logout for sessions; ``scan = pipeline.login`` registers them for every object.
+
+The page is plain on purpose. A site that wants another registers a view ``login`` of its own, for its
+root, and does what ``Login`` does.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+from urllib.parse import parse_qsl
+
+from webob.exc import HTTPBadRequest, HTTPNotFound
+from zope.interface import Interface
+
+from pipeline.interfaces import UnsafeRedirect
+from pipeline.policy import PUBLIC
+from pipeline.request import Request
+from pipeline.response import Response, redirect
+from pipeline.views import view
+
+MAX_BODY = 16 * 1024
+"""Bytes of a login form that are read."""
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Log in</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>:root {{ color-scheme: light dark; font: 1.1rem/1.5 system-ui, sans-serif }}
+form {{ max-width: 20rem; margin: 15vh auto; padding: 0 1rem; display: grid; gap: .5rem }}
+input, button {{ font: inherit; padding: .5rem }} [role=alert] {{ color: light-dark(#a00, #f99) }}
+</style></head><body><form method="post"><h1>Log in</h1>{message}
+<label for="login">Name</label>
+<input id="login" name="login" value="{login}" autocomplete="username" required autofocus>
+<label for="password">Password</label>
+<input id="password" name="password" type="password" autocomplete="current-password" required>
+<input type="hidden" name="came_from" value="{came_from}"><button>Log in</button></form></body></html>
+"""
+
+
+def _page(response: Response, came_from: str, login: str = "", message: str = "") -> str:
+    response.headers["Cache-Control"] = "no-store"
+    if message:
+        message = f"<p role=\"alert\">{escape(message)}</p>"
+    return _PAGE.format(message=message, login=escape(login), came_from=escape(came_from))
+
+
+def _session(request: Request) -> Any:
+    if request.session is None:
+        raise HTTPNotFound("This site has no sessions.")
+    return request.session
+
+
+def _fields(request: Request) -> dict[str, str]:
+    """The form, parsed here if the pipeline has no element that does; a login fits in few bytes."""
+    if (form := getattr(request, "form", None)) is not None:
+        return {name: str(value) for name, value in form.items()}
+    try:
+        return dict(parse_qsl(request.body_file.read(MAX_BODY).decode("ascii"), max_num_fields=20))
+    except (UnicodeError, ValueError):
+        raise HTTPBadRequest("This is no form.") from None
+
+
+@view(context=Interface, name="login", permission=PUBLIC)
+def login_page(context: Any, request: Request, response: Response) -> str:
+    """Ask for name and password."""
+    _session(request)
+    return _page(response, request.GET.get("came_from", ""))
+
+
+@view(context=Interface, name="login", methods=("POST",), permission=PUBLIC)
+def login(context: Any, request: Request, response: Response) -> Any:
+    """Begin a session, and go back to where the visitor came from, within this site (S8)."""
+    session = _session(request)
+    session.refuse_cross_site(request)
+    fields = _fields(request)
+    name, came_from = fields.get("login", ""), fields.get("came_from", "")
+    principal = request.verify(request, name, fields.get("password", "")) if request.verify else None
+    if principal is None:
+        response.status = 422
+        return _page(response, came_from, name, "Name or password is wrong.")
+    session.remember(request, response, principal)
+    try:
+        return redirect(came_from or request.application_url + "/", 303, origin=request.host_url)
+    except UnsafeRedirect:
+        return redirect(request.application_url + "/", 303, origin=request.host_url)
+
+
+@view(context=Interface, name="logout", methods=("POST",), permission=PUBLIC)
+def logout(context: Any, request: Request, response: Response) -> Any:
+    """End the session."""
+    _session(request).forget(request, response)
+    return redirect(request.application_url + "/", 303, origin=request.host_url)

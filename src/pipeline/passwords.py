@@ -1,0 +1,68 @@
+"""Passwords: hashed by argon2, and verified at its price once. Needs the extra ``auth``.
+
+Verifying takes argon2 some 50 ms on purpose, and HTTP basic sends the password with every request. So a
+process remembers which passwords it has verified, under an HMAC by a random key that says nothing about
+them to whoever reads its memory. The hash is part of it: a changed password is asked for at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from threading import Lock
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+MAX_PASSWORD = 1024
+"""Characters; more are refused unread."""
+
+_hasher = PasswordHasher()
+# Verified for a login that does not exist, so that its refusal takes as long as any.
+_NOBODY = _hasher.hash(secrets.token_urlsafe())
+
+
+def hash_password(password: str) -> str:
+    """What to store of a password; verified by ``Passwords.verify``."""
+    return _hasher.hash(password)
+
+
+class Passwords:
+    """Verifies passwords, and remembers the last ``limit`` that were right; safe in threads."""
+
+    def __init__(self, limit: int = 1000) -> None:
+        self._key = secrets.token_bytes(32)
+        self._limit = limit
+        self._lock = Lock()
+        self._right: OrderedDict[bytes, None] = OrderedDict()
+
+    def verify(self, stored: str | None, login: str, password: str) -> bool:
+        """Whether ``password`` is the one that ``stored`` is the hash of; None is nobody's."""
+        if len(password) > MAX_PASSWORD:
+            return False
+        proof = self._proof(login, password, stored or _NOBODY)
+        with self._lock:
+            if proof in self._right:
+                self._right.move_to_end(proof)
+                return True
+        if not _matches(stored or _NOBODY, password) or stored is None:
+            return False
+        with self._lock:
+            self._right[proof] = None
+            while len(self._right) > self._limit:
+                self._right.popitem(last=False)
+        return True
+
+    def _proof(self, *parts: str) -> bytes:
+        # Each part after its length, so that no two lists of parts give one message.
+        message = b"".join(b"%d:%s" % (len(part.encode()), part.encode()) for part in parts)
+        return hmac.digest(self._key, message, hashlib.sha256)
+
+
+def _matches(stored: str, password: str) -> bool:
+    try:
+        return _hasher.verify(stored, password)
+    except (VerificationError, InvalidHashError):
+        return False
