@@ -1,0 +1,91 @@
+# Two commands on a fresh machine: `make serve` and `make test`. `make` alone lists them all.
+
+HOST = 127.0.0.1
+PORT = 8080
+VAR = var
+VENV = .venv
+# The first of these that is 3.11 or newer makes the environment.
+PYTHON = python3 python3.13 python3.12 python3.11
+# More for pytest, such as ARGS="-x -k traverse".
+ARGS =
+
+.PHONY: help serve test test-servers faults bench lint clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make serve          install, and serve the site of etc/deploy.ini on http://$(HOST):$(PORT)/"
+	@echo "                    (PORT=9090 another port, VAR=/some/dir another data directory)"
+	@echo "make test           install, and run the tests; what is missing for some is said at their end"
+	@echo "make test-servers   the tests that need a browser, Apache or the package index; none is skipped"
+	@echo "make faults         the fault experiments at full length, which takes an hour or so"
+	@echo "make bench          the benchmarks beside the peers, in an environment of their own"
+	@echo "make lint           ruff and mypy"
+	@echo "make clean          remove the environments and caches; the data directory stays"
+	@echo "PYTHON=python3.13   chooses the Python, ARGS='-x -k retry' adds to pytest's command line"
+
+serve: $(VENV)/serve.stamp
+	@error=$$($(VENV)/bin/python -c 'import socket; socket.create_server(("$(HOST)", $(PORT)))' 2>&1) || { \
+	    error="$${error##*] }"; echo "make serve: $(HOST):$(PORT): $${error%% (*}." \
+	        "Another port: make serve PORT=9090" >&2; exit 1; }
+	@mkdir -p "$(VAR)" && data=$$(cd "$(VAR)" && pwd) && \
+	database="file://$$data/Data.fs?blobstorage_dir=$$data/blobs" && \
+	{ test -e "$$data/Data.fs" || $(VENV)/bin/python -c "$(MAKE_SITE)" "$$database"; } && \
+	echo && echo "    The site:      http://$(HOST):$(PORT)/" && \
+	echo "    Its data:      $$data" && echo "    To stop it:    Ctrl-C" && echo && \
+	exec $(VENV)/bin/python -W "ignore:pkg_resources is deprecated" $(VENV)/bin/paster serve etc/deploy.ini \
+	    http_host=$(HOST) http_port=$(PORT) "zodb_uri=$$database"
+
+MAKE_SITE = from pipeline.demo.site import main; raise SystemExit(main())
+
+test: $(VENV)/test.stamp
+	$(VENV)/bin/python -m pytest $(ARGS)
+
+test-servers: $(VENV)/test.stamp
+	PIPELINE_CI=1 $(VENV)/bin/python -m pytest -m "browser or servers or slow" $(ARGS)
+
+faults: $(VENV)/test.stamp
+	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(ARGS)
+
+# The peers need an environment of their own.
+bench:
+	@$(MAKE) --no-print-directory VENV=.venv-bench .venv-bench/bench.stamp
+	.venv-bench/bin/python -m bench $(ARGS)
+
+lint: $(VENV)/lint.stamp
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/mypy
+
+clean:
+	rm -rf .venv .venv-* build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
+
+# The environment, and what is installed in it: once, and again when setup.py changes.
+
+INSTALL_serve = -e '.[paster,demo]'
+INSTALL_test = -e '.[test,browser,databases]'
+INSTALL_lint = -e '.[test,browser,databases,lint]'
+INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
+
+$(VENV)/%.stamp: setup.py $(VENV)/pyvenv.cfg
+	@echo "Installing in $(VENV): $(INSTALL_$*)    This takes about a minute, once."
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(INSTALL_$*)
+	@touch $@
+
+$(VENV)/pyvenv.cfg:
+	@for python in $(PYTHON); do \
+	    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	    "$$python" -c 'import ensurepip, venv' 2>/dev/null || { \
+	        echo "$$python has no venv (on Debian: apt install python3-venv)" >&2; continue; }; \
+	    echo "Making $(VENV) with $$("$$python" --version)."; \
+	    exec "$$python" -m venv --clear $(VENV); \
+	done; \
+	echo "Python 3.11 or newer with venv is needed; tried: $(PYTHON). Name yours: make serve PYTHON=/path/to/python" >&2; \
+	exit 1
+
+# An environment that was moved, lost its Python, or is not that of the PYTHON asked for is made anew.
+ifneq ($(origin PYTHON),file)
+THE_ONE_ASKED_FOR = && test "$$($(VENV)/bin/python -V)" = "$$($(PYTHON) -V)"
+endif
+ifneq ($(shell grep -qsF "$(CURDIR)/$(VENV)" $(VENV)/pyvenv.cfg && $(VENV)/bin/python -c '' $(THE_ONE_ASKED_FOR) && echo sound),sound)
+.PHONY: $(VENV)/pyvenv.cfg
+endif

@@ -1,0 +1,102 @@
+"""What wsgi-pipeline is made of and what it needs; the settings of tools stand in pyproject.toml."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+# In the order in which they are usually written; each is a file of src/pipeline/elements.
+ELEMENTS = [
+    *("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "forms"),
+    *("authenticate", "traverse", "site", "events"),
+]
+
+EXTRAS = {
+    # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out.
+    "paster": ["PasteScript", "setuptools<82"],
+    # The element `zodb` on a file or in memory; a database server is one extra more.
+    "zodb": ["ZODB", "zodburi", "transaction"],
+    "zeo": ["ZEO"],
+    "relstorage": ["RelStorage"],
+    "postgresql": ["RelStorage", "psycopg2-binary"],
+    "mysql": ["RelStorage", "mysql-connector-python"],
+    "sql": ["SQLAlchemy>=2", "zope.sqlalchemy", "transaction"],
+    "forms": ["multipart>=1.3.1"],
+    # The elements `site` and `events`: zope.component's local sites, zope.event's notifications.
+    "component": ["zope.component", "zope.event"],
+    # Passwords by argon2 and signed sessions.
+    "auth": ["argon2-cffi", "itsdangerous"],
+    "browser": ["selenium"],
+    "docs": ["furo", "sphinx"],
+    "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
+}
+# The site that etc/deploy.ini serves.
+EXTRAS["demo"] = [
+    *EXTRAS["zodb"],
+    *EXTRAS["forms"],
+    *EXTRAS["auth"],
+    "docutils",
+    "Jinja2",
+    "markdown-it-py",
+    "nh3",
+    "tqdm",
+]
+# The tests. Those that drive a browser, or talk to database servers, need one more each.
+EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
+EXTRAS["test"] = [
+    *EXTRAS["demo"],
+    *EXTRAS["component"],
+    *EXTRAS["paster"],
+    "gunicorn",
+    "hypothesis",
+    "pytest>=8",
+    "pytest-timeout",
+    "WebTest",
+]
+
+setup(
+    name="wsgi-pipeline",
+    version="0.1.0.dev0",
+    description="Web publishing as an ordered pipeline of elements, declared in a Paste Deploy ini",
+    long_description=Path(__file__).with_name("README.rst").read_text("utf-8"),
+    long_description_content_type="text/x-rst",
+    author="wsgi-pipeline contributors",
+    license="MIT",
+    license_files=["LICENSE"],
+    python_requires=">=3.11",
+    package_dir={"": "src"},
+    packages=find_packages("src"),
+    package_data={
+        "pipeline": ["py.typed"],
+        # docs/ is a link to the project's own: the site imports it when it is made.
+        "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "static/*", "templates/*"],
+    },
+    zip_safe=False,
+    install_requires=[
+        "PasteDeploy",
+        "waitress",
+        "WebOb",
+        "zope.interface",
+        # WebOb imports `cgi`, which Python 3.13 took out.
+        'legacy-cgi; python_version >= "3.13"',
+    ],
+    extras_require=EXTRAS,
+    entry_points={
+        "console_scripts": ["pipeline = pipeline.tools.command:main"],
+        "paste.filter_factory": [f"{name} = pipeline.elements.{name}:{name}" for name in ELEMENTS],
+        "paste.app_factory": ["publisher = pipeline.publisher:publisher"],
+        "paste.composite_factory": ["switch = pipeline.switch:switch"],
+        "zodburi.resolvers": ["mariadb = pipeline.mariadb:resolver"],
+    },
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Environment :: Web Environment",
+        "Framework :: Paste",
+        "Intended Audience :: Developers",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Internet :: WWW/HTTP :: WSGI",
+        "Typing :: Typed",
+    ],
+)

@@ -1,0 +1,74 @@
+"""``etc/deploy.ini`` and ``etc/pipeline.wsgi`` as files: quick to load, and honest about what they take."""
+
+from __future__ import annotations
+
+import runpy
+import time
+from configparser import RawConfigParser
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import pytest
+
+from pipeline.paste import load
+
+TOP = Path(__file__).resolve().parents[2]
+INI = TOP / "etc" / "deploy.ini"
+
+
+def test_the_ini_loads_in_milliseconds(tmp_path: Path) -> None:
+    def seconds() -> float:
+        began = time.perf_counter()
+        load(f"config:{INI}", zodb_uri=f"file://{tmp_path}/Data.fs")
+        return time.perf_counter() - began
+
+    seconds()  # imports
+    assert min(seconds() for _ in range(5)) < 0.1
+    assert not list(tmp_path.iterdir()), "loading opens no database"
+
+
+def test_nothing_is_swallowed_by_default_in_the_ini() -> None:
+    # Paste Deploy drops an option of a section that stands in [DEFAULT] too.
+    parser = RawConfigParser()
+    parser.read(INI)
+    for section in parser.sections():
+        own = parser._sections[section]  # type: ignore[attr-defined]
+        assert not own.keys() & parser.defaults().keys(), section
+
+
+def test_the_script_takes_its_data_directory_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("logging.config.fileConfig", lambda *args, **options: None)
+    loaded = {}
+
+    def spy(uri: str, **options: str) -> str:
+        loaded[uri] = options
+        return "the application"
+
+    monkeypatch.setattr("pipeline.paste.load", spy)
+    assert runpy.run_path(str(TOP / "etc" / "pipeline.wsgi"))["application"] == "the application"
+    assert loaded.pop(f"config:{INI}") == {}
+    monkeypatch.setenv("PIPELINE_VAR", str(tmp_path))
+    runpy.run_path(str(TOP / "etc" / "pipeline.wsgi"))
+    assert loaded.pop(f"config:{INI}") == {
+        "zodb_uri": f"file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs"
+    }
+
+
+def ours(group: str) -> list[EntryPoint]:
+    return [entry for entry in entry_points(group=group) if entry.dist and entry.dist.name == "wsgi-pipeline"]
+
+
+@pytest.mark.parametrize(
+    "group", ["console_scripts", "paste.app_factory", "paste.composite_factory", "paste.filter_factory"]
+)
+def test_every_entry_point_leads_somewhere(group: str) -> None:
+    assert ours(group)
+    for entry in ours(group):
+        assert callable(entry.load()), entry
+
+
+def test_every_element_has_an_entry_point() -> None:
+    names = {path.stem for path in (TOP / "src" / "pipeline" / "elements").glob("[!_]*.py")}
+    assert names == {entry.name for entry in ours("paste.filter_factory")}
