@@ -19,12 +19,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
-from pipeline.edge import Body, answer, close, foreign, prepare
-from pipeline.interfaces import ConfigurationError, Handler, WSGIApp
+from pipeline.edge import InnerBody, answer, close, foreign, prepare, stream
+from pipeline.interfaces import ConfigurationError, Handler, Opener, WSGIApp
 from pipeline.options import Signature, Source
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
 from pipeline.request import Request, fresh_request
-from pipeline.response import fresh_response
+from pipeline.response import Response, fresh_response
 from pipeline.views import Views
 
 
@@ -48,7 +48,8 @@ class Element:
         self.signature = Signature.of(factory)
         self.name = contract.name
         self.options = dict(options or {})
-        self.contract = contract._replace(met=frozenset(self.options))
+        given = (option for option, value in self.options.items() if value is not None)
+        self.contract = contract._replace(met=frozenset(given))
         self.source = source
         self.is_end = not _takes_next(factory)
         self.__doc__ = factory.__doc__
@@ -90,8 +91,12 @@ class Element:
     def _around(self, app: Any) -> Pipeline:
         inner = Pipeline._end(app)
         contracts = (self.contract, *inner.contracts)
-        refuse_wrong_order(contracts)
-        return Pipeline._linked(contracts, self.link(inner.handler), inner.views)
+        refuse_wrong_order((*contracts, *inner.behind))
+        handler = self.link(inner.handler)
+        openers = {**inner.openers, **getattr(handler, "openers", {})}
+        if isinstance(handler, Offers):
+            handler = handler.next
+        return Pipeline._linked(contracts, handler, inner.views, inner.behind, openers)
 
     def link(self, *next: Handler) -> Handler:
         """Make the handler: the only time that the factory is called for this element."""
@@ -108,6 +113,21 @@ class Element:
                 f"return a handler, a callable (request, response) -> None"
             )
         return handler
+
+
+class Offers:
+    """What a factory returns, in place of a handler, whose element has nothing to do for each request.
+
+    ``openers`` make attributes of the request when they are first asked for (``request.root``), by name; where
+    several elements offer one, that of the outermost is used. A handler may have openers too, as an attribute.
+    """
+
+    def __init__(self, next: Handler, **openers: Opener) -> None:
+        self.next = next
+        self.openers = openers
+
+    def __call__(self, request: Request, response: Response) -> None:
+        self.next(request, response)
 
 
 @overload
@@ -161,17 +181,21 @@ class Pipeline:
 
     contracts: tuple[Contract, ...]
     """Those of the elements that are linked here, outermost first: up to the next foreign middleware."""
+    behind: tuple[Contract, ...]
+    """Those of the elements behind that middleware, as far as they are known at load."""
     lineage: tuple[Contract, ...]
     """Those of all elements from the outermost pipeline, as met by a request, to the end of this one."""
     handler: Handler
     views: Views | None
+    openers: Mapping[str, Opener]
+    """What makes the lazy attributes of a request, by attribute."""
 
     def __init__(self, *parts: Any) -> None:
         if not parts:
             raise ConfigurationError("a pipeline needs at least its end: a publisher or a WSGI app")
         chain: list[Contract] = []
         for part in parts:
-            chain += part.contracts if isinstance(part, Pipeline) else ()
+            chain += (*part.contracts, *part.behind) if isinstance(part, Pipeline) else ()
             chain += [part.contract] if isinstance(part, Element) else ()
             if isinstance(part, Element) and part.is_end and part is not parts[-1]:
                 raise ConfigurationError(f"{part.name} is the end of a pipeline; it stands last")
@@ -183,16 +207,27 @@ class Pipeline:
         for part in reversed(parts[:-1]):
             linked = part._around(linked) if isinstance(part, Element) else self._end(part(linked))
         self.contracts, self.handler, self.views = linked.contracts, linked.handler, linked.views
+        self.openers = linked.openers
+        self.behind = tuple(contract for contract in chain if contract not in self.contracts)
         self.lineage = self.contracts
         self._finished = True
         self._outer: Pipeline | None = None
 
     @classmethod
-    def _linked(cls, contracts: tuple[Contract, ...], handler: Handler, views: Views | None) -> Pipeline:
+    def _linked(
+        cls,
+        contracts: tuple[Contract, ...],
+        handler: Handler,
+        views: Views | None,
+        behind: tuple[Contract, ...] = (),
+        openers: Mapping[str, Opener] = {},
+    ) -> Pipeline:
         self = cls.__new__(cls)
         self.contracts = self.lineage = contracts
+        self.behind = behind
         self.handler = handler
         self.views = views
+        self.openers = openers
         self._finished = False
         self._outer = None
         return self
@@ -202,6 +237,8 @@ class Pipeline:
         """The pipeline that ``end`` is, or one without elements around it."""
         if isinstance(end, Pipeline):
             return end
+        if not callable(end):
+            raise ConfigurationError(f"{end!r} is neither an element nor a WSGI app")
         if not isinstance(end, Element):
             return cls._linked((), foreign(end), None)
         if not end.is_end:
@@ -226,7 +263,7 @@ class Pipeline:
             self.handler(request, response)
             body = prepare(request, response)
             if type(body) is not list:
-                body = Body(request, body)
+                body = stream(request, response, body)
         except Exception as error:
             body = answer(request, response, error)
         except BaseException:
@@ -236,7 +273,11 @@ class Pipeline:
             if request._closers is not None:
                 request.bytes_sent = sum(map(len, body))
             close(request)
-        start_response(response._status, response._headerlist)
+        try:
+            start_response(response._status, response._headerlist)
+        except BaseException:  # the server will not close what it was not given
+            close(request)
+            raise
         return body  # type: ignore[no-any-return]
 
     def _continue(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -255,6 +296,7 @@ class Pipeline:
             self._enter_from(outer)
         response = environ["pipeline.response"] = fresh_response()
         request.environ = environ
+        request.openers = {**self.openers, **request.openers}
         request.pipeline = self
         if self.views is not None:
             request.views = self.views
@@ -262,7 +304,7 @@ class Pipeline:
             self.handler(request, response)
             body = prepare(request, response)
             start_response(response._status, response._headerlist)
-            return body  # type: ignore[no-any-return]
+            return body if type(body) is list else InnerBody(request, body)
         finally:
             environ["pipeline.response"] = outer_response
             request.environ = outer_environ

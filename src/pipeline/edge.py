@@ -11,28 +11,38 @@ exactly once (R7).
 
 from __future__ import annotations
 
-import logging
-import secrets
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, NoReturn
 
-from webob.exc import WSGIHTTPException
-from webob.response import EmptyResponse
-
-from pipeline.interfaces import Handler, Unavailable, UnsafeHeader, WSGIApp
+from pipeline.conditional import conditional
+from pipeline.error_pages import log_failure, put_error, put_last_resort
+from pipeline.files import BLOCK, FileBody, SentFile
+from pipeline.interfaces import Handler, WSGIApp
 from pipeline.request import Request
-from pipeline.response import HTML, OK, HeaderList, Response, adopt_exception, check_header
-
-log = logging.getLogger("pipeline")
+from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
 
 StartResponse = Callable[..., Any]
 
 
+_BARE: tuple[Any, ...] = (OK, [], [], False, ())
+"""What a response is restored to that nobody took a snapshot of."""
+
+
 def answer(request: Request, response: Response, error: Exception) -> Any:
-    """The body that answers an exception which no element answered."""
-    answer_escaped(request, response, error)
-    return prepare(request, response)
+    """The body that answers an exception which no element answered, or which came of making the body."""
+    try:
+        try:
+            answer_escaped(request, response, error)
+            body = prepare(request, response)
+            return body if type(body) is list else stream(request, response, body)
+        except Exception as failure:  # of an error view that streams, or of an output filter, say
+            response.restore(_BARE)
+            put_last_resort(request, response, failure)
+            return prepare(request, response)
+    except BaseException:
+        close(request)
+        raise
 
 
 def close(request: Request) -> None:
@@ -57,8 +67,8 @@ def prepare(request: Request, response: Response) -> Any:
         if pair is not HTML:
             name, value = pair
             try:
-                safe = name.isascii() and value.isascii() and name.isprintable() and value.isprintable()
-            except AttributeError:
+                safe = name in KNOWN_NAMES and value.isascii() and value.isprintable()
+            except (AttributeError, TypeError):
                 safe = False
             if not safe:
                 check_header(name, value)
@@ -68,8 +78,12 @@ def prepare(request: Request, response: Response) -> Any:
         headers[:] = [pair for pair in headers if pair[0].lower() != "content-length"]
     status = response._status
     if type(body) is list:
-        length = len(body[0]) if len(body) == 1 else sum(map(len, body))
-        if length or claimed is None:  # a HEAD view may say the length and make no body
+        if len(body) == 1 and type(body[0]) is bytes:
+            length = len(body[0])
+        else:
+            length = sum(map(_length, body))
+        # a view may say the length to a HEAD, and make no body
+        if length or claimed is None or request.environ["REQUEST_METHOD"] != "HEAD":
             claimed = ("Content-Length", f"{length}")
     if status is not OK:
         check_header("Status", status)
@@ -81,42 +95,79 @@ def prepare(request: Request, response: Response) -> Any:
     return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
 
 
+def _length(block: Any) -> int:
+    if not isinstance(block, bytes):
+        raise TypeError(f"the body has the block {block!r:.80}, which is no bytes")
+    return len(block)
+
+
 def _unusual(request: Request, response: Response, body: Any) -> Any:
     """The body, streamed, filtered or conditional, as what is to be sent."""
-    if response.conditional_response:
-        body = _conditional(request, response)
     if isinstance(body, tuple):
         body = list(body)
     in_memory = type(body) is list
     if not in_memory:
         close_with(request, body)
-    for filter in response.filters:
-        body = filter(iter(body))
-        if not in_memory:
-            close_with(request, body)
-    if response.filters:
-        response._headerlist = [p for p in response._headerlist if p[0].lower() != "content-length"]
+    rewritten = False
+    sent = body
+    if (response.filters or response.transports) and _may_have_body(response._status):
+        sent, rewritten = _filtered(request, response, body)
+    response.filters = response.transports = ()
+    if response.conditional_response:
+        response.conditional_response = False
+        sent = conditional(request.environ, response, sent, ranges=not rewritten)
+        if sent is not body and type(sent) is not list:
+            close_with(request, sent)
+    if not in_memory:
+        return sent
+    if rewritten and request.environ["REQUEST_METHOD"] == "HEAD" and not any(body):
+        return ()  # an app that makes no body for HEAD: what would come of it cannot be told
+    return list(sent)
+
+
+def _may_have_body(status: str) -> bool:
+    return status is OK or (status[:3] not in ("204", "304") and status[0] != "1")
+
+
+def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, bool]:
+    """The body behind all filters that take part, and whether its bytes are still those it was made of."""
+    length = None if type(body) is list else response.headers.get("Content-Length")
+    # A filter that drops the Content-Length must not hide that it was wrong.
+    given = iter(body) if length is None else _blocks(body, int(length))
+    blocks = given
+    rewritten = False
+    for filter, rewrites in chain(zip(response.filters, repeat(True)), response.transports):
+        made = filter(blocks)
+        if made is not blocks:
+            close_with(request, made)
+            blocks = iter(made)
+            rewritten = rewritten or rewrites
+    if blocks is given and (type(body) is list or hasattr(body, "app_iter_range")):
+        return body, False
+    if rewritten:
+        response._headerlist = [
+            (name, _weak(value)) if name.lower() == "etag" else (name, value)
+            for name, value in response._headerlist
+            if name.lower() not in _OF_THE_BYTES
+        ]
         response._headers = None
-        response.filters = ()
-    return list(body) if in_memory else body
+    return blocks, rewritten
 
 
-def _conditional(request: Request, response: Response) -> Any:
-    """WebOb's conditional and range answer: 304, 206, 412, 416 where the request asks for it."""
-    close_with(request, response._app_iter)
-    answer: dict[str, Any] = {}
+_OF_THE_BYTES = {
+    "accept-ranges",
+    "content-digest",
+    "content-length",
+    "content-md5",
+    "digest",
+    "repr-digest",
+}
+"""Headers that hold for the very bytes that a body was made of."""
 
-    def start_response(status: str, headers: HeaderList, exc_info: Any = None, /) -> Any:
-        answer.update(status=status, headers=headers)
 
-    location = response.headers.get("Location")
-    body = response.conditional_response_app(request.environ, start_response)
-    response._status, response._headerlist = answer["status"], answer["headers"]
-    response._headers = None
-    response.conditional_response = False
-    if location is not None:
-        response.headers["Location"] = location  # WebOb made it absolute; it may leave as it came
-    return [] if isinstance(body, EmptyResponse) else body
+def _weak(etag: str) -> str:
+    """The ETag of what says the same in other bytes (RFC 9110 section 8.8.1)."""
+    return etag if etag.startswith("W/") else f"W/{etag}"
 
 
 def close_with(request: Request, body: Any) -> None:
@@ -124,6 +175,52 @@ def close_with(request: Request, body: Any) -> None:
     closer = getattr(body, "close", None)
     if closer is not None and closer not in (request._closers or ()):
         request.on_close(closer)
+
+
+class InnerBody:
+    """A streamed body as the foreign middleware around an inner pipeline sees it.
+
+    PEP 3333 has the middleware close it, and the request would close it too: the first of them does (R7).
+    """
+
+    def __init__(self, request: Request, body: Any) -> None:
+        self.request = request
+        self.closer = getattr(body, "close", None)
+        self.blocks: Iterator[bytes] = iter(body)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        return next(self.blocks)
+
+    def close(self) -> None:
+        closers, closer = self.request._closers, self.closer
+        if closers and closer in closers:
+            closers.remove(closer)
+            closer()
+
+
+def stream(request: Request, response: Response, body: Any) -> Any:
+    """What the server gets for a body that is not in memory.
+
+    A plain file that no filter touched goes to the server as a file, where it takes that; and what was
+    opened to find the answer is given back before a slow client reads the first byte.
+    """
+    if type(body) is not FileBody or body.state is None:
+        return Body(request, response, body)
+    wrapper = request.environ.get("wsgi.file_wrapper")
+    if wrapper is None:
+        sent = Body(request, response, body)
+    else:
+
+        def close_sent(size: int) -> None:
+            request.bytes_sent = size
+            close(request)
+
+        sent = wrapper(SentFile(body, close_sent), BLOCK)
+    request.release(body.close)
+    return sent
 
 
 class Body:
@@ -134,28 +231,24 @@ class Body:
     breaks the connection: the client sees that the answer is not complete.
     """
 
-    def __init__(self, request: Request, chunks: Any) -> None:
+    def __init__(self, request: Request, response: Response, chunks: Any) -> None:
         self.request = request
         self.sent = 0
-        iterator = iter(chunks)
-        first: list[bytes] = []
-        for chunk in iterator:
-            if chunk:
-                first.append(_bytes(chunk))
-                break
-        self.chunks = chain(first, iterator)
+        length = response.headers.get("Content-Length")
+        blocks = _blocks(chunks, None if length is None else int(length))
+        self.blocks = chain([block] if (block := next(blocks, None)) else [], blocks)
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
         try:
-            chunk = _bytes(next(self.chunks))
+            chunk = next(self.blocks)
         except StopIteration:
             raise
         except BaseException as error:
             if isinstance(error, Exception):
-                log_failure(self.request, error, "in mid-stream")
+                log_failure(self.request, error, f"in mid-stream, after {self.sent} bytes")
             self.close()
             raise
         self.sent += len(chunk)
@@ -166,45 +259,36 @@ class Body:
         close(self.request)
 
 
-def _bytes(chunk: Any) -> bytes:
-    if isinstance(chunk, bytes):
-        return chunk
-    raise TypeError(f"a streamed body yielded {chunk!r:.80}, which is no bytes")
+def _blocks(chunks: Any, length: int | None) -> Iterator[bytes]:
+    """The blocks of a body that are not empty; an error if they are not as long as its Content-Length says.
 
-
-def log_failure(request: Request, error: BaseException, when: str = "") -> str:
-    """Log an error with its traceback, under an id that is returned for the error page."""
-    id = secrets.token_hex(6)
-    environ = request.environ
-    log.error(
-        "error %s: %s %s%s: %s",
-        id,
-        environ.get("REQUEST_METHOD", ""),
-        request.path_info_safe,
-        f", {when}" if when else "",
-        type(error).__name__,
-        exc_info=error,
-    )
-    return id
+    The last block is held back until nothing follows it: a body that is too long, or that fails at
+    its very end, would else have looked complete.
+    """
+    left = length
+    iterator = iter(chunks)
+    for block in iterator:
+        if not isinstance(block, bytes):
+            raise TypeError(f"a streamed body yielded {block!r:.80}, which is no bytes")
+        if not block:
+            continue
+        if left is not None:
+            left -= len(block)
+            if left < 0 or (left == 0 and any(iterator)):
+                raise ValueError(f"a streamed body is longer than its Content-Length, {length} bytes")
+        yield block
+    if left:
+        raise ValueError(f"a streamed body is {left} bytes shorter than its Content-Length, {length} bytes")
 
 
 def answer_escaped(request: Request, response: Response, error: Exception) -> None:
-    """Answer an exception that no element answered, in plain text."""
-    response.restore(("200 OK", [], [], False, ()))
-    if isinstance(error, WSGIHTTPException):
-        adopt_exception(response, error)
-        try:
-            for name, value in response._headerlist:
-                check_header(name, value)
-        except UnsafeHeader as unsafe:
-            answer_escaped(request, response, unsafe)
-    elif isinstance(error, Unavailable) or request.is_transient(error):
-        log.warning("%s %s: 503: %s", request.method, request.path_info_safe, error)
-        response.plain("503 Service Unavailable", "This cannot be done now. Please try again.")
-        response._headerlist.append(("Retry-After", str(getattr(error, "retry_after", 1))))
+    """Answer an exception that no element answered: as ``errors`` does, if the request has met it."""
+    answer_error = request.__dict__.get("answer_error")
+    if answer_error is not None:
+        answer_error(request, response, error)
     else:
-        id = log_failure(request, error)
-        response.plain("500 Internal Server Error", f"An error occurred. It was logged as {id}.")
+        response.restore(_BARE)
+        put_error(request, response, error)
 
 
 def foreign(app: WSGIApp) -> Handler:
@@ -223,10 +307,21 @@ def foreign(app: WSGIApp) -> Handler:
             return written.append
 
         answered = False
-        body = app(request.environ, start_response)
+        environ = request.environ
+        wrapper = environ.get("wsgi.file_wrapper")
+        if wrapper is None:
+            body = app(environ, start_response)
+        else:  # a file stays one for the filters and for the edge, which hands it to the server's own wrapper
+            environ["wsgi.file_wrapper"] = FileBody.wrap
+            try:
+                body = app(environ, start_response)
+            finally:
+                environ["wsgi.file_wrapper"] = wrapper
         close_with(request, body)
         first: list[bytes] = []
-        if not (started and type(body) in (list, tuple)):
+        if started and not written and type(body) is FileBody:
+            pass
+        elif not (started and type(body) in (list, tuple)):
             iterator = iter(body)
             if not started:  # PEP 3333 lets an app start when its first block is asked for
                 for chunk in iterator:

@@ -1,46 +1,229 @@
-"""Open files as bodies: sent in blocks, and in ranges where the request asks for one."""
+"""Files as answers: from the disk or from a blob, whole or in ranges.
+
+``serve`` is for views. An open file that a view returns, or a WSGI app of others wraps with
+``wsgi.file_wrapper``, becomes a ``FileBody``. If no filter touches it, the edge hands it to the server in the
+server's own ``wsgi.file_wrapper``, which may send it without Python.
+"""
 
 from __future__ import annotations
 
+import io
+import mimetypes
 import os
-from collections.abc import Iterator
+import stat
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from email.utils import formatdate
 from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from webob.exc import HTTPNotFound
+
+from pipeline.request import Request
+from pipeline.response import NOSNIFF, Response
 
 BLOCK = 64 * 1024
 """Bytes per block: large enough that the cost per block vanishes."""
 
+UNKNOWN_TYPE = "application/octet-stream"
+
+_SAFE_IN_QUOTES = frozenset(map(chr, range(32, 127))) - frozenset('"%')
+_SAFE_IN_EXTENDED = "!#$&+-.^_`|~"  # RFC 8187 attr-char, beside letters and digits
+
+
+def serve(
+    request: Request,
+    response: Response,
+    file: str | os.PathLike[str] | BinaryIO | Any,
+    *,
+    content_type: str | None = None,
+    name: str | None = None,
+    etag: str | None = None,
+    modified: datetime | float | None = None,
+    inline: bool = False,
+) -> None:
+    """Answer with a file: whole, in the range that was asked for, or 304 if the client has it already.
+
+    file          a path, or a file open for reading in binary mode, which is sent from where it stands and
+                  closed with the request. A path that leads to no file is a 404. Never make one of what a
+                  client sent without looking: whatever it leads to is opened
+    content_type  default: guessed from the name; unknown is application/octet-stream
+    name          what a browser saves it as; default: the last segment of the path
+    etag          a text that changes whenever the bytes do; default: made of size and time of a plain file
+    modified      datetime (naive is UTC) or seconds since the epoch; default: the time of a plain file
+    inline        whether a browser may show the file instead of saving it. Never for what visitors upload: a
+                  page among it would run its scripts as the site's own (S7)
+    """
+    if isinstance(file, (str, os.PathLike)):
+        path = os.fspath(file)
+        file = _open(path)
+        name = name or os.path.basename(path)
+    request.on_close(file.close)
+    body = FileBody(file)
+    if body.state is not None:
+        modified = body.state.st_mtime if modified is None else modified
+        etag = etag or f"{body.state.st_mtime_ns:x}-{body.state.st_size:x}"
+    headers = response.headers
+    headers["Content-Type"] = content_type or _guessed_type(name or "")
+    headers["Content-Disposition"] = disposition(name, inline=inline)
+    headers[NOSNIFF[0]] = NOSNIFF[1]
+    if body.left is not None:
+        headers["Content-Length"] = str(body.left)
+        headers["Accept-Ranges"] = "bytes"
+    if etag is not None:
+        headers["ETag"] = f'"{etag}"'
+    if modified is not None:
+        headers["Last-Modified"] = _http_date(modified)
+    response.conditional_response = True
+    response._app_iter = body
+
+
+def disposition(name: str | None, *, inline: bool = False) -> str:
+    """A Content-Disposition header (RFC 6266); a name beyond ASCII stands in it in both ways (RFC 8187)."""
+    kind = "inline" if inline else "attachment"
+    if not name:
+        return kind
+    # Separators, controls, surrogates, and marks that turn the direction of what is read.
+    name = "".join(letter if letter.isprintable() and letter not in "/\\" else "_" for letter in name)
+    plain = "".join(letter if letter in _SAFE_IN_QUOTES else "_" for letter in name)
+    if plain == name:
+        return f'{kind}; filename="{plain}"'
+    return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe=_SAFE_IN_EXTENDED)}"
+
 
 class FileBody:
-    """The bytes of an open binary file, from where it stands. Whoever opened it closes it."""
+    """The bytes of an open binary file, from where it stands to where it ends now.
+
+    Whoever opened the file closes it; ``close`` is the file's own.
+    """
 
     def __init__(self, file: BinaryIO | Any, size: int | None = None) -> None:
         self.file = file
-        self.left = size
+        self.close: Callable[[], object] = getattr(file, "close", _nothing)
+        self.state = _state(file)
+        """Of a plain file: one that is read by its descriptor and nothing else. None of any other."""
+        self.left = self._length() if size is None else size
+        """Bytes to be sent, or None if only reading can tell."""
+
+    @classmethod
+    def wrap(cls, file: Any, block_size: int = BLOCK) -> FileBody:
+        """What a WSGI app inside of a pipeline finds as ``wsgi.file_wrapper``."""
+        return cls(file)
 
     def __iter__(self) -> Iterator[bytes]:
-        while self.left is None or self.left > 0:
-            block = self.file.read(BLOCK if self.left is None else min(BLOCK, self.left))
+        left = self.left
+        while left is None or left > 0:
+            block = self.file.read(BLOCK if left is None else min(BLOCK, left))
             if not block:
                 return
-            if self.left is not None:
-                self.left -= len(block)
+            if left is not None:
+                left -= len(block)
             yield block
 
     def length(self) -> int | None:
-        """How many bytes are left, or None if only reading can tell."""
+        """How many bytes will be sent, or None if only reading can tell."""
+        return self.left
+
+    def _length(self) -> int | None:
         try:
-            return os.fstat(self.file.fileno()).st_size - self.file.tell()
-        except (AttributeError, OSError, ValueError):
-            pass
-        try:
-            here = self.file.tell()
-            end = self.file.seek(0, os.SEEK_END)
+            here: int = self.file.tell()
+            if self.state is not None:
+                return max(self.state.st_size - here, 0)
+            end: int = self.file.seek(0, os.SEEK_END)
             self.file.seek(here)
-            return end - here
-        except (AttributeError, OSError, ValueError):
+            return max(end - here, 0)
+        except (AttributeError, OSError, ValueError, TypeError):
             return None
 
-    def app_iter_range(self, start: int, stop: int | None) -> FileBody:
-        """The part from ``start`` up to but not including ``stop``; WebOb asks for it."""
-        self.file.seek(start, os.SEEK_CUR)
-        return FileBody(self.file, None if stop is None else stop - start)
+    def app_iter_range(self, start: int, stop: int) -> FileBody:
+        """The part from ``start`` up to but not including ``stop``; WebOb's name for it."""
+        size = stop - start
+        if self.left is not None:
+            self.file.seek(start, os.SEEK_CUR)
+        else:
+            while start > 0 and (block := self.file.read(min(BLOCK, start))):
+                start -= len(block)
+        return FileBody(self.file, size)
+
+
+class SentFile:
+    """A plain file as the server reads it, by its ``wsgi.file_wrapper``: no further than the body goes.
+
+    Only that of a whole file has ``fileno``: not every server heeds where a descriptor stands and what
+    Content-Length says (uWSGI sends the file from its beginning to its end).
+    """
+
+    def __init__(self, body: FileBody, close: Callable[[int], object]) -> None:
+        self.file = body.file
+        self.start: int = body.file.tell()
+        self.end = self.start + (body.left or 0)
+        self._close: Callable[[int], object] | None = close
+        if body.state is not None and (self.start, self.end) == (0, body.state.st_size):
+            if os.lseek(body.file.fileno(), 0, os.SEEK_CUR) != 0:  # it was read from, and has read ahead
+                body.file.seek(0, os.SEEK_END)
+                body.file.seek(0)
+            self.fileno = body.file.fileno
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(self.end - self.file.tell(), 0)
+        data: bytes = self.file.read(left if size < 0 else min(size, left))
+        return data
+
+    def tell(self) -> int:
+        place: int = self.file.tell()
+        return place
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_END:
+            offset, whence = self.end + offset, os.SEEK_SET
+        place: int = self.file.seek(offset, whence)
+        return place
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Close the request, once, with the number of bytes sent: all, as far as can be told by the file."""
+        close, self._close = self._close, None
+        if close is not None:
+            close((self.file.tell() - self.start) or (self.end - self.start))
+
+
+def _open(path: str) -> BinaryIO:
+    """The file at ``path``; 404 if there is none, or if it is a directory or a device."""
+    try:
+        if stat.S_ISREG(os.stat(path).st_mode):  # asked first: to open a named pipe waits for who writes
+            return open(path, "rb", buffering=0)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        pass
+    raise HTTPNotFound("There is no such file.")
+
+
+def _state(file: Any) -> os.stat_result | None:
+    """The ``stat`` of a plain file. Of what only wraps one, such as gzip's, the descriptor tells a lie."""
+    raw = file.raw if type(file) in (io.BufferedReader, io.BufferedRandom) else file
+    if type(raw) is not io.FileIO:
+        return None
+    try:
+        state = os.fstat(raw.fileno())
+    except (OSError, ValueError):
+        return None
+    return state if stat.S_ISREG(state.st_mode) else None
+
+
+def _guessed_type(name: str) -> str:
+    kind, encoding = mimetypes.guess_type(name, strict=False)
+    if encoding is not None:  # "x.tar.gz" is sent as it is, not as a tar that is unpacked on the way
+        return "application/gzip" if encoding == "gzip" else UNKNOWN_TYPE
+    return kind or UNKNOWN_TYPE
+
+
+def _http_date(moment: datetime | float) -> str:
+    if isinstance(moment, datetime):
+        moment = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    return formatdate(min(moment, time.time()), usegmt=True)  # never in the future (RFC 9110 section 8.8.2.1)
+
+
+def _nothing() -> None:
+    """Closes what has no ``close``."""

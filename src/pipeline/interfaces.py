@@ -10,7 +10,7 @@ Three kinds of names stand here:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from webob.exc import HTTPBadRequest, HTTPException, WSGIHTTPException
@@ -27,6 +27,9 @@ Called once per request (more often under ``retry``) with the request and the re
 Returning means *answered*: status, headers and body stand on the response, and not one byte
 is sent. Raising hands the exception to the next outer element, and in the end to the edge.
 """
+
+Opener: TypeAlias = "Callable[[Request], Any]"
+"""Makes an attribute of a request when it is first asked for, such as ``root``."""
 
 WSGIApp: TypeAlias = Callable[[dict[str, Any], Any], Any]
 
@@ -65,6 +68,18 @@ class Unavailable(Exception):
     retry_after = 1
     """Seconds after which a client may try again."""
 
+    logged = False
+    """Whether it stands in the log already: an outage is logged when it begins, and not by each request."""
+
+
+class ReadOnlyTransaction(Exception):
+    """A write where the database can only be read: outside of ``transaction``, or in a streamed body (R8)."""
+
+
+class CommitUncertain(Exception):
+    """A commit that failed when part of it may have been stored, or all: never tried again, and the
+    answer says so (R4). The error that it failed with is its ``__cause__``."""
+
 
 class IRequest(Interface):
     """What every request provides, and what a view is registered for when it names no
@@ -77,6 +92,14 @@ class IRequest(Interface):
     view_name = Attribute("Name of the view to be called on the context; '' is the default view.")
     subpath = Attribute("Tuple of the path segments behind the view name.")
     principal = Attribute("Identifier of who asks, a str, or None.")
+
+
+class IJSONRequest(IRequest):
+    """From a program that speaks JSON."""
+
+
+class IXMLRPCRequest(IRequest):
+    """A call of XML-RPC."""
 
 
 class IView(Interface):
@@ -92,6 +115,39 @@ class IPublishTraverse(Interface):
 
     def publishTraverse(request: Request, name: str) -> Any:
         """Return the next object; raise ``LookupError`` if there is none of that name."""
+
+
+class INamespace(Interface):
+    """A traversal namespace, ``++name++value``: an adapter of objects, registered with its name."""
+
+    def step(request: Request, name: str) -> Any:
+        """Return the object that the rest of the path is walked from, for ``++namespace++name``.
+
+        Raise ``LookupError`` if there is none: the answer is 404.
+        """
+
+
+class IDefaultSteps(Interface):
+    """Where a path leads on that ends at an object; an adapter of the object, or provided by it."""
+
+    def default_steps(request: Request) -> Sequence[str]:
+        """Return names of further steps, the last of which may be that of a view; empty for none."""
+
+
+class INullResource(Interface):
+    """What a PUT is published on whose name is not there yet: an adapter of the container.
+
+    It is made with the container, and gets the name as ``__name__``. A view for its class and for PUT makes
+    the new object.
+    """
+
+
+class ISkin(Interface):
+    """Under this interface skins stand in the registry, see ``pipeline.namespaces.skin``."""
+
+
+class IEtc(Interface):
+    """Of utilities that ``++etc++name`` leads to."""
 
 
 class IAuthentication(Interface):

@@ -19,7 +19,7 @@ from webob.exc import (
 from pipeline.composition import element
 from pipeline.edge import close_with
 from pipeline.files import FileBody
-from pipeline.interfaces import Handler, IResult, ResultError
+from pipeline.interfaces import Handler, INullResource, IResult, ResultError
 from pipeline.policy import PUBLIC
 from pipeline.request import Request
 from pipeline.response import HTML, Response, adopt_exception
@@ -44,14 +44,24 @@ def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
         if view is None:
             no_view(views, request, response)
             return
-        if request.authorize is not None:
-            request.authorize(request, view)
-        elif view.permission is not None and view.permission != PUBLIC:
-            raise HTTPForbidden("This needs a login, and this site has none.")
-        call_view(view, context, request, response)
+        publish(view, request, response)
 
     publisher.views = views  # type: ignore[attr-defined]
     return publisher
+
+
+def publish(view: View, request: Request, response: Response) -> None:
+    """Call a view if it may be called."""
+    refuse_forbidden(view, request)
+    call_view(view, request.context, request, response)
+
+
+def refuse_forbidden(view: View, request: Request) -> None:
+    """Raise an HTTP exception if the view may not be called."""
+    if request.authorize is not None:
+        request.authorize(request, view)
+    elif view.permission is not None and view.permission != PUBLIC:
+        raise HTTPForbidden("This needs a login, and this site has none.")
 
 
 def call_view(view: View, context: Any, request: Request, response: Response) -> None:
@@ -69,10 +79,14 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
         if error.wsgi_response.status_int >= 400:
             raise
         result = error.wsgi_response
+        error.__traceback__ = None  # of which this frame is part, and holds the error: no cycle is left
     if type(result) is str and response._headerlist[0] is HTML:
         response._app_iter = [result.encode("utf-8")]
     else:
-        put_result(result, view, request, response)
+        try:
+            put_result(result, view, request, response)
+        finally:
+            del result  # which may be an error that was raised, and so holds this frame: no cycle is left
 
 
 def put_result(result: Any, view: View, request: Request, response: Response) -> None:
@@ -92,7 +106,10 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
         put_result(None, view, request, response)
     elif isinstance(result, WSGIHTTPException):
         if result.status_int >= 400 and not result.has_body:
-            raise result
+            try:
+                raise result
+            finally:
+                del result
         adopt_exception(response, result)
     elif isinstance(result, webob.Response):
         close_with(request, result.app_iter)
@@ -119,6 +136,13 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
 
 def no_view(views: Views, request: Request, response: Response) -> None:
     """Answer for a view that there is not: 404, 405, or OPTIONS."""
+    if request.environ["REQUEST_METHOD"] == "PUT" and request.view_name and not request.subpath:
+        null = views.adapt(request.context, INullResource)
+        view = views.find(null, request, "PUT", "") if null is not None else None
+        if view is not None:
+            null.__name__, request.context, request.view_name = request.view_name, null, ""
+            publish(view, request, response)
+            return
     allowed = views.allowed(request.context, request, request.view_name)
     if not allowed:
         raise HTTPNotFound("There is nothing at this address.")

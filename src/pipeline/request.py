@@ -7,6 +7,7 @@ something to make (``root``, ``tm``) are made on first use, by whoever the pipel
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -34,30 +35,59 @@ log = logging.getLogger("pipeline")
 
 _new = object.__new__
 
-_PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
+PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
+_NO_STEP = re.compile(r"_|@@|\+\+.*\+\+|\.\.?\Z|[^/\0]*[/\0]", re.DOTALL)
+"""A name that traversal refuses or takes for something else."""
 
 
 class _Lazy:
-    """An attribute made on first use by the callable at ``opener``, then kept on the request.
+    """An attribute made on first use, then kept on the request.
 
-    Not a data descriptor: once the value stands in the instance, this is never called again.
+    What makes it is the opener that an element offered at load, or, before that, what stands on this very
+    request as ``open_`` and its name. Not a data descriptor: once the value is there, this is never called again.
     """
 
-    def __init__(self, opener: str, missing: str) -> None:
-        self.opener = opener
+    def __init__(self, missing: str, also: str = "") -> None:
         self.missing = missing
+        self.also = also
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+        self.own_opener = f"open_{name}"
 
     def __get__(self, request: Request | None, owner: type) -> Any:
         if request is None:
             return self
-        opener = getattr(request, self.opener)
+        opener = request.__dict__.get(self.own_opener) or request.openers.get(self.name)
         if opener is None:
             raise AttributeError(self.missing)
-        value = request.__dict__[self.name] = opener(request)
+        value = opener(request)
+        setattr(request, self.name, value)
+        if self.also:
+            setattr(request, self.also, value)
         return value
+
+
+class _Openers:
+    """The openers of the pipeline that the request is in."""
+
+    def __get__(self, request: Request | None, owner: type) -> Any:
+        if request is None:
+            return self
+        pipeline = request.__dict__.get("pipeline")
+        return {} if pipeline is None else pipeline.openers
+
+
+class _Missing:
+    """An attribute that is there only if an element has set it on the request."""
+
+    def __init__(self, missing: str) -> None:
+        self.missing = missing
+
+    def __get__(self, request: Request | None, owner: type) -> Any:
+        if request is None:
+            return self
+        raise AttributeError(self.missing)
 
 
 @implementer(IRequest)
@@ -69,19 +99,40 @@ class Request(BaseRequest):
     views: Views | None = None
     """The views of this pipeline's publisher; None until a pipeline that has one is entered."""
 
-    open_root: Callable[[Request], Any] | None = None
-    """Makes ``root``; set by a database element, or by ``traverse`` with its option ``root``."""
-    root: Any = _Lazy("open_root", "no element provides a root")
+    openers: Any = _Openers()
+    """What makes ``root`` and the like, by name: a mapping of callables that take the request."""
 
-    open_tm: Callable[[Request], Any] | None = None
-    """Makes ``tm``, with a transaction begun; set by the outermost database element."""
-    tm: Any = _Lazy("open_tm", "no element provides a transaction manager")
+    root: Any = _Lazy("no element provides a root")
+    """Where traversal starts; opens the database."""
+    tm: Any = _Lazy("no element provides a transaction manager", also="tm_in_use")
+    """The ``transaction.TransactionManager`` of this request, with a transaction begun."""
+    tm_in_use: Any = None
+    """The same, but None as long as nobody has asked for it."""
+    zodb: Any = _Lazy("no element provides a ZODB; put zodb into the pipeline")
+    """The ZODB connection of this request; ``zodb.get_connection(name)`` is one to another named database."""
+    sql: Any = _Lazy("no element provides an SQL database; put sql into the pipeline")
+    """The SQLAlchemy session of this request."""
 
     context: Any = None
     view_name: str = ""
     subpath: tuple[str, ...] = ()
     virtual_root: Any = None
-    """Object whose URL is ``application_url``; None means the root."""
+    """Object whose URL is ``application_url``, set by ``traverse`` when it is there; None means the root."""
+    virtual_root_path: tuple[str, ...] = ()
+    """Path from the root to the virtual root, set by ``vhost``; walked before the path of the URL."""
+
+    form: Any = _Missing("no element provides a form; put forms into the pipeline")
+    """The fields of the form that was sent, by name; set by ``forms``."""
+
+    default_steps: tuple[str, ...] = ()
+    """The steps that were taken though the path did not say them (IDefaultSteps)."""
+    more_steps: tuple[str, ...] = ()
+    """Steps that a traversal hook wants to be taken next, see ``add_steps``."""
+    namespaces: tuple[str, ...] = ()
+    """The traversal namespaces that the path has entered."""
+    debug: bool = False
+    """Whether the visitor may see what only a developer should (S17); set by ``errors``."""
+    debug_flags: tuple[str, ...] = ()
 
     traversal_hooks: tuple[Callable[[Request, Any], object], ...] = ()
     principal: str | None = None
@@ -97,12 +148,26 @@ class Request(BaseRequest):
     csrf_token: str | None = None
     """What a form of this session sends back in its field ``csrf_token``."""
 
+    attempt: int = 1
+    """Which attempt at the request this is; counted by ``retry``."""
+
     attempts_left: int = 0
-    """How often ``retry`` will try again if this attempt fails with a transient error."""
+    """How often ``retry`` will try again if this attempt fails with a transient error. A view that must
+    not run twice sets it to 0."""
 
     transient_error: BaseException | None = None
     """An error that its data manager calls worth a new attempt; found out by ``transaction``, since
     nobody can tell any more once the transaction is aborted."""
+
+    commit_on_error: bool = False
+    """Set by a view whose changes are to be committed also if its answer is a 4xx or 5xx (R3)."""
+
+    reading_only: bool = False
+    """Set by ``transaction`` when it is done: what begins a transaction now begins it to read (R8)."""
+
+    outcome: str = ""
+    """What is known of the changes of this request once ``transaction`` is done: "committed", "unknown" (R4),
+    or "" if there are none. An error that is answered after that says so in the header ``X-Outcome``."""
 
     bytes_sent: int = 0
     """Length of the body that was sent; known once the request is being closed."""
@@ -111,6 +176,10 @@ class Request(BaseRequest):
     """The pipeline that the request is in: the innermost one entered and not yet left."""
 
     _closers: list[Closer] | None = None
+    _closers_before: int = 0
+    """How many there were when this attempt began."""
+    _closers_last: int = 0
+    """How many of those that came after are for ``last``."""
 
     def __init__(self, environ: dict[str, Any], charset: str | None = None, **attributes: Any) -> None:
         # WebOb's checks cost more than the rest of a request; servers hand us a plain dict.
@@ -118,20 +187,37 @@ class Request(BaseRequest):
             super().__init__(environ, charset, **attributes)  # type: ignore[call-arg]
         self.environ = environ
 
-    def on_close(self, closer: Closer) -> None:
+    def on_close(self, closer: Closer, *, last: bool = False) -> None:
         """Have ``closer()`` called when this request is closed: its body sent or abandoned.
 
         Last in, first out; exactly once each; whatever the others raise. For a body in memory this
-        is before the server gets it.
+        is before the server gets it. ``last`` is for what the others may need, such as a connection
+        to the database: it is closed after all of them, whenever it was opened.
         """
+        if last:
+            self._closers_last += 1
         if self._closers is None:
             self._closers = [closer]
+        elif last:
+            self._closers.insert(self._closers_before, closer)
         else:
             self._closers.append(closer)
+
+    def release(self, closer: Closer) -> None:
+        """Close all that ``on_close`` was given for ``last``, if besides it only ``closer`` is yet to be
+        closed, which needs none of it: called by the edge for a plain file, so that a client that reads it
+        slowly holds no connection to a database."""
+        closers = self._closers
+        first = self._closers_before
+        if self._closers_last and closers is not None and closers[first + self._closers_last :] == [closer]:
+            closers.pop()
+            self.close(first)
+            closers.append(closer)
 
     def close(self, mark: int = 0) -> None:
         """Run what ``on_close`` was given, down to the first ``mark`` of it; called by the edge, and
         by ``retry`` between two attempts. An error is logged and stops no other closer (R6)."""
+        self.transient_error = None  # whose traceback holds the request: no cycle is left
         closers = self._closers
         interrupt: BaseException | None = None
         while closers and len(closers) > mark:
@@ -147,34 +233,55 @@ class Request(BaseRequest):
 
     def is_transient(self, error: BaseException) -> bool:
         """Whether the same request may succeed if it is tried again (R2)."""
-        return error is self.transient_error or isinstance(error, TransientError)
+        if self.outcome:
+            return False
+        judged = [judge(error) for judge in getattr(self.__dict__.get("tm"), "judges", ())]
+        return error is self.transient_error or isinstance(error, TransientError) or any(judged)
 
     @property
     def path_info_safe(self) -> str:
         """The path as it may stand in a log: percent-encoded, whatever bytes it has."""
         path: str = self.environ.get("PATH_INFO", "")
-        return quote(path.encode("latin-1", "replace"), safe="/" + _PATH_SAFE)
+        return quote(path.encode("latin-1", "replace"), safe="/" + PATH_SAFE)
 
     def add_traversal_hook(self, hook: Callable[[Request, Any], object]) -> None:
         """Have ``hook(request, object)`` called with the root and after each traversal step."""
         self.traversal_hooks = (*self.traversal_hooks, hook)
 
+    def add_steps(self, *names: str) -> None:
+        """For a traversal hook: have these steps taken before the rest of the path."""
+        self.more_steps = (*self.more_steps, *names)
+
+    def take_steps(self) -> tuple[str, ...]:
+        """The steps that hooks have added, once."""
+        steps, self.more_steps = self.more_steps, ()
+        return steps
+
     def absolute_url(self, obj: object, *names: str) -> str:
         """URL of ``obj`` as the visitor sees it, with ``names`` as further path segments.
 
         ``obj`` has ``__parent__`` and ``__name__`` up to the virtual root (or to a root whose
-        ``__parent__`` is None); ValueError if it has not. The URL of the root ends in a slash.
+        ``__parent__`` is None); ValueError if it has not, or if no URL would lead to it: because it is
+        outside of the virtual root, or because traversal takes no name like one of its own. The URL of
+        the root ends in a slash.
         """
-        segments = list(names)
+        path: list[str] = []
         top = self.virtual_root
-        while obj is not top and (parent := getattr(obj, "__parent__", None)) is not None:
-            name = getattr(obj, "__name__", None)
-            if not name:
-                raise ValueError(f"{obj!r} has a __parent__ and no __name__, so it has no URL")
-            segments.insert(0, name)
-            obj = parent
-        path = "/".join(quote(segment, safe=_PATH_SAFE) for segment in segments)
-        return f"{self.application_url}/{path}"
+        place = obj
+        while place is not top and (parent := getattr(place, "__parent__", None)) is not None:
+            name = getattr(place, "__name__", None)
+            if not name or _NO_STEP.match(name):
+                raise ValueError(f"{place!r} has a __parent__ and the __name__ {name!r}, so it has no URL")
+            path.append(name)
+            place = parent
+        path.reverse()
+        if place is not top:
+            depth = len(self.virtual_root_path)
+            if top is not None or tuple(path[:depth]) != self.virtual_root_path:
+                raise ValueError(f"{obj!r} is outside of the virtual root, so it has no URL")
+            del path[:depth]
+        below = "/".join([quote(name, safe=PATH_SAFE) for name in (*path, *names)])
+        return f"{self.application_url}/{below}"
 
 
 def fresh_request(environ: dict[str, Any], pipeline: Pipeline) -> Request:
@@ -187,6 +294,7 @@ def fresh_request(environ: dict[str, Any], pipeline: Pipeline) -> Request:
     request.views = pipeline.views
     request.view_name = ""
     request.traversal_hooks = ()
+    request.virtual_root_path = ()
     request.authorize = None
     request._closers = None
     return request

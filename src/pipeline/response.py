@@ -26,9 +26,14 @@ NOSNIFF = ("X-Content-Type-Options", "nosniff")
 _new = object.__new__
 _ASCII = "".join(map(chr, range(33, 127)))
 
+KNOWN_NAMES: set[str] = set()
+"""Names of headers that ``check_header`` has found fit to be sent: not worth a second look."""
+
 
 def check_header(name: str, value: str) -> None:
     """Refuse what must not be sent: a control character (C0, DEL), or no latin-1 text (PEP 3333)."""
+    if name in KNOWN_NAMES and isinstance(value, str) and value.isascii() and value.isprintable():
+        return
     for what, text in (("name", name), ("value", value)):
         if not isinstance(text, str):
             raise UnsafeHeader(f"header {name!r}: its {what} {text!r} is no str")
@@ -40,6 +45,8 @@ def check_header(name: str, value: str) -> None:
             raise UnsafeHeader(f"header {name!r}: its {what} {text!r} is not latin-1") from None
     if not name or not name.isascii() or any(character in ' "(),/:;<=>?@[\\]{}' for character in name):
         raise UnsafeHeader(f"header name {name!r} is no token (RFC 9110 section 5.1)")
+    if len(KNOWN_NAMES) < 1000:  # a site has no more, unless it makes them of what clients send
+        KNOWN_NAMES.add(name)
 
 
 class Headers(ResponseHeaders):
@@ -58,9 +65,10 @@ class Headers(ResponseHeaders):
         return super().setdefault(name, default)
 
     def extend(self, other: Any = None, **more: str) -> None:
-        for name, value in dict(other or (), **more).items():
+        added = list(other.items() if hasattr(other, "items") else other or ())
+        for name, value in (*added, *more.items()):
             check_header(name, value)
-        super().extend(other, **more)
+        super().extend(added, **more)
 
     def update(self, *others: Any, **more: str) -> None:
         for name, value in dict(*others, **more).items():
@@ -76,17 +84,34 @@ class Response(webob.Response):
     conditional_response = False
     filters: tuple[Filter, ...] = ()
     """Output filters, in the order in which they see the body."""
+    transports: tuple[tuple[Filter, bool], ...] = ()
+    """Filters that see the body after those; with each, whether it rewrites what it is given."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
         if arguments or attributes:
             super().__init__(*arguments, **attributes)
+            for name, value in self._headerlist:
+                check_header(name, value)
         else:
             self._headerlist: HeaderList = [HTML]
 
     def add_filter(self, filter: Filter) -> None:
         """Have the body go through ``filter(chunks) -> chunks``: an iterator of bytes in, an iterable
-        of bytes out. Filters see the body in the order in which they were added."""
+        of bytes out. Filters see the body in the order in which they were added.
+
+        The edge calls the filter once, when all is decided but the headers can still be changed, and never
+        for an answer that has no body. One that returns ``chunks`` itself takes no part. If it returns
+        anything else, Content-Length, digests and Accept-Ranges are dropped and the ETag becomes weak.
+        """
         self.filters = (*self.filters, filter)
+
+    def add_transport(self, filter: Filter, *, rewrites: bool = True) -> None:
+        """As ``add_filter``, for one that changes how the body is sent and not what it says: it comes after
+        all of those, and is added when the request is answered, so that inner elements come first. One that
+        rewrites nothing, and only cuts the same bytes into other blocks, leaves the headers as they are."""
+        self.transports = (*self.transports, (filter, rewrites))
+        if type(self._app_iter) is list:
+            self._app_iter = tuple(self._app_iter)  # in memory as before, but not on the edge's short way
 
     @property  # type: ignore[override]
     def headers(self) -> Headers:
@@ -111,26 +136,44 @@ class Response(webob.Response):
         self._headers = None
         self._headerlist = pairs
 
+    @headerlist.deleter
+    def headerlist(self) -> None:
+        self.headerlist = []
+
+    @property
+    def has_body(self) -> bool:
+        return self._app_iter != () and bool(super().has_body)
+
     @property
     def status(self) -> str:
         return self._status
 
     @status.setter
     def status(self, value: Any) -> None:
-        webob.Response.status.fset(self, value)  # type: ignore[misc]
-        check_header("Status", self._status)
+        before = self._status
+        try:
+            webob.Response.status.fset(self, value)  # type: ignore[misc]
+            check_header("Status", self._status)
+        except UnsafeHeader:
+            self._status = before
+            raise
+
+    def set_cookie(self, name: str | bytes, *arguments: Any, **attributes: Any) -> None:
+        check_header(name if isinstance(name, str) else name.decode("latin-1"), "")  # it is a token as well
+        super().set_cookie(name, *arguments, **attributes)  # which quotes the rest
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         raise TypeError("a pipeline's response is inert: the edge sends it, nothing calls it (DESIGN)")
 
     def snapshot(self) -> tuple[Any, ...]:
         """What ``restore`` needs to take back all that is changed from now on."""
-        return self._status, self._headerlist[:], self._app_iter, self.conditional_response, self.filters
+        return self._status, self._headerlist.copy(), self._app_iter, self.conditional_response, self.filters
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
         """Be again as when ``snapshot`` was taken. May be called repeatedly with one snapshot."""
         self._status, headers, self._app_iter, self.conditional_response, self.filters = snapshot
         self._headerlist = headers[:]
+        self.transports = ()  # they are added when answered: there were none yet
         self._headers = None
 
     def adopt(self, status: str, headers: HeaderList, app_iter: Any) -> None:
@@ -151,6 +194,27 @@ class Response(webob.Response):
         """Be an answer in plain text that no browser takes for anything else (S7)."""
         body = (text + "\n").encode()
         self.adopt(status, [("Content-Type", "text/plain; charset=UTF-8"), NOSNIFF], [body])
+
+
+def _checked(header: property) -> property:
+    """A property of WebOb's, such as ``location``: what cannot be sent is refused and changes nothing."""
+
+    def fset(response: Response, value: Any) -> None:
+        before = response._headerlist[:]
+        try:
+            header.fset(response, value)  # type: ignore[misc]
+            for name, text in response._headerlist[-1:]:  # it was put there
+                check_header(name, text)
+        except ValueError:
+            response._headerlist[:] = before
+            raise
+
+    return property(header.fget, fset, header.fdel, header.__doc__)
+
+
+for _name, _header in vars(webob.Response).items():
+    if getattr(getattr(_header, "fset", None), "__module__", "") == "webob.descriptors":
+        setattr(Response, _name, _checked(_header))
 
 
 def fresh_response() -> Response:
@@ -192,7 +256,7 @@ def redirect(
     refuse_control_characters(location)
     location = quote(location, safe=_ASCII)
     if not trusted:
-        inside = origin is not None and (location + "/").startswith(origin + "/")
+        inside = origin and f"{location}/".startswith((f"{origin}/", f"{origin}?", f"{origin}#"))
         if not inside and not stays_on_origin(location):
             raise UnsafeRedirect(f"a redirect to {location!r} would leave this site")
     if status not in (301, 302, 303, 307, 308):

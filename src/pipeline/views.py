@@ -22,11 +22,19 @@ from zope.interface import Interface, implementedBy, providedBy
 from zope.interface.adapter import AdapterRegistry
 from zope.interface.interfaces import IInterface, ISpecification
 
-from pipeline.interfaces import ConfigurationError, IPublishTraverse, IRequest, IView, ViewError
+from pipeline.arguments import arguments_of, values
+from pipeline.interfaces import (
+    ConfigurationError,
+    IDefaultSteps,
+    IPublishTraverse,
+    IRequest,
+    IView,
+    ViewError,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NOTES = "__pipeline_notes__"
+NOTES = "__pipeline_notes__"
 _ERROR = "error"
 """Name in the registry of error views; no method and name can be it, for want of a blank."""
 
@@ -34,7 +42,7 @@ _ERROR = "error"
 class View:
     """A registered view: what the publisher calls, and what it must know before it does."""
 
-    __slots__ = ("call", "function", "methods", "name", "permission", "takes_response")
+    __slots__ = ("arguments", "call", "function", "methods", "name", "permission", "takes_response")
 
     def __init__(
         self, function: Callable[..., Any], name: str, methods: tuple[str, ...], permission: str | None
@@ -44,11 +52,22 @@ class View:
         self.methods = methods
         self.permission = permission
         if isinstance(function, type):
-            self.call: Callable[..., Any] = lambda context, request: function(context, request)()
+            _refuse_no_view(function)
             self.takes_response = False
+            self.arguments = arguments = arguments_of(function.__call__, 1)
+            self.call: Callable[..., Any] = lambda context, request: function(context, request)()
+            if arguments:
+                self.call = lambda context, request: function(context, request)(
+                    **values(arguments, request.form)
+                )
         else:
-            self.call = function
             self.takes_response = _takes_response(function)
+            self.arguments = arguments = arguments_of(function, 3 if self.takes_response else 2)
+            self.call = function
+            if arguments:
+                self.call = lambda context, request, *response: function(
+                    context, request, *response, **values(arguments, request.form)
+                )
 
     def __str__(self) -> str:
         code = getattr(inspect.unwrap(self.function), "__code__", None)
@@ -105,7 +124,8 @@ def view(
     permission: str | None = None,
 ) -> Callable[[F], F]:
     """Make a function ``(context, request)`` or ``(context, request, response)``, or a class
-    ``(context, request)`` with ``__call__()``, a view.
+    ``(context, request)`` with ``__call__()``, a view. Further parameters of the function, or of
+    ``__call__``, are filled with the fields of the form (``pipeline.arguments``).
 
     context       class or interface of the objects it is for; None is any object. For a class of
                   exceptions it is an error view: called with the exception, for any method
@@ -135,8 +155,8 @@ def utility(provides: Any, name: str = "") -> Callable[[F], F]:
 
 def _noting(note: ViewNote | AdapterNote | UtilityNote) -> Callable[[F], F]:
     def note_on(target: F) -> F:
-        own = target.__dict__.get(_NOTES, ())
-        setattr(target, _NOTES, (*own, note))
+        own = target.__dict__.get(NOTES, ())
+        setattr(target, NOTES, (*own, note))
         return target
 
     return note_on
@@ -155,7 +175,10 @@ class Views:
         matters for it. Where it does not, a look-up by the context alone takes half the time."""
         self.adapted: set[Any] = set()
         """The interfaces that some adapter provides."""
+        self.adapter_names: set[str] = set()
+        """The names of adapters: no other is ever looked up."""
         self.has_traversers = False
+        self.has_defaults = False
         self._views: dict[tuple[Any, Any, str], tuple[View, bool]] = {}
         for dotted in scan:
             self.scan(dotted)
@@ -166,7 +189,7 @@ class Views:
             for target in list(vars(module).values()):
                 if getattr(target, "__module__", None) == module.__name__:
                     # a subclass inherits the attribute, but it is not what was decorated
-                    for note in getattr(target, "__dict__", {}).get(_NOTES, ()):
+                    for note in getattr(target, "__dict__", {}).get(NOTES, ()):
                         note.register(self, target)
 
     def add(
@@ -182,9 +205,16 @@ class Views:
         found = View(function, name, methods, permission)
         if name.startswith(("_", "@", "+")) or "/" in name:
             raise ViewError(f"{found}: a view cannot be named {name!r}: no path leads to that name")
+        if not methods:
+            raise ViewError(f"{found}: it accepts no method")
+        for method in methods:
+            if not method or " " in method:
+                raise ViewError(f"{found}: {method!r} is no method")
         spec = _specification(context, found)
         request_spec = _specification(request_type, found, IRequest)
         if isinstance(context, type) and issubclass(context, BaseException):
+            if found.arguments:
+                raise ViewError(f"{found}: an error view takes no fields of a form: there may be none")
             keys = {_ERROR: False}
         else:
             keys = {f"{method.upper()} {name}": False for method in methods}
@@ -212,15 +242,25 @@ class Views:
             raise ViewError(f"two adapters of {adapts!r} for {provides!r}: {other!r} and {factory!r}")
         self.registry.register((spec,), provides, name, factory)
         self.adapted.add(provides)
+        self.adapter_names.add(name)
         self.has_traversers = IPublishTraverse in self.adapted
+        self.has_defaults = IDefaultSteps in self.adapted
 
     def add_utility(self, factory: Callable[[], Any], provides: Any, name: str = "") -> None:
         """Register an instance for an interface; ViewError if another one has that name."""
-        other = self.registry.registered((), provides, name)
-        if other is not None:
-            raise ViewError(f"two utilities for {provides!r} named {name!r}: {other!r} and {factory!r}")
-        self.registry.register((), provides, name, factory())
+        self.add_named(factory(), provides, name)
         self.adapted.add(provides)
+
+    def add_named(self, thing: Any, provides: Any, name: str) -> None:
+        """Register anything under an interface and a name; ViewError if another thing has that name."""
+        other = self.registry.registered((), provides, name)
+        if other is not None and other is not thing:
+            raise ViewError(f"two things for {provides!r} are named {name!r}: {other!r} and {thing!r}")
+        self.registry.register((), provides, name, thing)
+
+    def named(self, provides: Any, name: str) -> Any:
+        """What is registered under an interface and a name, or None."""
+        return self.registry.registered((), provides, name)
 
     def find(self, context: Any, request: Any, method: str, name: str) -> View | None:
         """The view of that name for context, request type and method."""
@@ -274,18 +314,32 @@ def _specification(for_: Any, who: Any, default: Any = Interface) -> Any:
 
 
 def _takes_response(function: Callable[..., Any]) -> bool:
+    if not callable(function):
+        raise ViewError(f"{function!r} cannot be called as a view")
     try:
-        names = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        names = ["context", "request"]
-    if len(names) == 2:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of builtins it cannot always be told
         return False
-    if len(names) == 3:
-        return True
-    raise ViewError(
-        f"{function!r} takes {', '.join(names) or 'nothing'}; a view takes (context, request) "
-        f"or (context, request, response)"
-    )
+    names = list(signature.parameters)
+    try:
+        signature.bind_partial(None, None)
+    except TypeError:
+        raise ViewError(
+            f"{function!r} takes {', '.join(names) or 'nothing'}; a view takes (context, request) "
+            f"or (context, request, response), and fields of a form"
+        ) from None
+    return names[2:3] == ["response"]
+
+
+def _refuse_no_view(cls: type) -> None:
+    if not any("__call__" in vars(base) for base in cls.__mro__):
+        raise ViewError(f"{cls!r} has no __call__, so it is no view")
+    try:
+        inspect.signature(cls).bind(None, None)
+    except TypeError as error:
+        raise ViewError(f"{cls!r} is made with (context, request) to be a view: {error}") from None
+    except ValueError:  # of builtins it cannot always be told
+        pass
 
 
 def _modules(dotted: str) -> Iterator[ModuleType]:

@@ -9,42 +9,30 @@ are never a context either.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FrameType,
-    FunctionType,
-    GeneratorType,
-    MethodType,
-    ModuleType,
-)
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
 from webob.exc import HTTPBadRequest, HTTPFound, HTTPNotFound, HTTPRequestURITooLong
-from zope.interface import providedBy
+from zope.interface import alsoProvides, providedBy
 
 from pipeline.composition import element
-from pipeline.interfaces import Handler, IPublishTraverse
-from pipeline.request import Request
+from pipeline.interfaces import (
+    ConfigurationError,
+    Handler,
+    IDefaultSteps,
+    INamespace,
+    IPublishTraverse,
+    IRequest,
+)
+from pipeline.kinds import CONTAINER, DENIED, TRAVERSER, kind_of
+from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 
-_CODE = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, CodeType, FrameType, GeneratorType)
-_PLAIN = (str, bytes, bytearray, memoryview, list, tuple, range)
-
-DENIED, LEAF, CONTAINER, TRAVERSER = range(4)
-
-
-def kind_of(cls: type) -> int:
-    """What objects of a class are for traversal."""
-    if issubclass(cls, _CODE):
-        return DENIED
-    if IPublishTraverse.implementedBy(cls):
-        return TRAVERSER
-    if hasattr(cls, "__getitem__") and not issubclass(cls, _PLAIN):
-        return CONTAINER
-    return LEAF
+_NAMESPACE = re.compile(r"@@|\+\+([^+]+)\+\+")
+"""How a segment begins that is no name of an item; a bare "@@" is the namespace of views."""
 
 
 @element(
@@ -58,6 +46,7 @@ def traverse(
     root: Callable[..., Any] | None = None,
     max_segments: int = 128,
     slash_redirect: bool = True,
+    request_type: Any = None,
 ) -> Handler:
     """Walk the path from the root to the context.
 
@@ -66,11 +55,14 @@ def traverse(
     max_segments    longest path that is walked, in segments (S16); a longer one is a 414
     slash_redirect  whether GET of a container's default view without a trailing slash is redirected to
                     the address with it, so that relative links work
+    request_type    dotted name of an interface that extends IRequest: what all requests that pass here are
 
     Requires a root, from an outer element or by its own option; provides context, view name and subpath.
     Refuses NUL, ``..`` and what is no UTF-8 (400, S14), and segments that start with ``_`` (404, S3).
     """
     wants_request = root is not None and _takes_request(root)
+    if request_type is not None and not getattr(request_type, "extends", lambda _: False)(IRequest):
+        raise ConfigurationError(f"traverse: the request_type {request_type!r} does not extend IRequest")
     kinds: dict[type, int] = {}
     max_slashes = max_segments + 1
 
@@ -92,53 +84,102 @@ def traverse(
                 raise HTTPBadRequest("The address has a '..' in it.")
             segments = [segment for segment in segments if segment != "."]
         marked = "/@" in path or "/+" in path
+        if request_type is not None:
+            alsoProvides(request, request_type)
         if root is None:
             obj = request.root
         else:
             obj = request.root = root(request) if wants_request else root()
+        top = request.virtual_root_path
+        ahead = iter((*top, *segments) if top else segments)
         hooks = request.traversal_hooks
         if hooks:
             hooks = _call(hooks, request, obj)
+            ahead = chain(request.take_steps(), ahead)
         adapted = request.views is not None and request.views.has_traversers
         try:
             kind = kinds[type(obj)]
         except KeyError:
             kind = kinds[type(obj)] = kind_of(type(obj))
-        ahead = iter(segments)
-        for name in ahead:
-            if not name:
-                continue
-            if marked and name.startswith(("@@", "++view++")):
-                request.view_name = name.removeprefix("@@").removeprefix("++view++")
-                request.subpath = tuple(filter(None, ahead))
-                break
-            try:
-                if kind == CONTAINER and not adapted:
-                    obj = obj[name]
-                else:
-                    obj = _step(request, obj, kind, name)
-                    hooks = request.traversal_hooks
-            except LookupError as error:
-                if type(error).__module__.startswith("ZODB."):
-                    raise  # a lost object is no missing page
-                request.view_name = name
-                request.subpath = tuple(filter(None, ahead))
-                break
-            try:
-                kind = kinds[type(obj)]
-            except KeyError:
-                kind = kinds[type(obj)] = kind_of(type(obj))
-            if kind == DENIED:
-                raise HTTPNotFound("There is nothing at this address.")
-            if hooks:
-                hooks = _call(hooks, request, obj)
-        else:
-            if slash_redirect and kind >= CONTAINER and path[-1] != "/":
-                _add_slash(request, segments)
+        while True:
+            for name in ahead:
+                if not name:
+                    if top and request.virtual_root is None:  # the slash that begins what the visitor sees
+                        request.virtual_root = obj
+                    continue
+                try:
+                    if marked and (marker := _NAMESPACE.match(name)) is not None:
+                        name = name[marker.end() :]
+                        if (marker[1] or "view") == "view":
+                            raise _IsView
+                        obj = _enter(request, obj, marker[1], name)
+                        hooks = request.traversal_hooks
+                    elif kind == CONTAINER and not adapted:
+                        obj = obj[name]
+                    else:
+                        obj = _step(request, obj, kind, name)
+                        hooks = request.traversal_hooks
+                except LookupError as error:
+                    if type(error).__module__.startswith("ZODB."):
+                        raise  # a lost object is no missing page
+                    _refuse_second_view(request)
+                    request.view_name = name
+                    request.subpath = tuple(filter(None, ahead))
+                    break
+                try:
+                    kind = kinds[type(obj)]
+                except KeyError:
+                    kind = kinds[type(obj)] = kind_of(type(obj))
+                if kind == DENIED:
+                    raise HTTPNotFound("There is nothing at this address.")
+                if hooks:
+                    hooks = _call(hooks, request, obj)
+                    ahead = chain(request.take_steps(), ahead)
+            else:
+                if request.views is not None and request.views.has_defaults and not request.default_steps:
+                    request.default_steps = _default_steps(request, obj)
+                    if request.default_steps:
+                        ahead = iter(request.default_steps)
+                        continue
+                if (
+                    slash_redirect
+                    and kind >= CONTAINER
+                    and (path[-1] != "/" or (len(path) == 1 and not request.environ.get("PATH_INFO")))
+                    and not request.view_name
+                ):
+                    _add_slash(request)
+            break
         request.context = obj
         next(request, response)
 
     return traverse
+
+
+class _IsView(LookupError):
+    """This segment names a view, whatever items there are."""
+
+
+def _enter(request: Request, obj: Any, space: str, name: str) -> Any:
+    """The object that a namespace leads to. Each namespace is entered at most once (S16)."""
+    if space in request.namespaces:
+        raise HTTPBadRequest(f"The address enters the namespace {space!r} twice.")
+    request.namespaces = (*request.namespaces, space)
+    factory = None
+    if request.views is not None and space in request.views.adapter_names:
+        factory = request.views.lookup1(providedBy(obj), INamespace, space)
+    try:
+        if factory is not None:
+            return factory(obj).step(request, name)
+    except LookupError as error:
+        if type(error).__module__.startswith("ZODB."):
+            raise
+    raise HTTPNotFound("There is nothing at this address.")
+
+
+def _default_steps(request: Request, obj: Any) -> tuple[str, ...]:
+    """The further steps that an object wants to be taken where the path ends."""
+    default = request.views.adapt(obj, IDefaultSteps) if request.views is not None else None
+    return tuple(default.default_steps(request)) if default is not None else ()
 
 
 def _call(hooks: tuple[Callable[[Request, Any], object], ...], request: Request, obj: Any) -> Any:
@@ -161,6 +202,12 @@ def _step(request: Request, obj: Any, kind: int, name: str) -> Any:
     raise KeyError(name)
 
 
+def _refuse_second_view(request: Request) -> None:
+    """A form may name the view of an object (``forms``), but not where the path names one already."""
+    if request.view_name:
+        raise HTTPNotFound("There is nothing at this address.")
+
+
 def _decode(path: str) -> str:
     """The path as text: WSGI has its bytes as latin-1 (PEP 3333), and they are UTF-8."""
     try:
@@ -169,23 +216,23 @@ def _decode(path: str) -> str:
         raise HTTPBadRequest("The address is not UTF-8.") from None
 
 
-def _add_slash(request: Request, segments: list[str]) -> None:
+def _add_slash(request: Request) -> None:
     """Redirect GET and HEAD to the same path with a slash. Made of the segments, not of the path:
     of ``//host`` a browser would make another site (S8)."""
     environ = request.environ
-    if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or (
-        not environ.get("PATH_INFO") and not environ.get("SCRIPT_NAME")
-    ):
+    path = environ.get("PATH_INFO", "")
+    if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or (not path and not environ.get("SCRIPT_NAME")):
         return
-    walked = "".join(f"/{quote(segment)}" for segment in segments if segment)
-    location = quote(request.script_name) + walked + "/"
+    segments = path.encode("latin-1").decode("utf-8").split("/")
+    walked = [quote(segment, safe=PATH_SAFE) for segment in segments if segment and segment != "."]
+    location = "/".join((quote(request.script_name, safe="/" + PATH_SAFE), *walked, ""))
     if query := environ.get("QUERY_STRING"):
-        location += f"?{query}"
+        location += f"?{quote(query.encode('latin-1', 'replace'), safe=PATH_SAFE + '/?%')}"
     raise HTTPFound(location=location)
 
 
 def _takes_request(factory: Callable[..., Any]) -> bool:
     try:
         return bool(inspect.signature(factory).parameters)
-    except (TypeError, ValueError):  # of builtins it cannot always be told
-        return True
+    except (TypeError, ValueError):  # of dict and other builtins it cannot be told
+        return False

@@ -1,0 +1,146 @@
+"""Hosts, ports and peers, and the headers in which proxies pass them on.
+
+Text from the network in, canonical values out; ValueError for what is malformed. All of it is
+linear in its input (S12). Who may be believed is not decided here: see the element ``vhost``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import NamedTuple
+
+PORTS = {"http": 80, "https": 443}
+"""The port that goes without saying, by scheme."""
+
+_LONGEST = 255
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
+_PORT = re.compile(r"[0-9]{1,5}")
+_PAIR = re.compile(r"""[ \t]*(?:([-!#$%&'*+.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^ \t",;]+))[ \t]*)?""")
+_OBFUSCATED = re.compile(r"unknown|_[-._0-9A-Za-z]+", re.IGNORECASE)
+_UNIX = ("", "localhost")
+"""REMOTE_ADDR of a peer on a unix socket: most servers leave it empty, waitress says localhost."""
+
+
+class Host(NamedTuple):
+    """What a ``Host`` header says: a name in lower case without a last dot, or an IP address, one of
+    version 6 in brackets and its shortest form; and the port, if it names one."""
+
+    name: str
+    port: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Host:
+        if text[:1] == "[":
+            literal, bracket, rest = text[1:_LONGEST].partition("]")
+            if not bracket or "%" in literal or rest[:1] not in ("", ":"):
+                raise ValueError("no IPv6 address in brackets")
+            name, colon, port = f"[{IPv6Address(literal).compressed}]", rest[:1], rest[1:]
+        else:
+            name, colon, port = text.lower().partition(":")
+            if len(name) > _LONGEST or not _NAME.fullmatch(name):
+                raise ValueError("no host name")
+            name = name.removesuffix(".")
+            if name.rpartition(".")[2].isdecimal():  # as browsers do: it is an address, or nothing
+                name = str(IPv4Address(name))
+        return cls(name, parse_port(port) if colon else None)
+
+    def written(self, scheme: str) -> tuple[str, str]:
+        """``HTTP_HOST`` and the port, for that scheme."""
+        usual = PORTS[scheme]
+        port = self.port or usual
+        return (self.name if port == usual else f"{self.name}:{port}"), str(port)
+
+
+def parse_port(text: str) -> int:
+    if not _PORT.fullmatch(text) or not 0 < int(text) < 65536:
+        raise ValueError("no port number")
+    return int(text)
+
+
+def parse_scheme(text: str) -> str:
+    scheme = text.lower()
+    if scheme not in PORTS:
+        raise ValueError("neither http nor https")
+    return scheme
+
+
+def parse_node(text: str) -> str:
+    """The address in a ``for``: with or without port, in brackets or not. "unknown" if it is kept
+    secret (RFC 7239 section 6)."""
+    if _OBFUSCATED.fullmatch(text.partition(":")[0]):
+        return "unknown"
+    if text[:1] == "[":
+        literal, bracket, rest = text[1:].partition("]")
+        if not bracket or rest[:1] not in ("", ":"):
+            raise ValueError("no IPv6 address in brackets")
+        return str(IPv6Address(literal))
+    if text.count(":") == 1:
+        text = text.partition(":")[0]
+    return str(ip_address(text))
+
+
+def parse_forwarded(text: str) -> list[dict[str, str]]:
+    """The elements of a ``Forwarded`` header (RFC 7239 section 4): parameter values by name."""
+    elements: list[dict[str, str]] = [{}]
+    position = 0
+    while True:
+        found = _PAIR.match(text, position)
+        if found is None:  # the pattern matches nothing at all, too
+            raise ValueError("no Forwarded header")
+        name, quoted, plain = found.groups()
+        if name is not None:
+            name = name.lower()
+            if name in elements[-1]:
+                raise ValueError(f"{name!r} stands twice in one element")
+            elements[-1][name] = plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        position = found.end()
+        if position == len(text):
+            return [element for element in elements if element]
+        if text[position] == ",":
+            elements.append({})
+        elif text[position] != ";":
+            raise ValueError("no name=value pair")
+        position += 1
+
+
+class Peers(dict[str, bool]):
+    """Whether an address is that of a trusted peer: found out once for each, and kept.
+
+    ``words`` are IP addresses and networks, and "unix" for every peer on a unix socket.
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        words = tuple(words)
+        self.unix = "unix" in words
+        self.networks = tuple(ip_network(word) for word in words if word != "unix")
+
+    def __missing__(self, address: str) -> bool:
+        if len(self) > 1000:  # addresses come from the network: no bound but this one
+            self.clear()
+        trusted = self[address] = self._find(address)
+        return trusted
+
+    def _find(self, address: str) -> bool:
+        if address in _UNIX:
+            return self.unix
+        try:
+            ip = ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
+            ip = ip.ipv4_mapped
+        return any(ip in network for network in self.networks)
+
+    def client(self, nodes: list[str]) -> tuple[str, int]:
+        """Who asked, of the addresses that the proxies wrote down, nearest last; and how many of these
+        proxies are believed: each one is that the trusted one behind it names. What stands further
+        away could be written by anybody, and is not looked at."""
+        address = "unknown"
+        for believed, node in enumerate(reversed(nodes), 1):
+            address = parse_node(node)
+            if address == "unknown" or not self[address]:
+                return address, believed
+        return address, len(nodes)

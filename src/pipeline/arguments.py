@@ -1,0 +1,210 @@
+"""Values of the form for the further parameters of a view.
+
+A view ``(context, request, count: int, tags: list[str], note: str = "")`` is called with the fields of these
+names, converted as the annotations say. These are looked at once, when the view is registered:
+
+=================================  ====================================================================
+str                                text
+int float bool date datetime       text that says one, or such a value out of JSON or a converter
+list[X]                            each value, also if there is but one; no field at all is no value
+dict, dict[str, Any]               a record, or an object out of JSON
+Upload                             a file
+Literal["a", "b"]                  one of these texts
+X | Y, X | None                    the first that fits; None if the field is missing
+Any, object, none                  the value as it is
+=================================  ====================================================================
+
+A missing field has the parameter's default, and so does an empty one that is no ``str``: that is what a
+browser sends of an input that was left empty. One without a default, or one that does not fit, is a 400
+(FieldError).
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pipeline.converters import FieldError, to_bool, to_date, to_datetime, to_float, to_int
+from pipeline.interfaces import ViewError
+from pipeline.upload import Upload
+
+Convert = Callable[[Any], Any]
+
+_EMPTY = inspect.Parameter.empty
+_TAKES = "a view takes context, request, response if it wants it, and fields of a form"
+_READERS: dict[Any, Callable[[str], Any]] = {
+    int: to_int,
+    float: to_float,
+    bool: to_bool,
+    date: to_date,
+    datetime: to_datetime,
+}
+_NOUNS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Upload: "a file"}
+
+
+class Argument(NamedTuple):
+    """A parameter that is filled from the form."""
+
+    name: str
+    convert: Convert
+    default: Any
+    takes_empty: bool
+    """Whether an empty text is a value, and not one that is missing."""
+    is_list: bool
+
+    def of(self, form: Mapping[str, Any]) -> Any:
+        value = form.get(self.name, _EMPTY)
+        if value is _EMPTY or (value == "" and not self.takes_empty):
+            if self.default is not _EMPTY:
+                return self.default
+            if self.is_list:
+                return []
+            raise FieldError(self.name, None, "it is missing")
+        try:
+            return self.convert(value)
+        except ValueError as error:
+            raise FieldError(self.name, value, str(error)) from None
+
+
+def arguments_of(function: Callable[..., Any], leading: int) -> tuple[Argument, ...]:
+    """The parameters of ``function`` behind the ``leading`` ones that are filled from the form.
+
+    ViewError if one cannot be passed by name, or has an annotation that says nothing of forms.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[leading:]
+    except (TypeError, ValueError):  # of builtins it cannot always be told
+        return ()
+    code = inspect.unwrap(function)
+    names = getattr(code if hasattr(code, "__globals__") else code.__call__, "__globals__", {})
+    return tuple(
+        _argument(parameter, names, function)
+        for parameter in parameters
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    )
+
+
+def values(arguments: tuple[Argument, ...], form: Mapping[str, Any]) -> dict[str, Any]:
+    """What a view is called with."""
+    return {argument.name: argument.of(form) for argument in arguments}
+
+
+def _argument(parameter: inspect.Parameter, names: dict[str, Any], function: Any) -> Argument:
+    where = f"{function!r}: parameter {parameter.name!r}"
+    if parameter.name in ("context", "request", "response"):
+        raise ViewError(f"{where} stands too late; {_TAKES}")
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise ViewError(f"{where} comes from the form and is passed by name, which '/' forbids")
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        holder = types.SimpleNamespace(__annotations__={"it": annotation})
+        try:
+            annotation = typing.get_type_hints(holder, names)["it"]
+        except Exception as error:
+            raise ViewError(f"{where}: its annotation {annotation!r} cannot be read: {error}") from error
+    try:
+        convert = _converter(annotation)
+    except TypeError as error:
+        raise ViewError(f"{where} comes from the form, and {error}; {_TAKES}") from None
+    choices = _choices(annotation)
+    default = parameter.default
+    if default is _EMPTY and type(None) in choices:
+        default = None
+    takes_empty = any(choice in (str, Any, object, _EMPTY) for choice in choices)
+    return Argument(parameter.name, convert, default, takes_empty, _is_list(annotation))
+
+
+def _is_list(annotation: Any) -> bool:
+    return annotation in (list, Sequence) or get_origin(annotation) in (list, Sequence)
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def _converter(annotation: Any) -> Convert:
+    """What makes a value of the form one of that type, or raises ValueError; TypeError if nothing does."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation in (_EMPTY, Any, object):
+        return lambda value: value
+    if annotation in _READERS:
+        return _reading(annotation)
+    if annotation in (str, Upload):
+        return _being(annotation)
+    if annotation is type(None):
+        return _none
+    if len(choices := _choices(annotation)) > 1:
+        return _first([_converter(choice) for choice in choices])
+    if origin is Literal and all(isinstance(choice, str) for choice in inner):
+        return _one_of(inner)
+    if _is_list(annotation):
+        return _list(_converter(inner[0] if inner else Any))
+    if annotation in (dict, Mapping) or origin in (dict, Mapping):
+        return _being(dict)
+    raise TypeError(f"no field is {getattr(annotation, '__name__', annotation)!s}")
+
+
+def _being(wanted: type) -> Convert:
+    noun = _NOUNS.get(wanted, "a record")
+
+    def being(value: Any) -> Any:
+        if not isinstance(value, wanted):
+            raise ValueError(f"it is not {noun}")
+        return value
+
+    return being
+
+
+def _reading(wanted: type) -> Convert:
+    read = _READERS[wanted]
+    noun = _NOUNS.get(wanted, f"a {wanted.__name__}")
+
+    def reading(value: Any) -> Any:
+        if isinstance(value, str):
+            return read(value)
+        if wanted is float and type(value) is int and -(2**53) <= value <= 2**53:
+            return float(value)
+        if type(value) is not wanted or value in (math.inf, -math.inf):
+            raise ValueError(f"it is not {noun}")
+        return value
+
+    return reading
+
+
+def _first(converters: list[Convert]) -> Convert:
+    def first(value: Any) -> Any:
+        rules = []
+        for convert in converters:
+            try:
+                return convert(value)
+            except ValueError as error:
+                rules.append(str(error))
+        raise ValueError(rules[0])
+
+    return first
+
+
+def _none(value: Any) -> None:
+    if value is not None:
+        raise ValueError("it is not empty")
+
+
+def _one_of(choices: tuple[Any, ...]) -> Convert:
+    def one_of(value: Any) -> Any:
+        if value not in choices:
+            raise ValueError(f"it is none of {', '.join(map(str, choices))}")
+        return value
+
+    return one_of
+
+
+def _list(convert: Convert) -> Convert:
+    def each(value: Any) -> Any:
+        return [convert(item) for item in (value if isinstance(value, (list, tuple)) else [value])]
+
+    return each

@@ -1,0 +1,174 @@
+"""Conditional requests and ranges: sections 13 and 14 of RFC 9110, for answers that ask for it.
+
+``response.conditional_response = True`` says that the headers of an answer describe what is at this address,
+so that the edge may answer 304, 412, 206 or 416 in its place. WebOb's own machinery does not go in here: it
+raises on some malformed Range and If-Range headers, takes the first of several ranges for all of them,
+answers a suffix longer than the file with 416, and knows no 412.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Iterable, Iterator
+from email.utils import parsedate_tz
+from typing import Any
+
+from pipeline.response import HeaderList, Response
+
+_ETAG = re.compile(r'(W/)?"([^"]*)"')
+_RANGE = re.compile(r"bytes[ \t]*+=[ \t,]*+([0-9]*+)[ \t]*+-[ \t]*+([0-9]*+)[ \t,]*+", re.IGNORECASE)
+
+_OF_THE_BODY = {
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-range",
+    "content-type",
+}
+_OF_THE_WHOLE = _OF_THE_BODY | {"cache-control", "etag", "expires", "last-modified"}
+
+LONGEST_DATE = 64
+"""Characters of a date that are looked at."""
+LONGEST_NUMBER = 18
+"""Digits of a position in a file; a larger one is behind the end of any file."""
+
+
+def conditional(environ: dict[str, Any], response: Response, body: Any, *, ranges: bool) -> Any:
+    """Make of a 200 what the request asks for: 304, 412, 206 or 416; return the body to be sent.
+
+    ``ranges`` says whether a part of the body may be sent: not if what is sent is made on the way.
+    """
+    method = environ["REQUEST_METHOD"]
+    if method not in ("GET", "HEAD") or response._status[:3] != "200":
+        return body
+    headers = {name.lower(): value for name, value in response._headerlist}
+    status = precondition(environ, headers.get("etag"), headers.get("last-modified"))
+    if status is not None:
+        _change(response, status, _without(response._headerlist, _OF_THE_BODY))
+        return []
+    # Ranges are defined for GET alone (section 14.2).
+    if not ranges or method != "GET" or "HTTP_RANGE" not in environ or "content-range" in headers:
+        return body
+    if type(body) is list:
+        length = sum(map(len, body))
+    elif headers.get("content-length", "").isdecimal():
+        length = int(headers["content-length"])
+    else:
+        return body
+    if not may_send_part(environ.get("HTTP_IF_RANGE"), headers.get("etag"), headers.get("last-modified")):
+        return body
+    part = byte_range(environ["HTTP_RANGE"], length)
+    if part is None:
+        return body
+    start, stop = part
+    if start == stop:
+        kept = _without(response._headerlist, _OF_THE_WHOLE)
+        kept += [("Content-Type", "text/plain; charset=UTF-8"), ("Content-Range", f"bytes */{length}")]
+        _change(response, "416 Range Not Satisfiable", kept)
+        return [f"There are {length} bytes, and none in the range that was asked for.\n".encode()]
+    kept = _without(response._headerlist, {"content-length"})
+    kept += [("Content-Range", f"bytes {start}-{stop - 1}/{length}"), ("Content-Length", str(stop - start))]
+    _change(response, "206 Partial Content", kept)
+    if type(body) is list:
+        return [b"".join(body)[start:stop]]
+    if hasattr(body, "app_iter_range"):
+        return body.app_iter_range(start, stop)
+    return _part(body, start, stop)
+
+
+def precondition(environ: dict[str, Any], etag: str | None, modified: str | None) -> str | None:
+    """The status to answer with instead of 200, in the order of section 13.2.2; None if all is well."""
+    if (wanted := environ.get("HTTP_IF_MATCH")) is not None:
+        if wanted.strip() != "*" and not _names(wanted, etag, strong=True):
+            return "412 Precondition Failed"
+    elif (since := _seconds(environ.get("HTTP_IF_UNMODIFIED_SINCE"))) is not None:
+        last = _seconds(modified)
+        if last is not None and last > since:
+            return "412 Precondition Failed"
+    if (known := environ.get("HTTP_IF_NONE_MATCH")) is not None:
+        if known.strip() == "*" or _names(known, etag, strong=False):
+            return "304 Not Modified"
+    elif (since := _seconds(environ.get("HTTP_IF_MODIFIED_SINCE"))) is not None:
+        last = _seconds(modified)
+        if last is not None and last <= since:
+            return "304 Not Modified"
+    return None
+
+
+def may_send_part(if_range: str | None, etag: str | None, modified: str | None) -> bool:
+    """Whether what the client has a part of is what is here now (If-Range, section 13.1.5)."""
+    if if_range is None:
+        return True
+    if '"' in if_range:
+        return _names(if_range, etag, strong=True)
+    date = _seconds(if_range)
+    return date is not None and date == _seconds(modified)
+
+
+def byte_range(header: str, length: int) -> tuple[int, int] | None:
+    """Where the range starts and ends (exclusive) that a Range header asks for, of ``length`` bytes.
+
+    None is to be answered with the whole: what is malformed, in another unit, or of several ranges (of which
+    nobody is bound to answer more than that). Start and end are the same if there is nothing in the range.
+    """
+    found = _RANGE.fullmatch(header.strip(" \t"))
+    if found is None or length == 0:
+        return None
+    first, last = found.groups()
+    if first:
+        start, stop = _number(first), length
+        if last:
+            if _number(last) < start:
+                return None
+            stop = min(_number(last) + 1, length)
+        return (start, stop) if start < length else (length, length)
+    if last:
+        return max(length - _number(last), 0), length
+    return None
+
+
+def _number(digits: str) -> int:
+    digits = digits.lstrip("0")
+    return int(digits or "0") if len(digits) <= LONGEST_NUMBER else 10**LONGEST_NUMBER
+
+
+def _names(header: str, etag: str | None, *, strong: bool) -> bool:
+    """Whether ``header`` has the entity tag ``etag``, by strong or weak comparison (section 8.8.3.2)."""
+    ours = _ETAG.fullmatch(etag or "")
+    if ours is None or (strong and ours[1]):
+        return False
+    return any(tag == ours[2] and not (strong and weak) for weak, tag in _ETAG.findall(header))
+
+
+def _seconds(date: str | None) -> int | None:
+    """An HTTP date as seconds since the epoch; None if it is none."""
+    if not date or len(date) > LONGEST_DATE:
+        return None
+    parsed = parsedate_tz(date)
+    if parsed is None:
+        return None
+    try:
+        return calendar.timegm((*parsed[:6], 0, 0, 0)) - (parsed[9] or 0)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _change(response: Response, status: str, headers: HeaderList) -> None:
+    response._status, response._headerlist, response._headers = status, headers, None
+
+
+def _without(headers: HeaderList, names: set[str]) -> HeaderList:
+    return [pair for pair in headers if pair[0].lower() not in names]
+
+
+def _part(blocks: Iterable[bytes], start: int, stop: int) -> Iterator[bytes]:
+    """The bytes from ``start`` up to ``stop`` of a body that can only be read from its beginning."""
+    place = 0
+    for block in blocks:
+        before, place = place, place + len(block)
+        if place > start:
+            yield block[max(start - before, 0) : stop - before]
+        if place >= stop:
+            return

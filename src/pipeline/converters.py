@@ -1,0 +1,310 @@
+"""Fields of a form, with Zope's converters in their names: ``age:int``, ``address.city:record``.
+
+A name is followed by any number of these words, in any order, each with a colon:
+
+=================================  ==================================================================
+int long float bool boolean date   the value as one of that type; so does a converter of the
+datetime string text lines tokens  application's own (``IFieldConverter``)
+list tuple                         a sequence, also of one value; the words above convert each item
+record                             ``a.b:record`` is the item b of the dict a
+records                            the same, and a is a list: an item that is there begins a new dict
+required                           blank is refused
+ignore_empty                       empty is as if it had not been sent
+default                            counts if the name is not sent otherwise; record by record, item by item
+method action                      ``name:method``, or ``:method`` with the name as value, names the view
+default_method default_action      the same, if no other field names one
+=================================  ==================================================================
+
+A field that is sent repeatedly has a list of values. A word that is none of these belongs to the name.
+What cannot be read so is a FieldError: 400, with field, value and rule.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from typing import Any, NamedTuple
+
+from webob.exc import HTTPBadRequest
+from zope.interface import Interface
+
+Converter = Callable[[str], Any]
+
+_INT = re.compile(r"[+-]?[0-9]+")
+_FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
+    ("false", "no", "off", "0", ""), False
+)
+
+
+class FieldError(HTTPBadRequest):
+    """A field whose value breaks a rule of its own: 400, naming all three. None is the value of one that
+    is missing."""
+
+    def __init__(self, field: str, value: Any, rule: str) -> None:
+        self.field = field
+        self.value = value
+        self.rule = rule
+        shown = repr(value[:80] if isinstance(value, str) else value)[:100]
+        sent = "" if value is None else f", value {shown}"
+        super().__init__(f"Field {field[:80]!r}{sent}: {rule}.")
+
+
+class IFieldConverter(Interface):
+    """A converter of the application's own, registered by ``@utility(IFieldConverter, name="word")``."""
+
+    def __call__(text: str) -> Any:
+        """Return what ``text`` says; raise ValueError, with the rule as its message, if it says nothing."""
+
+
+def to_int(text: str) -> int:
+    if not _INT.fullmatch(text := text.strip()):
+        raise ValueError("it is no whole number")
+    try:
+        return int(text)
+    except ValueError:  # Python's limit, since that conversion is not linear
+        raise ValueError("it is too long a number") from None
+
+
+def to_float(text: str) -> float:
+    if not _FLOAT.fullmatch(text := text.strip()) or not math.isfinite(number := float(text)):
+        raise ValueError("it is no number")
+    return number
+
+
+def to_bool(text: str) -> bool:
+    try:
+        return _BOOLEANS[text.strip().lower()]
+    except KeyError:
+        raise ValueError("it is neither true nor false, yes nor no, on nor off, 1 nor 0") from None
+
+
+def to_date(text: str) -> date:
+    try:
+        if _DATE.fullmatch(text := text.strip()):
+            return date.fromisoformat(text)
+    except ValueError:
+        pass
+    raise ValueError("it is no date such as 2026-01-31")
+
+
+def to_datetime(text: str) -> datetime:
+    try:
+        if _DATE.fullmatch(text := text.strip(), 0, 10) and len(text) > 10:
+            return datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    raise ValueError("it is no date and time such as 2026-01-31T12:00")
+
+
+def to_text(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def to_lines(text: str) -> list[str]:
+    lines = to_text(text).split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+CONVERTERS: dict[str, Converter] = {
+    "int": to_int,
+    "long": to_int,
+    "float": to_float,
+    "bool": to_bool,
+    "boolean": to_bool,
+    "date": to_date,
+    "datetime": to_datetime,
+    "string": str,
+    "ustring": str,
+    "text": to_text,
+    "utext": to_text,
+    "lines": to_lines,
+    "ulines": to_lines,
+    "tokens": str.split,
+    "utokens": str.split,
+}
+_SHAPES = frozenset(("list", "tuple", "record", "records"))
+_ACTIONS = frozenset(("method", "action", "default_method", "default_action"))
+WORDS = _SHAPES | _ACTIONS | {"required", "ignore_empty", "default"}
+"""The words that are no converters."""
+
+
+class Field(NamedTuple):
+    """What the name of a field says."""
+
+    name: str
+    """Without the words."""
+    item: str | None = None
+    """Of a record."""
+    words: frozenset[str] = frozenset()
+    convert: Converter | None = None
+
+    @classmethod
+    def read(cls, sent: str, value: Any, converters: Mapping[str, Converter] = CONVERTERS) -> Field:
+        """FieldError if the words contradict each other."""
+
+        def refuse(rule: str) -> FieldError:
+            return FieldError(sent, value, rule)
+
+        name = sent
+        if sent.endswith((":method.x", ":method.y", ":action.x", ":action.y")):
+            name = sent[:-2]  # an <input type="image"> adds where it was clicked
+        convert: Converter | None = None
+        words: set[str] = set()
+        while True:
+            head, colon, word = name.rpartition(":")
+            if not colon or not (word in WORDS or word in converters):
+                break
+            if word in words:
+                raise refuse(f"its name has ':{word}' twice")
+            if word in converters:
+                if convert is not None:
+                    raise refuse("its name has two converters")
+                convert = converters[word]
+            words.add(word)
+            name = head
+        if not words:
+            return cls(sent)
+        if words & _ACTIONS:
+            if len(words) > 1:
+                raise refuse("what names a view is nothing else")
+            return cls(name, None, frozenset(words))
+        if {"list", "tuple"} <= words or {"record", "records"} <= words:
+            raise refuse("its name has two shapes")
+        item: str | None = None
+        if "record" in words or "records" in words:
+            name, dot, item = name.rpartition(".")
+            if not dot or not item:
+                raise refuse("a record's name has a dot and the name of an item")
+        if not name:
+            raise refuse("it has no name")
+        return cls(name, item, frozenset(words), convert)
+
+
+def collect(
+    fields: Iterable[tuple[str, Any]], converters: Mapping[str, Converter] = CONVERTERS
+) -> tuple[dict[str, Any], str | None]:
+    """The values of a form by name, and the name of the view if a field says one.
+
+    ``fields`` are names as sent, with text or an Upload; those without a name are ignored.
+    """
+    read = [
+        (Field.read(sent, value, converters) if ":" in sent else Field(sent), sent, value)
+        for sent, value in fields
+        if sent
+    ]
+    defaults, given = _Collection(), _Collection()
+    for field, sent, value in read:
+        if "default" in field.words:
+            defaults.add(field, sent, _converted(field, sent, value))
+    actions: dict[bool, str] = {}
+    for field, sent, value in read:
+        if field.words & _ACTIONS:
+            name = field.name or value
+            is_default = "default_method" in field.words or "default_action" in field.words
+            if not isinstance(name, str) or actions.setdefault(is_default, name) != name:
+                raise FieldError(sent, value, "another field names another view")
+        elif "default" not in field.words and not (value == "" and "ignore_empty" in field.words):
+            try:
+                value = _converted(field, sent, value)
+            except FieldError:
+                if not _blank(value) or not defaults.has(field):
+                    raise
+            else:
+                given.add(field, sent, value)
+    given.fill(defaults)
+    return given.form(), actions.get(False, actions.get(True))
+
+
+def _blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
+
+
+def _converted(field: Field, sent: str, value: Any) -> Any:
+    if "required" in field.words and _blank(value):
+        raise FieldError(sent, value, "it is required")
+    if field.convert is None:
+        return value
+    if not isinstance(value, str):
+        raise FieldError(sent, value, "it is a file, and text is expected")
+    try:
+        return field.convert(value)
+    except ValueError as error:
+        raise FieldError(sent, value, str(error)) from None
+
+
+class _Collection:
+    """The values of a form as they come in."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[Any]] = {}
+        self.records: dict[str, list[dict[str, Any]]] = {}
+        self.shape: dict[str, str] = {}
+        """By name of a value, "list" or "tuple" where its name says so; by that of a record, which it is."""
+        self.tuples: set[tuple[str, str]] = set()
+        """Items of records that are tuples."""
+
+    def has(self, field: Field) -> bool:
+        if field.item is None:
+            return field.name in self.values
+        return any(field.item in record for record in self.records.get(field.name, ()))
+
+    def add(self, field: Field, sent: str, value: Any) -> None:
+        name, item, words, _ = field
+        sequence = "tuple" if "tuple" in words else "list" if "list" in words else ""
+        if item is None:
+            if name in self.records:
+                raise FieldError(sent, value, "it is a record elsewhere in the form")
+            self.values.setdefault(name, []).append(value)
+            if sequence:
+                self.shape[name] = sequence
+            return
+        shape = "record" if "record" in words else "records"
+        if name in self.values or self.shape.setdefault(name, shape) != shape:
+            raise FieldError(sent, value, f"it is no {shape[:6]} elsewhere in the form")
+        records = self.records.setdefault(name, [{}])
+        record = records[-1]
+        if sequence:
+            items = record.setdefault(item, [])
+            if not isinstance(items, list):
+                raise FieldError(sent, value, "it is no sequence elsewhere in the form")
+            items.append(value)
+            if sequence == "tuple":
+                self.tuples.add((name, item))
+        elif shape == "records" and item in record:
+            records.append({item: value})
+        else:
+            record[item] = value
+
+    def fill(self, defaults: _Collection) -> None:
+        """Take what is not here from ``defaults``."""
+        here = self.values.keys() | self.records.keys()
+        for name, values in defaults.values.items():
+            if name not in here:
+                self.values[name] = values
+                self.shape.update({name: defaults.shape[name]} if name in defaults.shape else {})
+        for name, records in defaults.records.items():
+            if name not in here:
+                self.records[name] = records
+                self.shape[name] = defaults.shape[name]
+            for record in self.records.get(name, ()):
+                for default in records:
+                    for item, value in default.items():
+                        record.setdefault(item, value)
+        self.tuples |= defaults.tuples
+
+    def form(self) -> dict[str, Any]:
+        form: dict[str, Any] = {}
+        for name, values in self.values.items():
+            shape = self.shape.get(name)
+            form[name] = tuple(values) if shape == "tuple" else values if shape or values[1:] else values[0]
+        for name, item in self.tuples:
+            for record in self.records.get(name, ()):
+                if isinstance(record.get(item), list):
+                    record[item] = tuple(record[item])
+        for name, records in self.records.items():
+            form[name] = records if self.shape[name] == "records" else records[0]
+        return form

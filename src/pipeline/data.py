@@ -1,0 +1,204 @@
+"""What the elements of databases share: how a transaction is begun to read, and what an outage is.
+
+Every request that uses a database has one transaction manager, ``request.tm``, for all of them. It is
+explicit: nothing begins by itself, and what comes when the transaction is over finds none. It is made by
+the element of the outermost database and used by one request at a time.
+
+``transaction._transaction`` has no public way to tell whether a data manager has joined, and how far a
+commit got before it failed; the two attributes that tell are read here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from threading import Lock
+from typing import Any
+
+from transaction import TransactionManager
+from transaction._transaction import Status
+from transaction.interfaces import NoTransaction
+
+from pipeline.interfaces import ReadOnlyTransaction, Unavailable
+from pipeline.request import Request
+
+log = logging.getLogger("pipeline.data")
+
+
+class Manager(TransactionManager):  # type: ignore[misc]
+    """The transaction manager of one request at a time, kept by its owner between requests."""
+
+    spoiled = False
+    """What is in memory may differ from what is stored: the owner throws away what hangs on this manager."""
+
+    readers: tuple[type, ...] = ()
+    """Classes of data managers that join to read as well, and themselves refuse to write where only reading is
+    allowed."""
+
+    def __init__(self) -> None:
+        super().__init__(explicit=True)
+        self.judges: list[Callable[[BaseException], bool]] = []
+        """Each says of an error whether the same request may succeed if it is tried again."""
+        self.kept: dict[object, Any] = {}
+        """What elements keep with this manager from one request to the next, by an object of theirs."""
+        self.leavers: list[Callable[[], object]] = []
+        """Called when the request is done with this manager, last in, first out."""
+
+    def get(self) -> Any:
+        if self._txn is None:
+            raise NoTransaction("the transaction of this request is over, and no other was begun")
+        return self._txn
+
+    @property
+    def busy(self) -> bool:
+        """Whether ``leave`` has something to do."""
+        return self._txn is not None or bool(self.leavers)
+
+    def leave(self) -> None:
+        """Abort what is open and let go of what was used. An error is logged and stops nothing (R6)."""
+        abort_quietly(self)
+        while self.leavers:
+            leaver = self.leavers.pop()
+            try:
+                leaver()
+            except Exception:
+                self.spoiled = True
+                log.exception("%r failed after a request", leaver)
+
+
+def begin(request: Request, tm: TransactionManager) -> None:
+    """Begin the transaction of a request: to write, if something is going to commit it."""
+    if request.reading_only or not _has_transaction(request):
+        begin_to_read(tm)
+    else:
+        tm.begin()
+
+
+_lineage: tuple[Any, bool] = ((), False)
+
+
+def _has_transaction(request: Request) -> bool:
+    """Whether the pipeline that the request is in has a ``transaction``; found out once for each pipeline."""
+    global _lineage
+    lineage = request.pipeline.lineage
+    known, answer = _lineage
+    if known is not lineage:
+        answer = any(contract.answers_to("transaction") for contract in lineage)
+        _lineage = lineage, answer
+    return answer
+
+
+def begin_to_read(tm: TransactionManager) -> None:
+    """Begin a transaction in which no data manager can join to write (R8)."""
+    transaction = tm.begin()
+    transaction.reads_only = True
+    transaction.join = partial(_join_to_read, tm)
+
+
+def _join_to_read(tm: TransactionManager, resource: object) -> None:
+    """``join`` of a transaction that was begun to read."""
+    if not isinstance(resource, getattr(tm, "readers", ())):
+        raise refusal(tm, resource)
+    transaction = tm.get()
+    type(transaction).join(transaction, resource)
+
+
+def reads_only(tm: TransactionManager) -> bool:
+    """Whether the transaction that is open was begun to read."""
+    return getattr(tm._txn, "reads_only", False)
+
+
+def refusal(tm: TransactionManager, what: object) -> ReadOnlyTransaction:
+    """The error for a write in a transaction that was begun to read."""
+    tm.spoiled = True  # the object is changed in memory before it says so
+    return ReadOnlyTransaction(
+        f"{what!r:.200} was to be changed in a transaction that only reads (R8). What runs inside the element "
+        f"'transaction' can write until the answer is complete; a pipeline without that element, and a body that "
+        f"is made while it is sent, can only read"
+    )
+
+
+def is_open(tm: TransactionManager) -> bool:
+    """Whether a transaction is open."""
+    return tm._txn is not None
+
+
+def has_changes(tm: TransactionManager) -> bool:
+    """Whether a data manager has joined the transaction that is open: without one, there is nothing to commit."""
+    return bool(tm._txn._resources)
+
+
+def was_finishing(tm: TransactionManager) -> bool:
+    """Whether a commit that failed had every vote: then some of it may be stored, or all (R4)."""
+    transaction = tm._txn
+    return all(id(resource) in transaction._voted for resource in transaction._resources)
+
+
+def is_committed(transaction: Any) -> bool:
+    """Whether a transaction that has ended was committed."""
+    return bool(transaction.status == Status.COMMITTED)
+
+
+def abort_quietly(tm: TransactionManager) -> None:
+    """Abort the transaction if one is open; an error is logged (R6)."""
+    if tm._txn is not None:
+        try:
+            tm.abort()
+        except Exception:
+            tm.spoiled = True
+            log.exception("a transaction could not be aborted properly")
+
+
+class Outage:
+    """Whether a database can be reached: one line of log when it cannot, one when it can again.
+
+    While it cannot, one request in a second tries; the others are told at once, so that none waits for what
+    is not there.
+    """
+
+    PAUSE = 1.0
+    """Seconds from one try to the next."""
+    LONGEST_TRY = 30.0
+    """Seconds after which another request may try, though the first is still at it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.since: float | None = None
+        self._next_try = 0.0
+        self._lock = Lock()
+
+    def check(self) -> None:
+        """Raise Unavailable if it cannot be reached and this request is not the one to try again."""
+        if self.since is not None:
+            with self._lock:
+                now = time.monotonic()
+                if self.since is not None and now < self._next_try:
+                    raise self._unavailable()
+                self._next_try = now + self.LONGEST_TRY
+
+    def begin(self, error: BaseException) -> Unavailable:
+        """Note that it could not be reached; the exception to be raised."""
+        with self._lock:
+            now = time.monotonic()
+            self._next_try = now + self.PAUSE
+            first = self.since is None
+            if first:
+                self.since = now
+        if first:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            log.error("%s cannot be reached, and requests that need it are answered 503: %.500s", self.name, what)
+        return self._unavailable()
+
+    def end(self) -> None:
+        """Note that it was reached."""
+        with self._lock:
+            since, self.since = self.since, None
+        if since is not None:
+            log.warning("%s is reached again, after %.1f s", self.name, time.monotonic() - since)
+
+    def _unavailable(self) -> Unavailable:
+        error = Unavailable(f"{self.name} cannot be reached")
+        error.logged = True
+        return error

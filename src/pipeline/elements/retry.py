@@ -1,0 +1,304 @@
+"""``retry``: a request that met a transient error is tried again, from the start (R2)."""
+
+from __future__ import annotations
+
+import io
+import logging
+import random
+import sys
+import time
+from collections.abc import Iterator
+from tempfile import SpooledTemporaryFile
+from types import FrameType
+from typing import Any
+
+from pipeline.composition import element
+from pipeline.interfaces import Handler
+from pipeline.request import Request
+from pipeline.response import Response
+
+log = logging.getLogger("pipeline.retry")
+
+LONGEST_PAUSE = 1.0
+"""Seconds between two attempts, on average, at most."""
+IN_MEMORY = 64 * 1024
+"""Bytes of a body that are kept in memory; a longer one is kept in a temporary file."""
+
+
+class EnvironChanged(Exception):
+    """Under ``debug``: a further attempt would not start with what the first one started with."""
+
+
+@element(outside={"database": "every attempt needs a fresh connection state"})
+def retry(
+    next: Handler,
+    *,
+    attempts: int = 10,
+    delay: float = 0.005,
+    body_limit: int = 64 * 1024 * 1024,
+    debug: bool = False,
+) -> Handler:
+    """Try a request again that failed with a transient error, such as a write conflict.
+
+    attempts    how often a request is tried at most; 1 is never again
+    delay       seconds before the second attempt, on average; doubled for each further one up to a second,
+                and jittered, so that those who met do not meet again
+    body_limit  bytes of a request body that are kept for another attempt, in memory or in a temporary file. A
+                longer body is read once, and its request is not tried again
+    debug       whether it is an error if an attempt would not start with the environ of the first: it names the
+                key and the element that changed it. Slow
+
+    Every attempt starts with the environ, request, response and body of the first; what the one before had
+    opened is closed before the pause. Nothing is tried again once something is committed. A view that must
+    not run twice sets ``request.attempts_left = 0``. When attempts run out, ``errors`` answers 503.
+    """
+    if attempts < 2:
+        return next
+    more = attempts - 1
+
+    def retry(request: Request, response: Response) -> None:
+        environ = request.environ
+        request.attempts_left = more
+        body = None
+        if (
+            "CONTENT_LENGTH" in environ
+            or environ["REQUEST_METHOD"] != "GET"
+            or "HTTP_TRANSFER_ENCODING" in environ
+        ):
+            body = keep_body(request, body_limit) if has_body(environ) else None
+        if request._closers:
+            request._closers_before = len(request._closers)
+        first = environ.copy(), response.snapshot(), request.__dict__.copy()
+        call = Watch(environ, next) if debug else next
+        try:
+            call(request, response)
+        except Exception as error:
+            again(call, request, response, error, first, body)
+        else:
+            if body is not None and body.unkept:
+                tell_unkept(request, body, request.transient_error)
+
+    def again(
+        call: Handler,
+        request: Request,
+        response: Response,
+        error: Exception,
+        first: tuple[dict[str, Any], Any, dict[str, Any]],
+        body: Body | None,
+    ) -> None:
+        """Further attempts, after one that failed; raises the error that there are none for."""
+        first_environ, first_response, first_request = first
+        while True:
+            if not request.attempts_left or not request.is_transient(error):
+                if body is not None and body.unkept:
+                    tell_unkept(request, body, error)
+                raise error
+            log.info("%s, attempt %d: %s", asked(request), request.attempt, type(error).__name__)
+            request.close(request._closers_before)
+            environ = first_request["environ"]
+            environ.clear()
+            environ.update(first_environ)
+            if body is not None:
+                environ["wsgi.input"] = body.reader()
+            attempt, left, closers = request.attempt, request.attempts_left, request._closers
+            request.__dict__.clear()
+            request.__dict__.update(first_request)
+            request._closers, request.attempt, request.attempts_left = closers, attempt + 1, left - 1
+            response.restore(first_response)
+            time.sleep(random.uniform(0, 2) * min(delay * 2 ** (attempt - 1), LONGEST_PAUSE))
+            try:
+                call(request, response)
+            except Exception as failure:
+                error = failure
+            else:
+                break
+        if request.transient_error is None and response._status[:3] != "503":
+            log.info("%s: repaired after %d attempts", asked(request), request.attempt)
+
+    return retry
+
+
+def asked(request: Request) -> str:
+    return f"{request.method} {request.path_info_safe}"
+
+
+def has_body(environ: dict[str, Any]) -> bool:
+    """Whether the request has a body, as far as can be told without reading it (PEP 3333, RFC 9112 section 6.3)."""
+    length = environ.get("CONTENT_LENGTH")
+    if length:
+        return bool(length != "0")
+    return "HTTP_TRANSFER_ENCODING" in environ or (
+        environ["REQUEST_METHOD"] not in ("GET", "HEAD") and bool(environ.get("wsgi.input_terminated"))
+    )
+
+
+def keep_body(request: Request, limit: int) -> Body:
+    """Have the body kept while it is read, in the place of ``wsgi.input``."""
+    environ = request.environ
+    text = environ.get("CONTENT_LENGTH") or ""
+    body = Body(request, environ["wsgi.input"], int(text) if text.isdecimal() else None, limit)
+    if body.left is None and (text or not environ.get("wsgi.input_terminated")):
+        body.give_up("only its server can read it")  # of uWSGI, say, by uwsgi.chunked_read()
+    elif body.left is not None and body.left > limit:
+        body.give_up(f"it is longer than body_limit, {limit} bytes")
+    else:
+        request.on_close(body.spool.close)
+        environ["wsgi.input"] = body.reader()
+    return body
+
+
+def tell_unkept(request: Request, body: Body, error: BaseException | None) -> None:
+    """Say that a request would have been tried again if its body had been kept."""
+    if error is not None and request.is_transient(error):
+        log.warning(
+            "%s: not tried again after %s, since its body was not kept: %s",
+            asked(request),
+            type(error).__name__,
+            body.unkept,
+        )
+
+
+class Body(io.RawIOBase):
+    """A request body that is kept while it is read, and is read again from there.
+
+    Nothing is read ahead of the application but to fill the buffer around this, and never more than the
+    request has: some servers would wait for it.
+    """
+
+    unkept = ""
+    """Why it cannot be read again."""
+
+    def __init__(self, request: Request, stream: Any, left: int | None, limit: int) -> None:
+        self.request = request
+        self.stream = stream
+        self.left = left
+        """Bytes that are left in the stream; None is until it ends."""
+        self.limit = limit
+        self.spool = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 (closed with the request)
+        self.kept = self.position = 0
+
+    def reader(self) -> io.BufferedReader:
+        """What an attempt reads, from the start."""
+        self.position = 0
+        return io.BufferedReader(self)
+
+    def close(self) -> None:
+        """Closed with the request, and not by an application that closes what it reads."""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return not self.unkept
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_CUR:
+            offset += self.position
+        if self.unkept or whence == io.SEEK_END or not 0 <= offset <= self.kept:
+            raise io.UnsupportedOperation("the body of a request can be read again only as far as it was read")
+        self.position = offset
+        return offset
+
+    def readinto(self, buffer: Any) -> int:
+        if self.position < self.kept:
+            self.spool.seek(self.position)
+            block = self.spool.read(min(len(buffer), self.kept - self.position))
+        else:
+            size = len(buffer) if self.left is None else min(len(buffer), self.left)
+            block = self.stream.read(size) if size else b""
+            if self.left is not None:
+                self.left -= len(block)
+            if not self.unkept:
+                self._keep(block)
+        buffer[: len(block)] = block
+        self.position += len(block)
+        return len(block)
+
+    def _keep(self, block: bytes) -> None:
+        if self.kept + len(block) > self.limit:
+            self.give_up(f"it is longer than body_limit, {self.limit} bytes")
+            return
+        try:
+            self.spool.seek(self.kept)
+            self.spool.write(block)
+        except OSError as error:  # the disk is full, say
+            self.give_up(f"{error}")
+        else:
+            self.kept += len(block)
+
+    def give_up(self, reason: str) -> None:
+        self.unkept = reason
+        self.request.attempts_left = 0
+        self.kept = self.position = 0
+        try:
+            self.spool.close()
+        except OSError:  # what was still to be written cannot be either
+            pass
+
+
+class Watch:
+    """Finds out which element changed what in the environ, as far as a further attempt would see it.
+
+    The environ is put back between attempts; what is changed inside of its values is not. The environ is
+    compared whenever a handler is entered and left: what changed in between was done by the innermost
+    one that had been entered.
+    """
+
+    def __init__(self, environ: dict[str, Any], next: Handler) -> None:
+        self.environ = environ
+        self.next = next
+        self.first = self.last = frozen(environ)
+        self.inside: list[str] = ["retry"]
+        self.blamed: dict[str, str] = {}
+        self.seen: list[str] = []
+
+    def __call__(self, request: Request, response: Response) -> None:
+        """Call the next handler, and watch it; EnvironChanged if the environ is not that of the first attempt."""
+        now = frozen(self.environ)
+        for key in changes(self.first, now):
+            raise EnvironChanged(
+                f"attempt {request.attempt} would start with another environ than the first: {key!r} was "
+                f"changed in place by {self.blamed.get(key, 'somebody')}, one of {', '.join(self.seen)}; it is "
+                f"{self.environ.get(key)!r:.200}"
+            )
+        self.last = now
+        before = sys.getprofile()
+        sys.setprofile(self.profile)
+        try:
+            self.next(request, response)
+        finally:
+            sys.setprofile(before)
+
+    def profile(self, frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if code.co_varnames[code.co_argcount - 2 : code.co_argcount] != ("request", "response"):
+            return
+        if event in ("call", "return"):
+            now = frozen(self.environ)
+            for key in changes(self.last, now):
+                self.blamed[key] = self.inside[-1]
+            self.last = now
+        if event == "call":
+            self.inside.append(code.co_name)
+            if code.co_name not in self.seen:
+                self.seen.append(code.co_name)
+        elif event == "return":
+            self.inside.pop()
+
+
+def frozen(value: Any, depth: int = 5) -> Any:
+    """Something that is equal only as long as ``value`` is not changed; objects count as what they are."""
+    if isinstance(value, dict) and depth:
+        return {key: frozen(value[key], depth - 1) for key in list(value)}
+    if isinstance(value, (list, tuple)) and depth:
+        return [frozen(item, depth - 1) for item in value]
+    if isinstance(value, (set, bytearray)):
+        return type(value)(value)
+    return value if isinstance(value, (str, bytes, int, float)) else id(value)
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
+    """The keys by which two frozen environs differ; the body of each attempt is another reader."""
+    for key in [*before, *(key for key in after if key not in before)]:
+        if key != "wsgi.input" and before.get(key, KeyError) != after.get(key, KeyError):
+            yield key

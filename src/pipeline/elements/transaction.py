@@ -1,0 +1,145 @@
+"""``transaction``: what a request changed is committed before its first byte leaves, or not at all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from transaction import TransactionManager
+from webob import Response as AnyResponse
+from webob.exc import WSGIHTTPException
+
+from pipeline.composition import element
+from pipeline.data import (
+    Manager,
+    abort_quietly,
+    begin_to_read,
+    has_changes,
+    is_open,
+    reads_only,
+    was_finishing,
+)
+from pipeline.interfaces import CommitUncertain, Handler
+from pipeline.request import Request
+from pipeline.response import Response
+
+log = logging.getLogger("pipeline.transaction")
+
+Veto = Callable[[Request, AnyResponse], bool]
+
+LONGEST_NOTE = 1_000
+"""Characters of the path that the database keeps with a transaction; some have room for 65,535 bytes."""
+LONGEST_USER = 200
+"""Characters of the user likewise."""
+
+
+@element(inside={"database": "it commits what that connection changed, before the first byte"})
+def transaction(next: Handler, *, veto: Veto | None = None) -> Handler:
+    """Commit when answered; abort on an exception, on doom, and on a status of 400 and above (R1, R3, R5).
+
+    veto  dotted name of ``(request, response) -> bool``, asked when all else is well: true aborts
+
+    A view says by ``request.commit_on_error = True`` that its changes are to be committed whatever the status of its
+    answer, raised or returned. A redirect is an answer, raised or returned.
+
+    There is a transaction only if the request used one (``request.tm``); where no database makes one, this element does,
+    for data managers that a view joins. It is annotated with the method, the path and the principal. Once it is
+    over, the request can only read: a body that is streamed does so in a transaction of its own (R8).
+
+    A commit that fails raises what it failed with; if then a part of it may be stored, CommitUncertain (R4).
+    """
+
+    def transaction(request: Request, response: Response) -> None:
+        tm = request.tm_in_use
+        if tm is not None and reads_only(tm):  # begun outside, where there is nobody to commit it
+            tm.abort()
+            tm.begin()
+        try:
+            next(request, response)
+            tm = request.tm_in_use
+            if tm is not None and is_open(tm):
+                _end(request, response, tm, veto)
+        except BaseException as error:
+            tm = request.tm_in_use
+            if tm is not None:
+                _undo(request, error, tm, veto)
+            raise
+        if type(response._app_iter) is not list or response.filters:
+            request.reading_only = True
+            if tm is not None:
+                _read_on(tm)
+
+    transaction.openers = {"tm": _open_tm}  # type: ignore[attr-defined]
+    return transaction
+
+
+def _open_tm(request: Request) -> TransactionManager:
+    """A transaction manager for a pipeline without databases."""
+    tm = Manager()
+    request.on_close(tm.leave, last=True)
+    tm.begin()
+    return tm
+
+
+def _end(request: Request, answer: AnyResponse, tm: TransactionManager, veto: Veto | None) -> None:
+    """Commit or abort, as the answer asks for (R3)."""
+    if (
+        (answer.status >= "400" and not request.commit_on_error)
+        or tm.isDoomed()
+        or (veto is not None and veto(request, answer))
+    ):
+        tm.abort()
+    elif not has_changes(tm):
+        tm.commit()  # for the hooks, if there are any
+    else:
+        _annotate(request)
+        try:
+            tm.commit()
+        except CommitUncertain:
+            request.outcome = "unknown"
+            raise
+        except Exception as error:
+            if was_finishing(tm):
+                request.outcome = "unknown"
+                raise CommitUncertain(f"{type(error).__name__} after everybody had voted to commit") from error
+            raise
+        request.outcome = "committed"
+
+
+def _annotate(request: Request) -> None:
+    transaction = request.tm.get()
+    transaction.note(f"{request.method[:20]} {request.path_info_safe}"[:LONGEST_NOTE])
+    if request.principal is not None and not transaction.user:
+        letters = request.principal[:LONGEST_USER]
+        transaction.user = "".join(letter if letter.isprintable() else "?" for letter in letters)
+
+
+def _undo(request: Request, error: BaseException, tm: TransactionManager, veto: Veto | None) -> None:
+    """Abort what an exception interrupted, unless it is an answer that commits. Aborting hides no error (R6)."""
+    if isinstance(error, WSGIHTTPException) and is_open(tm) and (error.status_int < 400 or request.commit_on_error):
+        try:
+            _end(request, error, tm, veto)
+        except BaseException as failure:
+            _undo_all(request, tm, failure)
+            raise
+    else:
+        _undo_all(request, tm, error)
+
+
+def _undo_all(request: Request, tm: TransactionManager, error: BaseException) -> None:
+    if isinstance(error, CommitUncertain):
+        tm.spoiled = True
+    elif isinstance(error, Exception) and is_open(tm) and tm.get().isRetryableError(error):
+        request.transient_error = error  # what its data managers think of it, while they can be asked
+    abort_quietly(tm)
+
+
+def _read_on(tm: TransactionManager) -> None:
+    """Begin a transaction for what is read while the answer is sent. It is committed: nothing may fail now."""
+    try:
+        if is_open(tm):
+            tm.abort()
+        begin_to_read(tm)
+    except Exception:
+        tm.spoiled = True
+        log.warning("there is no transaction for the body to read in", exc_info=True)

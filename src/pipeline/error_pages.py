@@ -1,0 +1,292 @@
+"""What becomes of an error: what the operator finds in the log, and what the visitor is told.
+
+The operator gets one line under an id, and below it the traceback, if there is something to be repaired.
+
+The visitor gets that id on a page, as problem details (RFC 9457), or in plain text. Which of them is the
+client's choice, by ``Accept`` alone; plain text where it does not choose. All of them escape what they
+show, are stored by no cache, load nothing, and are taken by no browser for anything else (S7).
+
+An error may be anything: its ``str()`` may raise, its message may be as long as what a client sent.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import traceback
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+from webob.acceptparse import create_accept_header
+from webob.exc import HTTPException, WSGIHTTPException
+
+from pipeline.interfaces import Unavailable
+from pipeline.request import Request
+from pipeline.response import NOSNIFF, HeaderList, Response, adopt_exception
+
+log = logging.getLogger("pipeline")
+
+INTERNAL_ERROR = "500 Internal Server Error"
+UNAVAILABLE = "503 Service Unavailable"
+SORRY = "An error occurred."
+TRY_AGAIN = "This cannot be done now. Please try again."
+OUTCOMES = {
+    "committed": " What you sent was stored all the same.",
+    "unknown": " It is not known whether what you sent was stored. Please look before you send it again.",
+}
+"""What is added where it is known, or where it is known that nobody knows (R4)."""
+
+NO_STORE = ("Cache-Control", "no-store")
+
+LONGEST_DETAIL = 2_000
+"""Characters of an error's own words that are shown or logged."""
+LONGEST_TRACEBACK = 50_000
+"""Characters of a traceback that are shown or logged."""
+LONGEST_ACCEPT = 2_000
+"""Characters of an Accept header that are looked at (S12)."""
+
+
+def log_failure(request: Request, error: Exception, when: str = "", id: str = "") -> str:
+    """Log an error in one line with the traceback below it, and tell the ``reporter`` that ``errors`` has.
+
+    Returns the id under which it was logged, which belongs on the page. Raises nothing.
+    """
+    id = id or secrets.token_hex(6)
+    if log.isEnabledFor(logging.ERROR):
+        arguments = (id, _where(request, when), type(error).__name__)
+        exc_info = (type(error), error, error.__traceback__)
+        record = log.makeRecord(log.name, logging.ERROR, __file__, 0, "error %s: %s: %s", arguments, exc_info)
+        record.exc_text = traceback_of(error)  # a formatter would make one of any length
+        log.handle(record)
+    _report(request, error, id)
+    return id
+
+
+def log_unavailable(request: Request, error: Exception, when: str = "", id: str = "") -> str:
+    """As ``log_failure``, for an error that will pass: one line, a warning, and no traceback.
+
+    One that is in the log already, such as an outage that lasts, gets no further line and no new id.
+    """
+    if getattr(error, "logged", False):
+        return id
+    id = id or secrets.token_hex(6)
+    what = one_line(f"{type(error).__name__}: {text_of(error)}")
+    log.warning("error %s: %s: 503, %s", id, _where(request, when), what)
+    _report(request, error, id)
+    return id
+
+
+def _where(request: Request, when: str) -> str:
+    return one_line(f"{request.environ['REQUEST_METHOD']} {request.path_info_safe}{when and ', '}{when}")
+
+
+def _report(request: Request, error: Exception, id: str) -> None:
+    reporter = request.__dict__.get("reporter")
+    if reporter is not None:
+        try:
+            reporter(request, error, id)
+        except Exception:
+            log.exception("error %s: the reporter %r failed", id, reporter)
+
+
+class Problem(NamedTuple):
+    """What a visitor is told of an error."""
+
+    status: str
+    """Such as ``404 Not Found``."""
+    detail: str
+    """A sentence or two for whoever reads it."""
+    id: str = ""
+    """Under which it is in the log, if it is there."""
+    headers: Sequence[tuple[str, str]] = ()
+    """Those that belong to the answer, such as ``Allow``; they replace ours of the same name."""
+    traceback: str = ""
+    """Only for those who may see it (S17)."""
+
+    @property
+    def code(self) -> str:
+        return self.status[:3]
+
+    @property
+    def title(self) -> str:
+        return self.status[4:]
+
+    def all_headers(self, content_type: str) -> HeaderList:
+        """Those that the answer is sent with."""
+        ours = [("Content-Type", content_type), NOSNIFF, NO_STORE]
+        theirs = {name.lower() for name, _ in self.headers}
+        return [*(pair for pair in ours if pair[0].lower() not in theirs), *self.headers]
+
+
+def problem_of(request: Request, error: Exception, when: str = "", id: str = "") -> Problem:
+    """What the visitor is told of an error; one that is no answer (no HTTP exception) is logged first."""
+    outcome = _outcome(request)
+    if isinstance(error, WSGIHTTPException):
+        detail = text_of(error.detail or "") or " ".join(error.explanation.split()) or error.title
+        of_a_body = ("content-type", "content-length")
+        headers = [pair for pair in error.headerlist if pair[0].lower() not in of_a_body]
+        return Problem(error.status, detail, headers=headers + outcome)
+    if not outcome and (isinstance(error, Unavailable) or request.is_transient(error)):
+        seconds = error.retry_after if isinstance(error, Unavailable) else 1
+        retry_after = [("Retry-After", f"{seconds:.0f}")]
+        return Problem(UNAVAILABLE, TRY_AGAIN, log_unavailable(request, error, when, id), retry_after)
+    return _failed(request, log_failure(request, error, when, id))
+
+
+def _failed(request: Request, id: str) -> Problem:
+    return Problem(INTERNAL_ERROR, SORRY + OUTCOMES.get(request.outcome, ""), id, _outcome(request))
+
+
+def _outcome(request: Request) -> HeaderList:
+    """What the transaction came to, for a program that must know whether to send it again (R4)."""
+    return [("X-Outcome", request.outcome)] if request.outcome else []
+
+
+def put_answer(request: Request, response: Response, error: Exception) -> bool:
+    """Put on the response an HTTP exception that needs no page: a redirect, or one with a body of its own.
+
+    False if it is neither, or no HTTP exception at all.
+    """
+    if isinstance(error, WSGIHTTPException):
+        if error.status_int >= 400 and not error.has_body and not error.empty_body:
+            return False
+        adopt_exception(response, error)
+    elif isinstance(error, HTTPException):
+        answer = error.wsgi_response
+        response.adopt(answer.status, list(answer.headerlist), answer.app_iter)
+    else:
+        return False
+    if response._status >= "400":
+        response._headerlist += _outcome(request)
+    return True
+
+
+def put_problem(response: Response, problem: Problem, accept: str | None) -> None:
+    """Put on the response what the client can read best; ``accept`` is its Accept header."""
+    content_type, write = _WRITERS[best_type(accept)]
+    body = write(problem).encode("utf-8", "replace")
+    response.adopt(problem.status, problem.all_headers(content_type), [body])
+
+
+def put_error(request: Request, response: Response, error: Exception) -> None:
+    """Answer an error with a page of ours, or as it says itself."""
+    if not put_answer(request, response, error):
+        put_problem(response, problem_of(request, error), request.environ.get("HTTP_ACCEPT"))
+
+
+def put_last_resort(request: Request, response: Response, failure: Exception) -> None:
+    """Answer what went wrong while another error was being answered."""
+    put_problem(response, _failed(request, log_failure(request, failure, "in an error page")), None)
+
+
+def as_text(problem: Problem) -> str:
+    logged = f" It was logged as {problem.id}." if problem.id else ""
+    shown = f"\n{problem.traceback}\n" if problem.traceback else ""
+    return f"{problem.detail}{logged}\n{shown}"
+
+
+def as_json(problem: Problem) -> str:
+    """Problem details; ``type`` is about:blank, since the status says all that there is to say."""
+    members: dict[str, Any] = {
+        "type": "about:blank",
+        "title": problem.title,
+        "status": int(problem.code),
+        "detail": problem.detail,
+    }
+    if problem.id:
+        members["instance"] = problem.id
+    if problem.traceback:
+        members["traceback"] = problem.traceback.splitlines()
+    return json.dumps(members) + "\n"
+
+
+_STYLE = """\
+:root { color-scheme: light dark }
+body { font: 1.125rem/1.5 system-ui, sans-serif; max-width: 38rem; margin: 14vh auto 3rem; padding: 0 1rem }
+h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .75rem }
+p { margin: 0 0 .75rem; overflow-wrap: anywhere; white-space: pre-line }
+.small { font-size: .875rem; opacity: .75 }
+pre { font-size: .8125rem; line-height: 1.4; overflow-x: auto; border-top: 1px solid; padding-top: .75rem }"""
+
+
+def as_html(problem: Problem) -> str:
+    logged = f", logged as <code>{escape(problem.id)}</code>" if problem.id else ""
+    shown = f"<pre>{escape(problem.traceback)}</pre>\n" if problem.traceback else ""
+    return f"""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(problem.title)}</title>
+<style>
+{_STYLE}
+</style>
+</head>
+<body>
+<main>
+<h1>{escape(problem.title)}</h1>
+<p>{escape(problem.detail)}</p>
+<p class="small">Status {escape(problem.code)}{logged}</p>
+{shown}</main>
+</body>
+</html>
+"""
+
+
+_PLAIN = "text/plain"
+_PROBLEM_JSON = ("application/problem+json", as_json)
+_WRITERS: dict[str, tuple[str, Callable[[Problem], str]]] = {
+    "text/html": ("text/html; charset=UTF-8", as_html),
+    "application/problem+json": _PROBLEM_JSON,
+    "application/json": _PROBLEM_JSON,
+    _PLAIN: ("text/plain; charset=UTF-8", as_text),
+}
+"""What is sent to whom asks for a type; of types asked for alike, the first."""
+
+
+def best_type(accept: str | None) -> str:
+    """Which of the types that we can write an Accept header asks for.
+
+    Of types with the same q-value, one that the header names beats one that it only allows by ``*``;
+    of those, plain text: ``*/*`` is sent by tools, and by scripts that did not say what they want.
+    """
+    header = (accept or "")[:LONGEST_ACCEPT].lower()
+    asked = dict(create_accept_header(header or None).acceptable_offers(list(_WRITERS)))
+
+    def wanted(name: str) -> tuple[float, bool, bool]:
+        return asked[name], name != _PLAIN and name in header, name == _PLAIN
+
+    return max((name for name in _WRITERS if name in asked), key=wanted, default=_PLAIN)
+
+
+def text_of(value: object) -> str:
+    """``str(value)``, also of something that has none."""
+    try:
+        return shortened(str(value), LONGEST_DETAIL)
+    except Exception as error:
+        return f"<{type(value).__name__}, whose str() raises {type(error).__name__}>"
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback of an error, with those of its causes, as text."""
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception as failure:
+        text = f"<{type(error).__name__}, of which {type(failure).__name__} prevents a traceback>"
+    return shortened(text.rstrip("\n"), LONGEST_TRACEBACK)
+
+
+def one_line(text: str) -> str:
+    """A text as one line of a log: control characters, and what else is not printed, as escapes."""
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def shortened(text: str, longest: int) -> str:
+    """The beginning and the end of a text that is longer than ``longest`` characters."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]}[... {len(text) - 2 * half} characters ...]{text[-half:]}"

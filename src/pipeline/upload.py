@@ -1,0 +1,28 @@
+"""A file that came with a form."""
+
+from __future__ import annotations
+
+from typing import IO
+
+
+class Upload:
+    """A file that came with a form. It is in memory or in a temporary file without a name, and is
+    gone when the request is closed: what is to stay is copied by the view.
+
+    Whoever sends it chooses its name and its type; serve it as an attachment (S7).
+    """
+
+    __slots__ = ("file", "filename", "length", "type")
+
+    def __init__(self, filename: str, type: str, file: IO[bytes], length: int) -> None:
+        self.filename = filename
+        """Its name, without the folders that some browsers send with it; may be empty."""
+        self.type = type
+        """Its media type in lower case, without parameters."""
+        self.file = file
+        """Open for reading, at the start."""
+        self.length = length
+        """In bytes."""
+
+    def __repr__(self) -> str:
+        return f"<file {self.filename!r}, {self.type}, {self.length} bytes>"

@@ -1,0 +1,256 @@
+"""The order contract: what is refused, with which reason, and which order is said to work."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import entry_points
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline import Pipeline
+from pipeline.composition import Element
+from pipeline.interfaces import ConfigurationError, OrderError
+from pipeline.order import Contract, refuse_missing, refuse_wrong_order
+from pipeline.publisher import publisher
+
+DEFAULT_ORDER = ["log", "vhost", "retry", "zodb", "errors", "transaction", "authenticate", "traverse"]
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "zodb": {"uri": "memory://test_order"},
+    "authenticate": {"check": lambda request, login, password: None},
+}
+
+CONSTRAINTS = [
+    ("log", "vhost", "the address that was asked"),
+    ("log", "retry", "each request is one line"),
+    ("log", "database", "each request is one line"),
+    ("log", "errors", "the answer that the visitor got"),
+    ("vhost", "retry", "the path is rewritten once, not once per attempt"),
+    ("retry", "database", "every attempt needs a fresh connection state"),
+    ("retry", "errors", "lets a transient error pass while attempts remain"),
+    ("database", "errors", "error views may read the database"),
+    ("errors", "transaction", "a failed commit must reach an error view"),
+    ("database", "transaction", "it commits what that connection changed, before the first byte"),
+    ("errors", "forms", "a malformed form"),
+    ("errors", "authenticate", "is answered as any other error"),
+    ("authenticate", "traverse", "placeful authentication works by traversal hook"),
+    ("errors", "base", "error page"),
+    ("errors", "compress", "error page"),
+    ("errors", "coalesce", "error page"),
+]
+"""Outer, inner, and words of the reason; the table of the default order, with the rules of our own."""
+
+FREE = {
+    ("transaction", "authenticate"): "whoever is outer, a check reads in the request's one transaction; "
+    "what a refused one changed is aborted when the connection is given back",
+}
+"""Neighbours in the default order that may change places, and why nothing depends on it."""
+
+SHIPPED: dict[str, Element] = {
+    point.name: point.load()
+    for point in entry_points(group="paste.filter_factory")
+    if point.name in DEFAULT_ORDER
+}
+
+
+def shipped(name: str) -> list[Element]:
+    """The elements of that name, or that provide it, configured."""
+    found = [point.load() for point in entry_points(group="paste.filter_factory")]
+    return [
+        element for element in found if isinstance(element, Element) and element.contract.answers_to(name)
+    ]
+
+
+def app(environ: Any, start_response: Any) -> Any:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"app"]
+
+
+def configured(name: str) -> Element:
+    return SHIPPED[name](**OPTIONS.get(name, {}))
+
+
+def default() -> list[Element]:
+    return [*map(configured, DEFAULT_ORDER), publisher()]
+
+
+def test_the_default_order_is_accepted() -> None:
+    assert [contract.name for contract in Pipeline(*default()).contracts] == [*DEFAULT_ORDER, "publisher"]
+
+
+@pytest.mark.parametrize(("outer", "inner", "reason"), CONSTRAINTS)
+def test_a_constraint_holds_both_ways(outer: str, inner: str, reason: str) -> None:
+    pairs = [(o, i) for o in shipped(outer) for i in shipped(inner)]
+    if outer in DEFAULT_ORDER and inner in DEFAULT_ORDER:
+        assert pairs
+    for o, i in pairs:
+        refuse_wrong_order([o.contract, i.contract])
+        with pytest.raises(OrderError) as refused:
+            refuse_wrong_order([i.contract, o.contract])
+        said = str(refused.value)
+        assert said.startswith(f"{o.name} must be outside {i.name}: ") and reason in said
+        assert f"as written, outermost first: {i.name} {o.name}." in said
+        assert said.endswith(f"An order that works: {o.name} {i.name}")
+
+
+@pytest.mark.parametrize("position", range(len(DEFAULT_ORDER)))
+def test_neighbours_that_change_places(position: int) -> None:
+    """Every pair of neighbours in the default order: refused with its reason, or documented as free."""
+    parts = default()
+    parts[position : position + 2] = reversed(parts[position : position + 2])
+    outer, inner = [part.name for part in default()[position : position + 2]]
+    if (outer, inner) in FREE:
+        assert callable(Pipeline(*parts))
+        return
+    with pytest.raises(ConfigurationError) as refused:
+        Pipeline(*parts)
+    if inner == "publisher":
+        assert str(refused.value) == "publisher is the end of a pipeline; it stands last"
+    else:
+        assert str(refused.value).startswith(f"{outer} must be outside {inner}: ")
+        assert str(refused.value).endswith(f"An order that works: {' '.join(DEFAULT_ORDER)} publisher")
+
+
+def test_the_free_pairs_are_neighbours_of_the_default_order() -> None:
+    assert set(FREE) <= set(pairwise(DEFAULT_ORDER))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.permutations(DEFAULT_ORDER), st.integers(2, len(DEFAULT_ORDER)))
+def test_the_order_that_is_said_to_work_does(names: list[str], length: int) -> None:
+    chain = [configured(name).contract for name in names[:length]]
+    try:
+        refuse_wrong_order(chain)
+    except OrderError as refused:
+        [said] = re.findall("An order that works: (.*)", str(refused))
+        assert sorted(said.split()) == sorted(names[:length])
+        refuse_wrong_order([configured(name).contract for name in said.split()])
+
+
+# The rules, on contracts made for it.
+
+a = Contract("a", provides=("thing",))
+b = Contract("b", requires=("thing",))
+c = Contract("c", inside={"a": "c reads what a opened"})
+d = Contract("d", outside={"thing": "d prepares the thing"})
+free = Contract("free")
+
+ACCEPTED: list[list[Contract]] = [
+    [],
+    [a],
+    [free, a, b, c],
+    [a, free, b],
+    [d, a, b],
+    [c],  # a is not here: nothing to be inside of
+    [d],
+    [a, Contract("a2", provides=("thing",)), b],
+    [Contract("x", provides=("thing",)), b, a],  # what b requires is there already
+]
+
+REFUSED: list[tuple[list[Contract], str]] = [
+    (
+        [b, a],
+        "a must be outside b: b requires 'thing', which a provides. The order as written, outermost first: "
+        "b a. An order that works: a b",
+    ),
+    (
+        [c, free, a],
+        "a must be outside c: c reads what a opened. The order as written, outermost first: c free a. An "
+        "order that works: free a c",
+    ),
+    (
+        [a, d],
+        "d must be outside a: d prepares the thing. The order as written, outermost first: a d. An order "
+        "that works: d a",
+    ),
+    ([a, free, a], "a stands twice in the pipeline a free a; each element may stand in it once"),
+    (
+        [b, d, a],
+        "a must be outside b: b requires 'thing', which a provides. The order as written, outermost first: "
+        "b d a. An order that works: d a b",
+    ),
+]
+
+
+@pytest.mark.parametrize("chain", ACCEPTED)
+def test_an_order_that_is_accepted(chain: list[Contract]) -> None:
+    refuse_wrong_order(chain)
+
+
+@pytest.mark.parametrize(("chain", "message"), REFUSED)
+def test_an_order_that_is_refused(chain: list[Contract], message: str) -> None:
+    with pytest.raises(OrderError) as refused:
+        refuse_wrong_order(chain)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [Contract("x", inside={"y": "1"}), Contract("y", inside={"x": "2"})],
+        [
+            Contract("x", inside={"y": "1"}),
+            Contract("y", inside={"z": "2"}),
+            Contract("z", inside={"x": "3"}),
+        ],
+        [Contract("x", requires=("p",)), Contract("y", provides=("p",), inside={"x": "2"})],
+    ],
+)
+def test_contracts_that_contradict_each_other_say_so(chain: list[Contract]) -> None:
+    with pytest.raises(OrderError) as refused:
+        refuse_wrong_order(chain)
+    names = " ".join(contract.name for contract in chain)
+    assert f"No order works: what {names} say of each other is contradictory" in str(refused.value)
+
+
+MISSING: list[tuple[list[Contract], str]] = [
+    ([b], "b requires 'thing', and no element outside it provides that"),
+    ([free, b, free], "The order as written, outermost first: free b free"),
+    ([b, a], "b requires 'thing'"),
+    ([Contract("t", requires=("root",))], "Put an element that provides 'root' such as zodb outside t"),
+    ([Contract("p", requires=("context",))], "provides 'context' such as traverse outside p"),
+]
+
+
+@pytest.mark.parametrize(("chain", "message"), MISSING)
+def test_a_missing_partner_is_named(chain: list[Contract], message: str) -> None:
+    with pytest.raises(OrderError) as refused:
+        refuse_missing(chain)
+    assert message in str(refused.value)
+
+
+def test_an_element_does_not_provide_for_itself() -> None:
+    with pytest.raises(OrderError):
+        refuse_missing([Contract("x", requires=("p",), provides=("p",))])
+
+
+def test_a_requirement_is_met_by_an_option_of_its_own() -> None:
+    traverse = SHIPPED["traverse"]
+    refuse_missing([traverse(root=dict).contract])
+    for without in (traverse, traverse(), traverse(max_segments=3), traverse(root=None)):
+        with pytest.raises(OrderError, match="traverse requires 'root'"):
+            refuse_missing([without.contract])
+
+
+def test_a_root_of_its_own_is_not_taken_from_a_database_further_in() -> None:
+    refuse_wrong_order([SHIPPED["traverse"](root=dict).contract, Contract("late", provides=("root",))])
+    with pytest.raises(OrderError, match="late must be outside traverse: traverse requires 'root'"):
+        refuse_wrong_order([SHIPPED["traverse"]().contract, Contract("late", provides=("root",))])
+
+
+def test_a_pipeline_that_is_refused_was_not_started() -> None:
+    """Order is checked before any factory is called: no database is opened, no module is scanned."""
+    made: list[str] = []
+
+    def factory(next: Any) -> Any:
+        made.append("made")
+        return next
+
+    late = Element(factory, Contract("late", requires=("nothing",)))
+    with pytest.raises(OrderError):
+        Pipeline(late, app)
+    assert made == []

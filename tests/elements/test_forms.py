@@ -1,0 +1,911 @@
+"""``forms``: what is sent becomes ``request.form``, and what is too much is refused before anything is
+looked up."""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import os
+import resource
+import sys
+import time
+import tracemalloc
+import warnings
+from collections.abc import Iterator
+from datetime import date, datetime
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import quote_plus
+from wsgiref.validate import validator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paste.deploy import loadapp
+from transaction.interfaces import TransientError
+from webob import Request as Asked
+from webob import Response as Answer
+from zope.interface import implementer
+
+from pipeline import Pipeline, Request, Response, element, view
+from pipeline.converters import IFieldConverter
+from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
+from pipeline.elements.retry import retry
+from pipeline.elements.traverse import traverse
+from pipeline.interfaces import OptionError, OrderError
+from pipeline.publisher import publisher
+from pipeline.upload import Upload
+from pipeline.views import utility
+
+_numbers = count()
+FORM = "application/x-www-form-urlencoded"
+
+
+class Thing(dict[str, Any]):
+    """What the views of these tests are for."""
+
+
+def shown(value: Any) -> Any:
+    """A value of a form as JSON has it."""
+    if isinstance(value, Upload):
+        text = value.file.read().decode()
+        return {"filename": value.filename, "type": value.type, "length": value.length, "text": text}
+    if isinstance(value, (list, tuple)):
+        return [shown(item) for item in value]
+    if isinstance(value, (date, datetime)):
+        return value.isoformat()
+    return {key: shown(item) for key, item in value.items()} if hasattr(value, "items") else value
+
+
+@view(context=Thing, methods=("GET", "POST", "PATCH", "PUT", "DELETE"))
+def echo(context: Thing, request: Request, response: Response) -> str:
+    response.content_type = "application/json"
+    return json.dumps(shown(request.form))
+
+
+@view(context=Thing, name="save", methods=("GET", "POST"))
+def save(context: Thing, request: Request) -> str:
+    return f"saved {dict(request.form)}"
+
+
+@view(context=Thing, name="remove", methods=("POST",), permission="manage")
+def remove(context: Thing, request: Request) -> str:
+    return "removed"
+
+
+@pytest.fixture
+def site(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """``site(view, ..., outer=..., option=value)``: a pipeline with forms, of these views and those above."""
+    made = []
+
+    def site(*targets: Any, outer: Any = (), **options: Any) -> Pipeline:
+        module = ModuleType(f"site_of_a_form_test_{next(_numbers)}")
+        made.append(module.__name__)
+        sys.modules[module.__name__] = module
+        for target in (echo, save, remove, *targets):
+            target.__module__ = module.__name__
+            setattr(module, target.__name__, target)
+        root = Thing(a=Thing())
+        return Pipeline(
+            *outer,
+            errors(),
+            forms(**options),
+            traverse(root=lambda: root),
+            publisher(scan=(module.__name__,)),
+        )
+
+    yield site
+    for name in made:
+        del sys.modules[name]
+
+
+def visit(
+    app: Any, path: str = "/", method: str = "GET", body: Any = b"", type: str = "", **environ: Any
+) -> Answer:
+    """Ask under wsgiref's validator. A body that is a mapping is sent as a browser would."""
+    if isinstance(body, dict):
+        asked = Asked.blank(path, method=method, POST=body)
+    else:
+        asked = Asked.blank(path, method=method, body=body)
+        asked.headers["Content-Type"] = type
+    asked.environ.update(environ)
+    del asked.environ["webob.is_body_seekable"]  # behind the validator it is not
+    status, headers, chunks = asked.call_application(validator(app))
+    try:
+        return Answer(status=status, headerlist=headers, app_iter=list(chunks))
+    finally:
+        chunks.close()
+
+
+def multipart(*parts: tuple[str, str, bytes], boundary: str = "xyz") -> bytes:
+    """A body of (content-disposition parameters, further headers, content)."""
+    return (
+        b"".join(
+            f"--{boundary}\r\nContent-Disposition: form-data; {parameters}\r\n{headers}\r\n".encode()
+            + content
+            + b"\r\n"
+            for parameters, headers, content in parts
+        )
+        + f"--{boundary}--\r\n".encode()
+    )
+
+
+MULTIPART = "multipart/form-data; boundary=xyz"
+
+# What is sent, and what is read.
+
+
+@pytest.mark.parametrize(
+    ("query", "form"),
+    [
+        ("", {}),
+        ("a=1&b=2&a=3", {"a": ["1", "3"], "b": "2"}),
+        ("a=1;b=2", {"a": "1;b=2"}),  # S19
+        ("a", {"a": ""}),
+        ("a=", {"a": ""}),
+        ("=1&&&b=1=2", {"b": "1=2"}),
+        ("a+b=c+d%2B%26%3D", {"a b": "c d+&="}),
+        ("%C3%BC=%e2%82%ac", {"ü": "€"}),
+        ("a=%zz%", {"a": "%zz%"}),
+        ("a:int=1&a:int=2&r.x:record=y", {"a": [1, 2], "r": {"x": "y"}}),
+        ("a%3Aint=1", {"a": 1}),
+        ("a=%00", {"a": "\0"}),
+    ],
+)
+def test_query_and_urlencoded_body(site: Any, query: str, form: dict[str, Any]) -> None:
+    app = site()
+    assert visit(app, f"/?{query}").json == form
+    assert visit(app, "/", "POST", query.encode(), FORM).json == form
+    assert visit(app, "/", "POST", query.encode(), f"{FORM.upper()} ; charset=UTF-8").json == form
+
+
+def test_raw_bytes_in_a_query_are_utf_8(site: Any) -> None:
+    assert visit(site(), QUERY_STRING="a=ü".encode().decode("latin-1")).json == {"a": "ü"}
+    assert visit(site(), QUERY_STRING="a=\xfc").status_int == 400
+
+
+def test_query_and_body_together(site: Any) -> None:
+    """The body counts where both have a name: what a link says cannot add to it."""
+    assert visit(site(), "/?a=1&b=2", "POST", b"a=3&c=4", FORM).json == {"a": "3", "b": "2", "c": "4"}
+    answer = visit(site(), "/?a=1&b:int=2", "POST", b'{"a": [3], "c:int": "4"}', "application/json")
+    assert answer.json == {"a": [3], "b": 2, "c:int": "4"}
+
+
+@pytest.mark.parametrize(
+    ("type", "body", "form"),
+    [
+        (f"{FORM}; charset=iso-8859-1", b"\xfc=%FC", {"ü": "ü"}),
+        (f"{FORM}; charset=latin1", b"a=%FC", {"a": "ü"}),
+        (f"{FORM}; charset=Shift_JIS", b"a=%93%FA%96%7B", {"a": "日本"}),
+        (FORM, b"_charset_=windows-1252&a=%80", {"_charset_": "windows-1252", "a": "€"}),
+        (
+            f"{FORM}; charset=utf-8",
+            b"_charset_=windows-1252&a=%E2%82%AC",
+            {"_charset_": "windows-1252", "a": "€"},
+        ),
+        (
+            MULTIPART,
+            multipart(("name=a", "Content-Type: text/plain; charset=latin-1\r\n", b"\xfc")),
+            {"a": "ü"},
+        ),
+        (
+            MULTIPART,
+            multipart(('name="_charset_"', "", b"windows-1252"), ('name="NAME"', "", b"\x80")).replace(
+                b"NAME", b"\xfc"
+            ),
+            {"_charset_": "windows-1252", "ü": "€"},
+        ),
+        (f"{MULTIPART}; charset=iso-8859-15", multipart(('name="a"', "", b"\xa4")), {"a": "€"}),
+    ],
+)
+def test_charsets(site: Any, type: str, body: bytes, form: dict[str, Any]) -> None:
+    assert visit(site(), "/", "POST", body, type).json == form
+
+
+@pytest.mark.parametrize(
+    "charset",
+    ["x", "zip", "rot13", "idna", "punycode", "utf-7", "unicode_escape", "raw_unicode_escape", "undefined",
+     "hex", "utf-16", "mbcs", '"a\0"', "utf-8-sig", "../x", "a" * 10_000],
+)  # fmt: skip
+def test_other_charsets_are_400(site: Any, charset: str) -> None:
+    """S12: some of Python's codecs are not linear, and some are none of text."""
+    app = site()
+    assert visit(app, "/", "POST", b"a=1", f"{FORM}; charset={charset}").status_int == 400
+    assert visit(app, "/", "POST", b"a=1&_charset_=" + quote_plus(charset).encode(), FORM).status_int == 400
+    assert visit(app, "/", "POST", b"{}", f"application/json; charset={charset}").status_int == 400
+    headers = f"Content-Type: text/plain; charset={charset}\r\n"
+    body = multipart(('name="a"', headers, b""))
+    assert visit(app, "/", "POST", body, MULTIPART).status_int in (400, 413)
+
+
+@pytest.mark.parametrize(
+    ("type", "body"),
+    [(FORM, b"a=%FF"), (FORM, b"\xff=a"), (FORM, b"a=%ED%A0%80"), (f"{FORM}; charset=ascii", b"a=%80"),
+     (MULTIPART, multipart(('name="a"', "", b"\xff"))), ("application/json", b'{"a": "\xff"}')],
+)  # fmt: skip
+def test_what_is_not_in_its_charset_is_400(site: Any, type: str, body: bytes) -> None:
+    assert visit(site(), "/", "POST", body, type).status_int == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "form"),
+    [
+        (b"", {}),
+        (b"{}", {}),
+        (b' {"a": 1, "b": [true, null, {"c": 1.5}], "d": "\\u00fc\\ud834\\udd1e"} ',
+         {"a": 1, "b": [True, None, {"c": 1.5}], "d": "ü𝄞"}),
+        ('{"ü": "€"}'.encode(), {"ü": "€"}),
+    ],
+)  # fmt: skip
+def test_json(site: Any, body: bytes, form: dict[str, Any]) -> None:
+    assert visit(site(), "/", "POST", body, "application/json").json == form
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[]", b"1", b'"a"', b"null", b"{", b"{'a': 1}", b'{"a": NaN}', b'{"a": Infinity}', b'{"a": "\\ud800"}',
+     b'{"\\udfff": 1}', b"\xef\xbb\xbf{}", b"[" * 100_000, b'{"a":' * 100_000, b"\0",
+     b'{"a":' + b"9" * 10_000 + b"}"],
+    ids=lambda body: repr(body[:20]),
+)  # fmt: skip
+def test_no_json_is_400(site: Any, body: bytes) -> None:
+    assert visit(site(), "/", "POST", body, "application/json").status_int == 400
+
+
+def test_multipart(site: Any) -> None:
+    body = multipart(
+        ('name="a"', "", b"1"),
+        ('name="a"', "", b"2\r\n--xy"),
+        ('name="n:int"', "", b"3"),
+        (
+            'name="f"; filename="C:\\\\d\\\\a \\"b\\".txt"',
+            "Content-Type: Text/Plain; charset=utf-8\r\n",
+            b"text",
+        ),
+        ('name="g"; filename="/etc/ü.bin"', "", b""),
+        ('name="none"; filename=""', "Content-Type: application/octet-stream\r\n", b""),
+        ('filename="b"; name="h:list"', "", b"x" * 100),
+    )
+    assert visit(site(), "/", "POST", body, MULTIPART).json == {
+        "a": ["1", "2\r\n--xy"],
+        "n": 3,
+        "f": {"filename": 'a "b".txt', "type": "text/plain", "length": 4, "text": "text"},
+        "g": {"filename": "ü.bin", "type": "application/octet-stream", "length": 0, "text": ""},
+        "none": "",
+        "h": [{"filename": "b", "type": "application/octet-stream", "length": 100, "text": "x" * 100}],
+    }
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
+def test_multipart_in_small_blocks(site: Any, size: int) -> None:
+    """Wherever a block ends, also in the last boundary, it is the same form."""
+
+    class Slow(io.BytesIO):
+        def read(self, n: int | None = -1) -> bytes:
+            return super().read(min(size, n) if n and n > 0 else size)
+
+        def seekable(self) -> bool:
+            return False
+
+    body = multipart(('name="a"', "", b"1"), ('name="f"; filename="f"', "", b"x" * 200))
+    for end in (b"", b"\r\n"):
+        sent = body.removesuffix(b"\r\n") + end
+        said = {"wsgi.input": Slow(sent), "CONTENT_LENGTH": None, "wsgi.input_terminated": True}
+        app = site()
+        asked = Asked.blank("/", method="POST", content_type=MULTIPART)
+        asked.environ.update({key: value for key, value in said.items() if value is not None})
+        asked.environ.pop("CONTENT_LENGTH", None)
+        assert asked.get_response(app).json["f"]["length"] == 200
+
+
+def test_the_last_line_break_may_come_in_a_block_of_its_own(site: Any) -> None:
+    """A block is 64 KiB, and the body one boundary longer than that."""
+    empty = len(multipart(('name="f"; filename="f"', "", b"")))
+    for length in range(65536 - empty - 3, 65536 - empty + 4):
+        body = multipart(('name="f"; filename="f"', "", b"x" * length))
+        assert visit(site(), "/", "POST", body, MULTIPART).json["f"]["length"] == length
+
+
+def test_multipart_as_browsers_and_clients_write_it(site: Any) -> None:
+    files = {"a": "ü", "f": ("ü.txt", "€".encode())}
+    assert visit(site(), "/", "POST", files).json["f"]["text"] == "€"
+
+
+@pytest.mark.parametrize(
+    ("type", "body"),
+    [
+        ("multipart/form-data", multipart()),
+        ("multipart/form-data; boundary=", multipart()),
+        ("multipart/form-data; boundary=abc", multipart(("name=a", "", b""))),
+        (f"multipart/form-data; boundary={'x' * 201}", multipart(("name=a", "", b""), boundary="x" * 201)),
+        ('multipart/form-data; boundary="\xff"', multipart(("name=a", "", b""))),
+        (MULTIPART, b""),
+        (MULTIPART, b"--xyz"),
+        (MULTIPART, b"--xyz\r\n"),
+        (MULTIPART, multipart(("name=a", "", b"1"))[:-6]),
+        (MULTIPART, multipart(("name=a", "", b"1")) + b"more" * 50_000),
+        (MULTIPART, b"preamble" * 10_000 + multipart(("name=a", "", b"1"))),
+        (MULTIPART, multipart(("", "", b"1"))),
+        (MULTIPART, multipart(("name=a", "no header\r\n", b"1"))),
+        (MULTIPART, multipart(("name=a", "X: y\n", b"1"))),
+        (MULTIPART, multipart(("name=a", " continued\r\n", b"1"))),
+        (MULTIPART, multipart(("name=a", "Content-Length: 5\r\n", b"1"))),
+        (MULTIPART, multipart(("name=a", "Content-Length: -1\r\n", b"1"))),
+        (MULTIPART, multipart(("name=a", "", b"1")).replace(b"form-data", b"attachment")),
+        (MULTIPART, multipart(("name=a", "", b"1")).replace(b"Content-Disposition", b"X")),
+        (MULTIPART, multipart(("name=a", "", b"1")).replace(b"--xyz--", b"--xyz-x")),
+    ],
+)
+def test_malformed_multipart_is_400(site: Any, type: str, body: bytes) -> None:
+    assert visit(site(), "/", "POST", body, type).status_int == 400
+
+
+@pytest.mark.parametrize(
+    "type", ["", "text/plain", "application/xml", "application/octet-stream", "multipart/mixed"]
+)
+def test_other_bodies_are_left_to_the_view(site: Any, type: str) -> None:
+    @view(context=Thing, name="body", methods=("POST",))
+    def body(context: Thing, request: Request) -> bytes:
+        assert not request.form
+        return request.body
+
+    assert visit(site(body), "/body", "POST", b"as it is", type).body == b"as it is"
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "GET"])
+def test_bodies_of_other_methods_are_left_alone(site: Any, method: str) -> None:
+    assert visit(site(), "/?a=1", method, b'["no object"]', "application/json").json == {"a": "1"}
+    app = site(methods=("put", "GET", "DELETE"))
+    assert visit(app, "/?a=1", method, b'{"b": 2}', "application/json").json == {"a": "1", "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("type", "body"),
+    [(FORM, b"a=1"), ("application/json", b'{"a": "1"}'), (MULTIPART, multipart(("name=a", "", b"1")))],
+)
+def test_the_body_can_be_read_again(site: Any, type: str, body: bytes) -> None:
+    """By a view, by WebOb, by an app of others further in."""
+
+    @view(context=Thing, name="again", methods=("POST",))
+    def again(context: Thing, request: Request) -> bytes:
+        assert request.form == {"a": "1"}
+        if type != "application/json":
+            assert request.POST["a"] == "1"
+        return request.body
+
+    assert visit(site(again, outer=(retry(),)), "/again", "POST", body, type).body == body
+    if type != MULTIPART:  # that may be large; who wants it again has an input that can seek
+        assert visit(site(again), "/again", "POST", body, type).body == body
+    environ = Asked.blank("/again", method="POST", body=body, content_type=type).environ
+    assert Asked(environ).get_response(site(again)).body == body
+
+
+def test_around_a_foreign_app() -> None:
+    def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        request: Request = environ["pipeline.request"]
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [repr((dict(request.form), Asked(environ).POST.mixed())).encode()]
+
+    answer = visit(forms()(app), "/", "POST", b"a:int=1", FORM)
+    assert answer.text == "({'a': 1}, {'a:int': '1'})"
+
+
+def test_behind_a_foreign_middleware(site: Any) -> None:
+    def copying(app: Any) -> Any:
+        return lambda environ, start_response: app(dict(environ), start_response)
+
+    for body, type in ((b"a=1", FORM), (multipart(("name=a", "", b"1")), MULTIPART)):
+        assert visit(site(outer=(retry(), copying)), "/", "POST", body, type).json == {"a": "1"}
+
+
+# Uploads.
+
+
+def test_uploads_are_closed_with_the_request(site: Any) -> None:
+    kept: list[Upload] = []
+
+    @view(context=Thing, name="keep", methods=("POST",))
+    def keep(context: Thing, request: Request, small: Upload, large: Upload) -> str:
+        kept.extend((small, large))
+        assert not small.file.closed
+        assert large.file.read() == b"x" * 100_000
+        return f"{small} {large.length}"
+
+    files = {"small": ("a", b"1"), "large": ("b", b"x" * 100_000)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        answer = visit(site(keep), "/keep", "POST", files)
+        gc.collect()
+    assert answer.text == "<file 'a', application/octet-stream, 1 bytes> 100000"
+    assert [upload.file.closed for upload in kept] == [True, True]
+    files = {"small": ("a", b"1"), "large:int": ("b", b"")}
+    assert visit(site(keep), "/keep", "POST", files).status_int == 400
+
+
+def test_uploads_of_a_refused_form_are_closed(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    import pipeline.multipart_body
+
+    real = pipeline.multipart_body.SpooledTemporaryFile
+
+    def make() -> Any:
+        made.append(real())
+        return made[-1]
+
+    monkeypatch.setattr(pipeline.multipart_body, "SpooledTemporaryFile", make)
+    body = multipart(('name="f"; filename="f"', "", b"x" * 100_000), ('name="a"', "", b"1"))[:-6]
+    assert visit(site(), "/", "POST", body, MULTIPART).status_int == 400
+    assert [file.closed for file in made] == [True]
+
+
+def test_a_file_goes_to_disk_when_it_is_large(site: Any) -> None:
+    @view(context=Thing, name="where", methods=("POST",))
+    def where(context: Thing, request: Request) -> str:
+        return " ".join(f"{name}={upload.file._rolled}" for name, upload in request.form.items())  # type: ignore[attr-defined]
+
+    files = {f"f{number}": ("n", b"x" * 60_000) for number in range(4)} | {"large": ("n", b"x" * 70_000)}
+    answer = visit(site(where, max_memory=200_000), "/where", "POST", files)
+    assert answer.text == "f0=False f1=False f2=False f3=True large=True"
+
+
+# Retry.
+
+
+def test_every_attempt_reads_the_form_anew(site: Any) -> None:
+    seen: list[Any] = []
+
+    @view(context=Thing, name="again", methods=("POST",))
+    def again(context: Thing, request: Request, f: Upload, a: str) -> str:
+        seen.append((f, f.file.read(), a, request.form))
+        if len(seen) < 3:
+            raise TransientError
+        return "at last"
+
+    app = site(again, outer=(retry(delay=0),))
+    answer = visit(app, "/again", "POST", {"f": ("n", b"x" * 100_000), "a": "1"})
+    assert answer.text == "at last"
+    assert [content for _, content, _, _ in seen] == [b"x" * 100_000] * 3
+    assert len({id(form) for _, _, _, form in seen}) == 3
+    assert all(upload.file.closed for upload, _, _, _ in seen)
+
+
+# :method and :action.
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "body", "status"),
+    [
+        ("/?save:method=1", "GET", b"", 200),
+        ("/a/?save:action=1", "GET", b"", 200),
+        ("/", "POST", b"save:method=Save", 200),
+        ("/a", "POST", b":action=save", 200),
+        ("/a/", "POST", b"save%3Amethod.x=1&save%3Amethod.y=2", 200),
+        ("/?other:method=1", "POST", b"save:method=1", 200),
+        ("/", "POST", b"a:method=1", 404),  # an item is no view
+        ("/", "POST", b"__class__:method=1", 404),
+        ("/", "POST", b"a/save:method=1", 404),
+        ("/", "POST", b"@@save:method=1", 404),
+        ("/", "POST", b"remove:method=1", 403),
+        ("/?remove:method=1", "GET", b"", 405),
+        ("/echo", "POST", b"save:method=1", 404),  # the path names one already
+        ("/@@echo", "POST", b"save:method=1", 404),
+    ],
+)
+def test_a_field_may_name_the_view(site: Any, path: str, method: str, body: bytes, status: int) -> None:
+    """S2: what it names is looked up as any other view is."""
+    answer = visit(site(), path, method, body, FORM if body else "")
+    assert answer.status_int == status
+    if status == 200:
+        assert answer.text == "saved {}"
+
+
+def test_json_names_no_view(site: Any) -> None:
+    assert visit(site(), "/", "POST", b'{"save:method": 1}', "application/json").json == {"save:method": 1}
+
+
+# Limits (S15).
+
+
+def texts(*contents: bytes, name: str = "a") -> bytes:
+    return multipart(*[(f"name={name}", "", content) for content in contents])
+
+
+def files(*lengths: int, filename: str = "a") -> bytes:
+    return multipart(*[(f"name=a; filename={filename}", "", b"x" * length) for length in lengths])
+
+
+def refused(app: Any, body: bytes, type: str, **environ: Any) -> int:
+    """The status; nothing was looked up before."""
+    return visit(app, "/not/there", "POST", body, type, **environ).status_int
+
+
+@pytest.mark.parametrize(
+    ("options", "fits", "does_not", "type"),
+    [
+        ({"max_body": 10}, b"a=34567890", b"a=345678901", FORM),
+        ({"max_memory": 10}, b"a=34567890", b"a=345678901", FORM),
+        ({"max_memory": 10}, b'{"a":"89"}', b'{"a":"890"}', "application/json"),
+        ({"max_fields": 2}, b"a=1&b=2", b"a=1&b=2&c=3", FORM),
+        ({"max_fields": 2}, b"&", b"&&", FORM),
+        ({"max_fields": 1}, b'{"a":"89"}', b'{"a":"8","b":1}', "application/json"),
+        ({"max_parts": 1}, texts(b""), texts(b"", b""), MULTIPART),
+        ({"max_memory": 10}, texts(b"x" * 9), texts(b"x" * 10), MULTIPART),
+        ({"max_memory": 10}, texts(b"x" * 4, b"x" * 4), texts(b"x" * 5, b"x" * 4), MULTIPART),
+        ({"max_memory": 10}, texts(b"", name="a" * 10), texts(b"", name="a" * 11), MULTIPART),
+        ({"max_memory": 10}, files(6, filename="aaa"), files(6, filename="a" * 10), MULTIPART),
+        ({"max_disk": 99_999}, files(99_999), files(100_000), MULTIPART),
+        ({"max_disk": 150_000}, files(70_000, 80_000), files(70_000, 80_001), MULTIPART),
+        ({"max_disk": 99, "max_memory": 50}, files(99), files(100), MULTIPART),
+        ({"max_body": 1000}, files(900), files(1000), MULTIPART),
+        ({"max_header": 100}, texts(b"", name="a" * 63), texts(b"", name="a" * 64), MULTIPART),
+        (
+            {},
+            multipart(("name=a", "X: y\r\n" * 7, b"")),
+            multipart(("name=a", "X: y\r\n" * 8, b"")),
+            MULTIPART,
+        ),
+    ],
+)
+def test_limits(site: Any, options: dict[str, int], fits: bytes, does_not: bytes, type: str) -> None:
+    app = site(**options)
+    assert refused(app, fits, type) == 404
+    assert refused(app, does_not, type) == 413
+    chunked = {"CONTENT_LENGTH": "", "wsgi.input_terminated": True}
+    assert refused(app, fits, type, **chunked) == 404
+    assert refused(app, does_not, type, **chunked) == 413
+
+
+def test_the_limit_of_a_query(site: Any) -> None:
+    app = site(max_fields=2)
+    assert visit(app, "/?a&b").status_int == 200
+    assert visit(app, "/?a&b&c").status_int == 400
+
+
+@pytest.mark.parametrize("length", ["x", "-1", "+1", "1.0", " 1", "1,1", "²"])
+@pytest.mark.parametrize("type", [FORM, MULTIPART, "application/json"])
+def test_a_length_that_is_none_is_400(length: str, type: str) -> None:
+    environ = Asked.blank("/", method="POST").environ | {"CONTENT_LENGTH": length, "CONTENT_TYPE": type}
+    app = forms()(lambda environ, start_response: pytest.fail("it went through"))
+    assert Asked(environ).get_response(app).status_int == 400
+
+
+@pytest.mark.parametrize("type", [FORM, MULTIPART, "application/json"])
+def test_a_length_beyond_the_limit_is_refused_unread(site: Any, type: str) -> None:
+    class Unread(io.BytesIO):
+        def read(self, *args: Any) -> bytes:
+            pytest.fail("the body was read")
+
+    environ = Asked.blank("/", method="POST").environ | {"wsgi.input": Unread(), "CONTENT_TYPE": type}
+    for length in (str(2**30), "9" * 4000):
+        environ["CONTENT_LENGTH"] = length
+        assert Asked(dict(environ)).get_response(site()).status_int == 413
+        assert Asked(dict(environ)).get_response(site(outer=(retry(),))).status_int == 413
+    environ["CONTENT_LENGTH"] = "9" * 10_000
+    assert Asked(dict(environ)).get_response(site()).status_int == 413
+
+
+@pytest.mark.parametrize("type", [FORM, MULTIPART, "application/json"])
+def test_a_body_that_breaks_off_is_400(site: Any, type: str) -> None:
+    class Broken(io.BytesIO):
+        def read(self, *args: Any) -> bytes:
+            raise ConnectionResetError
+
+    body = multipart(("name=a", "", b"1"))
+    for stream in (io.BytesIO(body[:-9]), Broken()):
+        environ = Asked.blank("/", method="POST").environ
+        environ.update({"CONTENT_LENGTH": str(len(body)), "CONTENT_TYPE": type, "wsgi.input": stream})
+        assert Asked(environ).get_response(site()).status_int == 400
+
+
+class Bomb(io.RawIOBase):
+    """A body that is made while it is read, and counts how much of it was: `head`, then `part` for ever."""
+
+    def __init__(self, head: bytes, part: bytes) -> None:
+        self.waiting = head
+        self.block = part * max(1, 65536 // len(part))
+        self.read_bytes = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        assert size and size > 0, "nobody reads all of it"
+        while len(self.waiting) < size:
+            self.waiting += self.block
+        block, self.waiting = self.waiting[:size], self.waiting[size:]
+        self.read_bytes += len(block)
+        return block
+
+    def seekable(self) -> bool:
+        return False
+
+
+PART = b'--xyz\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n'
+HEAD = b"--xyz\r\nContent-Disposition: form-data; "
+BOMBS = {
+    # name: head, what follows it for ever, options, bytes that may be read
+    "100,000 parts": (b"", PART, {}, 1000 * len(PART)),
+    "100,000 empty files": (b"", PART.replace(b'"a"', b'"a"; filename=""'), {}, 1000 * (len(PART) + 13)),
+    "a text of 1 GiB": (HEAD + b'name="a"\r\n\r\n', b"x", {}, 2 * 2**20),
+    "a file of 1 GiB": (HEAD + b'name="a"; filename="a"\r\n\r\n', b"x", {"max_disk": 2**22}, 2**22),
+    "a file of line breaks": (HEAD + b'name="a"; filename="a"\r\n\r\n', b"\r\n", {"max_disk": 2**22}, 2**22),
+    "a file of half boundaries": (
+        HEAD + b'name="a"; filename="a"\r\n\r\n',
+        b"\r\n--xy",
+        {"max_disk": 2**22},
+        2**22,
+    ),
+    "a name without an end": (HEAD + b'name="', b"a", {}, 0),
+    "nested quotes": (HEAD + b'name="', b'\\"', {}, 0),
+    "quotes": (HEAD, b'"', {}, 0),
+    "parameters": (HEAD, b'a="b"; ', {}, 0),
+    "blanks": (HEAD, b" ", {}, 0),
+    "nested quotes in many parts": (
+        b"",
+        HEAD + b"a=" + b'\\"' * 1990 + b"; name=a\r\n\r\n\r\n",
+        {},
+        4_100_000,
+    ),
+    "blanks in many parts": (b"", HEAD + b"; " * 1990 + b"; name=a\r\n\r\n\r\n", {}, 4_100_000),
+    "headers": (HEAD + b"name=a\r\n", b"X: y\r\n", {}, 0),
+    "a preamble": (b"", b"x", {}, 0),
+    "line breaks first": (b"", b"\r\n", {}, 0),
+    "continued headers": (HEAD + b"name=a\r\n", b" x\r\n", {}, 0),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("with_retry", [False, True])
+def test_a_multipart_bomb_is_refused_at_its_first_limit(site: Any, name: str, with_retry: bool) -> None:
+    """S15: in about the time and memory of reading as much as the limit lets in."""
+    head, part, options, may_read = BOMBS[name]
+    bomb = Bomb(head, part)
+    environ = Asked.blank("/", method="POST", content_type=MULTIPART).environ
+    environ.update({"wsgi.input": bomb, "wsgi.input_terminated": True})
+    environ.pop("CONTENT_LENGTH", None)
+    app = site(outer=(retry(),) if with_retry else (), **options)
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        status = Asked(environ).get_response(app).status_int
+        seconds = time.process_time() - start
+        memory = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert status in (400, 413)
+    assert bomb.read_bytes <= may_read + 4 * 65536, "blocks are read ahead"
+    assert memory < max(2 * may_read, 2**21) + 2**21
+    assert seconds < 5, "under tracemalloc, which is slow"
+
+
+@pytest.mark.parametrize(
+    ("type", "head", "part", "may_read"),
+    [
+        (FORM, b"a=", b"x", 2 * 2**20),
+        (FORM, b"", b"%", 2 * 2**20),
+        (FORM, b"", b"&", 2 * 2**20),
+        (FORM, b"", b"\xc3\xbc%", 2 * 2**20),
+        ("application/json", b"[", b"[],", 2 * 2**20),
+        ("application/json", b'{"', b"\\u00", 2 * 2**20),
+    ],
+)
+def test_other_bombs_are_refused_at_their_first_limit(
+    site: Any, type: str, head: bytes, part: bytes, may_read: int
+) -> None:
+    """S15."""
+    bomb = Bomb(head, part)
+    environ = Asked.blank("/", method="POST", content_type=type).environ
+    environ.update({"wsgi.input": bomb, "wsgi.input_terminated": True})
+    environ.pop("CONTENT_LENGTH", None)
+    start = time.process_time()
+    assert Asked(environ).get_response(site()).status_int == 413
+    assert bomb.read_bytes <= may_read + 65536
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("type", "body"),
+    [
+        (FORM, b"%" * 2_000_000),
+        (FORM, b"%41" * 600_000),
+        (FORM, b"\xc3\xbc%" * 600_000),
+        (FORM, b"+=" * 1_000_000),
+        ("application/json", b"[" * 2_000_000),
+        ("application/json", b"{" + b'"a":[' * 300_000),
+        ("application/json", b'{"a":"' + b"\\ud834\\udd1e" * 150_000 + b'"}'),
+        ("application/json", b'{"a":' + b"1" * 2_000_000 + b"}"),
+        (f"{FORM}; a=" + '\\"' * 4000, b""),
+        (FORM + '; a="' * 4000, b""),
+        (FORM + ";" + " " * 8000, b""),
+        (MULTIPART, multipart(*[(f"name={'a' * 900}", "", b"")] * 1000)),
+        (MULTIPART, multipart(*[(f"name={'%22' * 300}", "", b"")] * 1000)),
+        (MULTIPART, multipart(("name=a; filename=a", "", b"\r\n--xyz\r" * 100_000))),
+    ],
+    ids=lambda value: repr(value[:30]),
+)
+def test_the_worst_is_read_in_linear_time(site: Any, type: str, body: bytes) -> None:
+    """S12: what is quadratic takes minutes."""
+    start = time.process_time()
+    assert visit(site(), "/", "POST", body, type).status_int < 500
+    assert time.process_time() - start < 5
+
+
+def test_no_file_descriptor_is_left(site: Any) -> None:
+    app = site()
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    body = multipart(*[("name=a; filename=a", "", b"x" * 70_000)] * 20, ('name="b:int"', "", b"x"))
+    assert visit(app, "/", "POST", body, MULTIPART).status_int == 400
+    assert before == (len(os.listdir("/proc/self/fd")) if before else 0)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 100
+
+
+@pytest.mark.parametrize(
+    "option", ["max_body", "max_memory", "max_disk", "max_parts", "max_fields", "max_header"]
+)
+def test_a_limit_is_one_or_more(option: str) -> None:
+    with pytest.raises(OptionError, match="a limit is 1 or more"):
+        forms(**{option: 0})(lambda environ, start_response: [])
+
+
+def test_its_place() -> None:
+    with pytest.raises(OrderError, match="a malformed form is an error page"):
+        Pipeline(forms(), errors(), publisher())
+    with pytest.raises(OrderError, match="every attempt reads the body"):
+        Pipeline(forms(), retry(), publisher())
+    with pytest.raises(OrderError, match="before anything is looked up"):
+        Pipeline(traverse(root=dict), forms(), publisher())
+
+
+def test_from_an_ini(tmp_path: Path) -> None:
+    ini = tmp_path / "site.ini"
+    ini.write_text(
+        "[pipeline:main]\npipeline = forms app\n"
+        "[filter:forms]\npaste.filter_factory = pipeline.elements.forms:forms\n"
+        "methods = POST PUT\nmax_body = 10\n"
+        f"[app:app]\npaste.app_factory = {__name__}_app:make\n"
+    )
+    module = ModuleType(f"{__name__}_app")
+    module.make = lambda conf: (
+        lambda environ, start: (  # type: ignore[attr-defined]
+            start("200 OK", []),
+            [str(dict(environ["pipeline.request"].form)).encode()],
+        )[1]
+    )
+    sys.modules[module.__name__] = module
+    try:
+        app = loadapp(f"config:{ini}")
+    finally:
+        del sys.modules[module.__name__]
+    asked = Asked.blank("/", method="PUT", body=b"a=1", content_type=FORM)
+    assert asked.get_response(app).text == "{'a': '1'}"
+    asked = Asked.blank("/", method="PUT", body=b"a=123456789", content_type=FORM)
+    assert asked.get_response(app).status_int == 413
+
+
+def test_the_form_is_read_only(site: Any) -> None:
+    @view(context=Thing, name="change")
+    def change(context: Thing, request: Request) -> str:
+        with pytest.raises(TypeError):
+            request.form["a"] = "2"
+        return "no"
+
+    assert visit(site(change), "/change?a=1").text == "no"
+    assert visit(site(change), "/change").text == "no"
+
+
+def test_converters_of_ones_own(site: Any) -> None:
+    @utility(IFieldConverter, name="iban")
+    @implementer(IFieldConverter)
+    class Iban:
+        def __call__(self, text: str) -> str:
+            if not text.startswith("DE"):
+                raise ValueError("it is no German account")
+            return text.replace(" ", "")
+
+    @utility(IFieldConverter, name="int")
+    class NotOurs:
+        def __call__(self, text: str) -> str:
+            return "replaced"
+
+    @utility(IFieldConverter, name="record")
+    class NorThis(NotOurs):
+        pass
+
+    app = site(Iban, NotOurs, NorThis)
+    assert visit(app, "/?a:iban:list=DE+12&b:int=1&c.d:record=2").json == {
+        "a": ["DE12"],
+        "b": 1,
+        "c": {"d": "2"},
+    }
+    answer = visit(app, "/?a:iban=FR+12")
+    assert answer.status_int == 400
+    assert answer.text == "Field 'a:iban', value 'FR 12': it is no German account.\n"
+    assert visit(site(), "/?a:iban=DE").json == {"a:iban": "DE"}
+
+
+# Nothing but 4xx comes of what is malformed.
+
+_bytes = st.binary(max_size=40) | st.lists(
+    st.sampled_from(
+        [b"--xyz", b"--xyz--", b"\r\n", b"\n", b"Content-Disposition: form-data", b"; name=a", b"; filename=",
+         b'; name="a:int"', b'"', b"\\", b"Content-Type: text/plain; charset=", b"Content-Length: 3", b": ",
+         b"=", b"&", b"%", b"%C3", b"a", b"1", b":records", b":default", b".b", b"_charset_", b"utf-8", b"{", b"}",
+         b"[", b'"a"', b",", b"null", b"\\ud800", b"\0", b"\xff", b":method", b"save"]
+    ),
+    max_size=30,
+).map(b"".join)  # fmt: skip
+
+
+def _structured(parts: list[tuple[bytes, bytes, bytes]]) -> bytes:
+    return (
+        b"".join(
+            b"--xyz\r\nContent-Disposition: form-data"
+            + parameters
+            + b"\r\n"
+            + headers
+            + b"\r\n"
+            + content
+            + b"\r\n"
+            for parameters, headers, content in parts
+        )
+        + b"--xyz--\r\n"
+    )
+
+
+_parts = st.lists(
+    st.tuples(
+        st.sampled_from([b"; name=a", b"; name=a; filename=f", b'; name="a:int"', b"; name=_charset_", b""])
+        | _bytes,
+        st.just(b"") | _bytes,
+        _bytes,
+    ),
+    max_size=4,
+).map(_structured)
+
+
+@given(
+    body=_bytes | _parts,
+    type=st.sampled_from([FORM, MULTIPART, "application/json", f"{FORM}; charset=gbk", "multipart/form-data"])
+    | st.text(st.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=30).map(
+        lambda t: f"{MULTIPART}; {t}"
+    ),
+    query=_bytes,
+    length=st.none() | st.integers(0, 100).map(str) | st.sampled_from(["x", "-1", ""]),
+    terminated=st.booleans(),
+)
+def test_nothing_but_4xx_escapes(
+    body: bytes, type: str, query: bytes, length: str | None, terminated: bool
+) -> None:
+    environ = Asked.blank("/", method="POST").environ
+    environ.update(
+        {
+            "wsgi.input": io.BytesIO(body),
+            "wsgi.input_terminated": terminated,
+            "CONTENT_TYPE": type,
+            "CONTENT_LENGTH": str(len(body)) if length is None else length,
+            "QUERY_STRING": query.decode("latin-1"),
+        }
+    )
+    assert 200 <= Asked(environ).get_response(FUZZED).status_int < 500
+
+
+@element
+def see(next: Any) -> Any:
+    """Look at the form: it can be shown, whatever was sent."""
+
+    def see(request: Request, response: Response) -> None:
+        next(request, response)
+        json.dumps(shown(request.form)).encode()
+
+    return see
+
+
+def _end(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    start_response("200 OK", [])
+    return [b""]
+
+
+FUZZED = Pipeline(
+    retry(), errors(), forms(max_memory=200, max_parts=3, max_fields=3, max_header=100), see(), _end
+)
