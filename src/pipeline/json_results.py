@@ -1,0 +1,34 @@
+"""JSON for programs: ``scan = pipeline.json_results`` lets views return dicts and lists."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pipeline.interfaces import IResult
+from pipeline.request import Request
+from pipeline.response import Response
+from pipeline.views import adapter
+
+
+class _JSON:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self, request: Request, response: Response) -> bytes:
+        response.headers["Content-Type"] = "application/json"
+        return json.dumps(self.value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@adapter(dict, IResult)
+def dict_result(value: dict[str, Any]) -> _JSON:
+    """A dict as an object."""
+    return _JSON(value)
+
+
+@adapter(list, IResult)
+def list_result(value: list[Any]) -> Any:
+    """A list as an array; a list of bytes is a body as it is everywhere."""
+    if value and all(isinstance(block, bytes) for block in value):
+        return lambda request, response: iter(value)
+    return _JSON(value)

@@ -1,0 +1,137 @@
+"""Traversal namespaces: ``++name++value`` as a segment of a path. ``scan = pipeline.namespaces`` registers
+these; one of them alone is had by scanning a module that imports nothing else.
+
+    ++skin++name       the request provides the skin of that name: its views are found first
+    ++lang++de         the visitor wants this language, whatever the browser says
+    ++item++name       the item of that name, also where a view or an adapter has the name
+    ++attribute++name  an attribute that the object's class lists in ``published_attributes``
+    ++resource++name   static files, see ``pipeline.resources``
+    ++etc++name        what is registered by that name as a utility for ``IEtc``
+    ++debug++flag      ``request.debug_flags``, in debug mode and from this machine alone (S17)
+
+``@@name`` and ``++view++name`` are part of traversal itself, ``++vh++`` of ``vhost``. A namespace of one's own
+is an adapter for ``INamespace`` with the namespace's name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+from zope.interface import Interface, alsoProvides, implementer
+
+from pipeline.interfaces import IEtc, INamespace, IRequest, ISkin
+from pipeline.kinds import is_container
+from pipeline.request import Request
+from pipeline.views import NOTES, Views, adapter
+
+I = TypeVar("I")  # noqa: E741
+
+_LANGUAGE = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")  # RFC 9110 section 8.5.1
+
+
+class Namespace:
+    """What the namespaces below have in common: the object that the path has reached."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+
+def into_application(request: Request, segment: str) -> None:
+    """Take a namespace at the start of the path into the address of the application, so that the URLs
+    which are made for this request keep it."""
+    environ = request.environ
+    rest = environ.get("PATH_INFO", "").lstrip("/").partition("/")
+    if rest[0] == segment:
+        environ["SCRIPT_NAME"] = f"{environ.get('SCRIPT_NAME', '')}/{segment}"
+        environ["PATH_INFO"] = rest[1] + rest[2]
+
+
+class _SkinNote:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def register(self, views: Views, target: Any) -> None:
+        views.add_named(target, ISkin, self.name)
+
+
+def skin(interface: I, name: str) -> I:
+    """Make a request type, an interface that extends IRequest, the skin of that name."""
+    if not interface.isOrExtends(IRequest):  # type: ignore[attr-defined]
+        raise TypeError(f"{interface!r} is no skin: it does not extend IRequest")
+    setattr(interface, NOTES, (_SkinNote(name),))
+    return interface
+
+
+@adapter(Interface, INamespace, name="skin")
+@implementer(INamespace)
+class Skin(Namespace):
+    """``++skin++name``."""
+
+    def step(self, request: Request, name: str) -> Any:
+        found = request.views.named(ISkin, name) if request.views is not None else None
+        if found is None:
+            raise KeyError(name)
+        alsoProvides(request, found)
+        into_application(request, f"++skin++{name}")
+        return self.context
+
+
+@adapter(Interface, INamespace, name="lang")
+@implementer(INamespace)
+class Lang(Namespace):
+    """``++lang++de``."""
+
+    def step(self, request: Request, name: str) -> Any:
+        if not _LANGUAGE.fullmatch(name):
+            raise KeyError(name)
+        request.environ["HTTP_ACCEPT_LANGUAGE"] = name
+        into_application(request, f"++lang++{name}")
+        return self.context
+
+
+@adapter(Interface, INamespace, name="item")
+@implementer(INamespace)
+class Item(Namespace):
+    """``++item++name``."""
+
+    def step(self, request: Request, name: str) -> Any:
+        if not is_container(self.context):
+            raise KeyError(name)
+        return self.context[name]
+
+
+@adapter(Interface, INamespace, name="attribute")
+@implementer(INamespace)
+class Attribute(Namespace):
+    """``++attribute++name``: what the class lists in ``published_attributes``, and nothing else (S4)."""
+
+    def step(self, request: Request, name: str) -> Any:
+        published = getattr(type(self.context), "published_attributes", ())
+        if isinstance(published, str) or name not in published:
+            raise KeyError(name)
+        return getattr(self.context, name)
+
+
+@adapter(Interface, INamespace, name="etc")
+@implementer(INamespace)
+class Etc(Namespace):
+    """``++etc++name``."""
+
+    def step(self, request: Request, name: str) -> Any:
+        found = request.views.named(IEtc, name) if request.views is not None else None
+        if found is None:
+            raise KeyError(name)
+        return found
+
+
+@adapter(Interface, INamespace, name="debug")
+@implementer(INamespace)
+class Debug(Namespace):
+    """``++debug++flag``; not there unless ``errors`` is in debug mode for this request."""
+
+    def step(self, request: Request, name: str) -> Any:
+        if not request.debug:
+            raise KeyError(name)
+        request.debug_flags = (*request.debug_flags, name)
+        return self.context
