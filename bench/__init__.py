@@ -1,0 +1,1 @@
+"""Benchmarks of the pipeline beside its peers; ``python -m bench --help``."""
