@@ -33,7 +33,7 @@ serve: $(VENV)/serve.stamp
 	echo && echo "    The site:      http://$(HOST):$(PORT)/" && \
 	echo "    Its data:      $$data" && echo "    To stop it:    Ctrl-C" && echo && \
 	exec $(VENV)/bin/python -W "ignore:pkg_resources is deprecated" $(VENV)/bin/paster serve etc/deploy.ini \
-	    http_host=$(HOST) http_port=$(PORT) "zodb_uri=$$database"
+	    http_host=$(HOST) http_port=$(PORT) "zodb_uri=$$database" "session_keys=$$data/session_keys"
 
 MAKE_SITE = from pipeline.demo.site import main; raise SystemExit(main())
 

@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
     *("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "forms"),
-    *("authenticate", "traverse", "site", "events"),
+    *("authenticate", "traverse", "site", "events", "base", "coalesce", "compress"),
 ]
 
 EXTRAS = {
@@ -25,8 +25,12 @@ EXTRAS = {
     "component": ["zope.component", "zope.event"],
     # Passwords by argon2 and signed sessions.
     "auth": ["argon2-cffi", "itsdangerous"],
+    # Two more encodings for the element `compress`; gzip it has of itself.
+    "brotli": ["brotli"],
+    "zstd": ["zstandard"],
     "browser": ["selenium"],
     "docs": ["furo", "sphinx"],
+    "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
 }
 # The site that etc/deploy.ini serves.
@@ -45,6 +49,8 @@ EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], 
 EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["component"],
+    *EXTRAS["brotli"],
+    *EXTRAS["zstd"],
     *EXTRAS["paster"],
     "gunicorn",
     "hypothesis",

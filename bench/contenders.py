@@ -251,7 +251,7 @@ def zope(count: Count) -> Any:
 
 OURS = """
 [pipeline:main]
-pipeline = vhost retry errors authenticate traverse publisher
+pipeline = vhost retry errors forms authenticate traverse publisher
 
 [filter:vhost]
 use = egg:wsgi-pipeline#vhost

@@ -10,7 +10,7 @@ from bench.measure import Contender, environ
 
 OURS = """
 [pipeline:main]
-pipeline = vhost retry zodb errors transaction authenticate traverse publisher
+pipeline = vhost retry zodb errors transaction forms authenticate traverse publisher
 
 [filter:vhost]
 use = egg:wsgi-pipeline#vhost

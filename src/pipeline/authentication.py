@@ -6,7 +6,6 @@ import base64
 import binascii
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from webob.exc import HTTPException, HTTPForbidden, WSGIHTTPException
 from zope.interface import implementer
@@ -31,17 +30,23 @@ class Verifier:
         self.limiter = limiter
 
     def __call__(self, request: Request, login: str, password: str) -> str | None:
-        keys = (f"account {login}", f"address {request.environ.get('REMOTE_ADDR', '')}")
+        # The hash, since a login is as long as who guesses likes.
+        keys = (("account", hash(login)), ("address", request.environ.get("REMOTE_ADDR", "")))
         self.limiter.admit(keys)
         principal = self.check(request, login, password)
-        if principal is not None:
-            self.limiter.succeeded(keys)
+        if principal is None:
+            self.limiter.failed(keys)
+            request.refused_logins = (*request.refused_logins, lambda: self.limiter.forgive(keys))
         return principal
 
 
 @implementer(IAuthentication)
 class Basic:
-    """HTTP basic authentication (RFC 7617)."""
+    """HTTP basic authentication (RFC 7617).
+
+    A place with users of its own is asked after the site, by the same header: what it accepts was no guess,
+    though the site did not know it.
+    """
 
     def __init__(self, verify: Check, realm: str) -> None:
         self.verify = verify
@@ -53,7 +58,12 @@ class Basic:
         if header is None or (credentials := _credentials(header)) is None:
             return None
         principal = self.verify(request, *credentials)
-        if principal is not None and request.method not in SAFE_METHODS and is_cross_site(request):
+        if principal is None:
+            return None
+        for forgive in request.refused_logins:
+            forgive()
+        request.refused_logins = ()
+        if request.method not in SAFE_METHODS and is_cross_site(request):
             # A browser sends the password with every request, whoever made it ask.
             raise HTTPForbidden("This request came from another site.")
         return principal
@@ -73,8 +83,9 @@ def is_cross_site(request: Request) -> bool:
     origin = environ.get("HTTP_ORIGIN")
     if origin is None:
         return False
-    # host_url, since a browser leaves the port out where it is the scheme's own
-    return bool(urlsplit(origin).netloc.lower() != urlsplit(request.host_url).netloc.lower())
+    # host_url, since a browser leaves the port out where it is the scheme's own. Not the scheme, which is not
+    # the browser's behind a proxy that nobody told us of.
+    return bool(origin.partition("://")[2].lower() != request.host_url.partition("://")[2].lower())
 
 
 def _quoted(text: str) -> str:

@@ -107,6 +107,9 @@ class Element:
             if self.source is not None:
                 error.args = (f"{self.source.section_of(self.options)}: {error}",)
             raise
+        except ValueError as error:  # of an option: nothing else is given to a factory
+            where = f"{self.source.section_of(self.options)}: " if self.source is not None else ""
+            raise ConfigurationError(f"{where}{self.name}: {error}") from error
         if not callable(handler):
             raise ConfigurationError(
                 f"the factory of element {self.name} ({self.__module__}) returned {handler!r}; it must "

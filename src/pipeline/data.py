@@ -4,8 +4,8 @@ Every request that uses a database has one transaction manager, ``request.tm``, 
 explicit: nothing begins by itself, and what comes when the transaction is over finds none. It is made by
 the element of the outermost database and used by one request at a time.
 
-``transaction._transaction`` has no public way to tell whether a data manager has joined, and how far a
-commit got before it failed; the two attributes that tell are read here and nowhere else.
+The package ``transaction`` has no public way to tell whether a data manager has joined, and how far a commit
+got before it failed. The private attributes that tell are read here, and but for ``_txn`` nowhere else.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
     """What is in memory may differ from what is stored: the owner throws away what hangs on this manager."""
 
     readers: tuple[type, ...] = ()
-    """Classes of data managers that join to read as well, and themselves refuse to write where only reading is
-    allowed."""
+    """Classes of data managers that join to read as well, and see to it that nothing is written."""
 
     def __init__(self) -> None:
         super().__init__(explicit=True)
@@ -51,11 +50,6 @@ class Manager(TransactionManager):  # type: ignore[misc]
             raise NoTransaction("the transaction of this request is over, and no other was begun")
         return self._txn
 
-    @property
-    def busy(self) -> bool:
-        """Whether ``leave`` has something to do."""
-        return self._txn is not None or bool(self.leavers)
-
     def leave(self) -> None:
         """Abort what is open and let go of what was used. An error is logged and stops nothing (R6)."""
         abort_quietly(self)
@@ -70,24 +64,20 @@ class Manager(TransactionManager):  # type: ignore[misc]
 
 def begin(request: Request, tm: TransactionManager) -> None:
     """Begin the transaction of a request: to write, if something is going to commit it."""
-    if request.reading_only or not _has_transaction(request):
-        begin_to_read(tm)
-    else:
-        tm.begin()
-
-
-_lineage: tuple[Any, bool] = ((), False)
-
-
-def _has_transaction(request: Request) -> bool:
-    """Whether the pipeline that the request is in has a ``transaction``; found out once for each pipeline."""
-    global _lineage
+    global _known
     lineage = request.pipeline.lineage
-    known, answer = _lineage
+    known, has_transaction = _known
     if known is not lineage:
-        answer = any(contract.answers_to("transaction") for contract in lineage)
-        _lineage = lineage, answer
-    return answer
+        has_transaction = any(contract.answers_to("transaction") for contract in lineage)
+        _known = lineage, has_transaction
+    if has_transaction and not request.reading_only:
+        tm.begin()
+    else:
+        begin_to_read(tm)
+
+
+_known: tuple[Any, bool] = ((), False)
+"""Of the pipeline that was asked for last: its elements, and whether ``transaction`` is one of them."""
 
 
 def begin_to_read(tm: TransactionManager) -> None:
@@ -114,9 +104,9 @@ def refusal(tm: TransactionManager, what: object) -> ReadOnlyTransaction:
     """The error for a write in a transaction that was begun to read."""
     tm.spoiled = True  # the object is changed in memory before it says so
     return ReadOnlyTransaction(
-        f"{what!r:.200} was to be changed in a transaction that only reads (R8). What runs inside the element "
-        f"'transaction' can write until the answer is complete; a pipeline without that element, and a body that "
-        f"is made while it is sent, can only read"
+        f"{what!r:.200} was to be changed in a transaction that only reads (R8). What runs inside the "
+        f"element 'transaction' can write until the answer is complete; a pipeline without that element, an "
+        f"error view, and a body that is made while it is sent can only read"
     )
 
 
@@ -126,8 +116,19 @@ def is_open(tm: TransactionManager) -> bool:
 
 
 def has_changes(tm: TransactionManager) -> bool:
-    """Whether a data manager has joined the transaction that is open: without one, there is nothing to commit."""
+    """Whether a data manager has joined the transaction that is open."""
     return bool(tm._txn._resources)
+
+
+def end_unchanged(tm: TransactionManager) -> bool:
+    """End the transaction, somehow, if nothing has joined it. Whether none is open then."""
+    transaction = tm._txn
+    if transaction is None:
+        return True
+    if transaction._resources or transaction._before_commit or transaction._after_commit:
+        return False
+    transaction.abort()
+    return True
 
 
 def was_finishing(tm: TransactionManager) -> bool:
@@ -165,7 +166,10 @@ class Outage:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.failures = 0
+        """How often it could not be reached, so far."""
         self.since: float | None = None
+        """Since when it cannot be reached, in the time of ``time.monotonic``."""
         self._next_try = 0.0
         self._lock = Lock()
 
@@ -175,7 +179,7 @@ class Outage:
             with self._lock:
                 now = time.monotonic()
                 if self.since is not None and now < self._next_try:
-                    raise self._unavailable()
+                    raise self.unavailable()
                 self._next_try = now + self.LONGEST_TRY
 
     def begin(self, error: BaseException) -> Unavailable:
@@ -183,13 +187,14 @@ class Outage:
         with self._lock:
             now = time.monotonic()
             self._next_try = now + self.PAUSE
+            self.failures += 1
             first = self.since is None
             if first:
                 self.since = now
         if first:
             what = " ".join(f"{type(error).__name__}: {error}".split())
-            log.error("%s cannot be reached, and requests that need it are answered 503: %.500s", self.name, what)
-        return self._unavailable()
+            log.error("%s cannot be reached; who needs it is answered 503: %.500s", self.name, what)
+        return self.unavailable()
 
     def end(self) -> None:
         """Note that it was reached."""
@@ -198,7 +203,8 @@ class Outage:
         if since is not None:
             log.warning("%s is reached again, after %.1f s", self.name, time.monotonic() - since)
 
-    def _unavailable(self) -> Unavailable:
+    def unavailable(self) -> Unavailable:
+        """The exception for a request that needs it."""
         error = Unavailable(f"{self.name} cannot be reached")
         error.logged = True
         return error

@@ -161,16 +161,22 @@ class IAuthentication(Interface):
 
     def challenge(request: Request, error: WSGIHTTPException) -> HTTPException:
         """Return what is answered when a login is needed: ``error`` (a 401) with a header that asks for
-        one, or another HTTP exception, such as a redirect to a login page."""
+        one, or another HTTP exception, such as a redirect to a login page.
+
+        Called for the place that traversal reached, or else for each way to log in, until one returns
+        something else than ``error``.
+        """
 
 
 class ISecurityPolicy(Interface):
     """Decides who may call a view."""
 
     def permits(request: Request, permission: str, context: Any) -> bool:
-        """Whether ``request.principal`` (None: nobody) holds the permission on the context.
+        """Whether ``request.principal`` (None: nobody) holds the permission on the context: True, or it
+        is refused. If it raises, the answer is an error page.
 
-        The permission is what the view declares, or "undeclared".
+        The permission is what the view declares, or ``pipeline.policy.UNDECLARED``; for ``PUBLIC`` no policy
+        is asked.
         """
 
 

@@ -1,7 +1,7 @@
 """A login page and a logout for sessions; ``scan = pipeline.login`` registers them for every object.
 
 The page is plain on purpose. A site that wants another registers a view ``login`` of its own, for its
-root, and does what ``Login`` does.
+root, with a page of its own around ``log_in`` and ``way_back``.
 """
 
 from __future__ import annotations
@@ -50,39 +50,58 @@ def _session(request: Request) -> Any:
     return request.session
 
 
-def _fields(request: Request) -> dict[str, str]:
+def fields(request: Request) -> dict[str, str]:
     """The form, parsed here if the pipeline has no element that does; a login fits in few bytes."""
     if (form := getattr(request, "form", None)) is not None:
         return {name: str(value) for name, value in form.items()}
+    sent = request.environ.get("QUERY_STRING", "").encode("latin-1", "replace")
+    if request.method == "POST":
+        sent = request.body_file.read(MAX_BODY)
     try:
-        return dict(parse_qsl(request.body_file.read(MAX_BODY).decode("ascii"), max_num_fields=20))
-    except (UnicodeError, ValueError):
+        return dict(parse_qsl(sent.decode("ascii"), max_num_fields=20))
+    except ValueError:  # UnicodeDecodeError is one
         raise HTTPBadRequest("This is no form.") from None
+
+
+def log_in(request: Request, response: Response, name: str, password: str) -> bool:
+    """Begin a session if the password is the right one, and return whether it was.
+
+    Raises HTTPForbidden if another site sent this (it would log a visitor in as somebody else), and
+    HTTPTooManyRequests after too many wrong ones.
+    """
+    session = _session(request)
+    session.refuse_cross_site(request)
+    principal = request.verify(request, name, password) if request.verify is not None else None
+    if principal is not None:
+        session.remember(request, response, principal)
+    return principal is not None
+
+
+def way_back(request: Request, came_from: str) -> Any:
+    """A redirect to where the visitor came from, if that is in this site, or else to its root (S8)."""
+    try:
+        return redirect(came_from or request.application_url + "/", 303, origin=request.host_url)
+    except (UnsafeRedirect, UnicodeError):
+        return redirect(request.application_url + "/", 303, origin=request.host_url)
 
 
 @view(context=Interface, name="login", permission=PUBLIC)
 def login_page(context: Any, request: Request, response: Response) -> str:
     """Ask for name and password."""
     _session(request)
-    return _page(response, request.GET.get("came_from", ""))
+    return _page(response, fields(request).get("came_from", ""))
 
 
 @view(context=Interface, name="login", methods=("POST",), permission=PUBLIC)
 def login(context: Any, request: Request, response: Response) -> Any:
     """Begin a session, and go back to where the visitor came from, within this site (S8)."""
-    session = _session(request)
-    session.refuse_cross_site(request)
-    fields = _fields(request)
-    name, came_from = fields.get("login", ""), fields.get("came_from", "")
-    principal = request.verify(request, name, fields.get("password", "")) if request.verify else None
-    if principal is None:
-        response.status = 422
-        return _page(response, came_from, name, "Name or password is wrong.")
-    session.remember(request, response, principal)
-    try:
-        return redirect(came_from or request.application_url + "/", 303, origin=request.host_url)
-    except UnsafeRedirect:
-        return redirect(request.application_url + "/", 303, origin=request.host_url)
+    _session(request)
+    form = fields(request)
+    name, came_from = form.get("login", ""), form.get("came_from", "")
+    if log_in(request, response, name, form.get("password", "")):
+        return way_back(request, came_from)
+    response.status = 422
+    return _page(response, came_from, name, "Name or password is wrong.")
 
 
 @view(context=Interface, name="logout", methods=("POST",), permission=PUBLIC)

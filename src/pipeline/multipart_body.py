@@ -49,7 +49,7 @@ def read_multipart(
     Temporary files are given to ``on_close`` to be closed. No more blocks are asked for than are needed.
     """
     parts: list[Part] = []
-    memory = disk = 0
+    memory = disk = length = 0
     segment: Any = None
     text: list[bytes] = []
     file: Any = None
@@ -67,6 +67,7 @@ def read_multipart(
                 if isinstance(event, MultipartSegment):
                     segment = event
                     memory += len(segment.name) + len(segment.filename or "")
+                    length = 0
                     text = []
                     file = None
                     if segment.filename is not None:
@@ -74,22 +75,22 @@ def read_multipart(
                         file = SpooledTemporaryFile()  # noqa: SIM115
                         on_close(file.close)
                 elif event is None:
-                    parts.append(_part(segment, text, file))
+                    parts.append(_part(segment, text, file, length))
                 elif file is None:
                     memory += len(event)
                     text.append(event)
                 else:
                     file.write(event)
+                    length += len(event)
                     if on_disk:
                         disk += len(event)
                     else:
                         memory += len(event)
-                        size = segment.bytes_received
-                        if size > SPOOL or memory > limits.memory:
+                        if length > SPOOL or memory > limits.memory:
                             file.rollover()
                             on_disk = True
-                            memory -= size
-                            disk += size
+                            memory -= length
+                            disk += length
                 if memory > limits.memory:
                     raise HTTPRequestEntityTooLarge(f"A form takes {limits.memory} bytes in memory at most.")
                 if disk > limits.disk:
@@ -119,10 +120,10 @@ def _with_last_line_break(blocks: Iterable[bytes]) -> Iterator[bytearray]:
         yield waiting
 
 
-def _part(segment: Any, text: list[bytes], file: IO[bytes] | None) -> Part:
+def _part(segment: Any, text: list[bytes], file: IO[bytes] | None, length: int) -> Part:
     name = segment.name.encode("latin-1")
     filename = None if segment.filename is None else segment.filename.encode("latin-1")
     if file is not None:
         file.seek(0)
     kind = segment.content_type or "application/octet-stream"
-    return Part(name, b"".join(text), segment.charset, filename, kind, file, segment.size)
+    return Part(name, b"".join(text), segment.charset, filename, kind, file, length)

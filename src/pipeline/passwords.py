@@ -57,12 +57,13 @@ class Passwords:
 
     def _proof(self, *parts: str) -> bytes:
         # Each part after its length, so that no two lists of parts give one message.
-        message = b"".join(b"%d:%s" % (len(part.encode()), part.encode()) for part in parts)
+        encoded = [part.encode(errors="surrogatepass") for part in parts]
+        message = b"".join(b"%d:%s" % (len(part), part) for part in encoded)
         return hmac.digest(self._key, message, hashlib.sha256)
 
 
 def _matches(stored: str, password: str) -> bool:
     try:
         return _hasher.verify(stored, password)
-    except (VerificationError, InvalidHashError):
+    except (VerificationError, InvalidHashError, UnicodeError):  # of JSON, a password may be no text
         return False

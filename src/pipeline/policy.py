@@ -1,7 +1,7 @@
 """Who may do what: the security policies that ship.
 
-A policy is asked for each view that declares a permission, and for each that declares none and is called
-by a method that changes something.
+A policy is asked for each view that declares a permission but ``PUBLIC``, and, for the permission
+``UNDECLARED``, for those that declare none (option ``undeclared`` of ``authenticate``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pipeline.interfaces import ISecurityPolicy
 from pipeline.request import Request
 
 PUBLIC = "public"
-"""The permission of a view that anybody may call, by any method that it accepts."""
+"""The permission of a view that anybody may call, by any method that it accepts. No policy is asked."""
+UNDECLARED = "undeclared"
+"""What is asked of the policy for a view that declares no permission."""
 
 EVERYONE = "everyone"
 """In local grants: who asks, logged in or not."""
@@ -27,7 +29,7 @@ class LoggedIn:
     """Whoever is logged in holds every permission."""
 
     def permits(self, request: Request, permission: str, context: Any) -> bool:
-        return permission == PUBLIC or request.principal is not None
+        return request.principal is not None
 
 
 @implementer(ISecurityPolicy)
@@ -37,18 +39,23 @@ class LocalGrants:
     Grants stand on objects, from principal to permissions: ``obj.__grants__ = {"ann": {"edit", "delete"},
     LOGGED_IN: {"view"}}``. They are looked for on the context and on its parents (``__parent__``) up to the
     root. What is granted nowhere is denied.
+
+    A place with users of its own names them as the site names none: its "ann" would hold what is granted to
+    the site's.
     """
 
     def permits(self, request: Request, permission: str, context: Any) -> bool:
-        if permission == PUBLIC:
-            return True
         holders = [EVERYONE]
         if request.principal is not None:
             holders += [LOGGED_IN, request.principal]
         obj = context
         while obj is not None:
             grants = getattr(obj, "__grants__", None)
-            if grants and any(permission in grants.get(holder, ()) for holder in holders):
-                return True
+            for holder in holders:
+                held = grants.get(holder, ()) if grants else ()
+                if isinstance(held, str):  # "edit" is in "editor", and means another thing
+                    raise TypeError(f"__grants__ of {obj!r}: {holder!r} holds a str, not a set of them")
+                if permission in held:
+                    return True
             obj = getattr(obj, "__parent__", None)
         return False

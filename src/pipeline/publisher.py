@@ -5,6 +5,7 @@ result on the response. It publishes nothing that was not registered as a view (
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from io import TextIOBase
 from typing import Any
 
 import webob
@@ -79,14 +80,17 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
         if error.wsgi_response.status_int >= 400:
             raise
         result = error.wsgi_response
-        error.__traceback__ = None  # of which this frame is part, and holds the error: no cycle is left
-    if type(result) is str and response._headerlist[0] is HTML:
+    if type(result) is str and response._headerlist and response._headerlist[0] is HTML:
         response._app_iter = [result.encode("utf-8")]
     else:
         try:
             put_result(result, view, request, response)
         finally:
-            del result  # which may be an error that was raised, and so holds this frame: no cycle is left
+            del result  # which may have been raised, and then holds this frame: no cycle is left
+
+
+_NO_RESULT = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBase, type)
+"""What could be iterated over, and not for blocks of bytes."""
 
 
 def put_result(result: Any, view: View, request: Request, response: Response) -> None:
@@ -119,19 +123,19 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
         put_result(adapted(request, response), view, request, response)
     elif isinstance(result, (list, tuple)) and all(isinstance(block, bytes) for block in result):
         response._app_iter = list(result)
+    elif isinstance(result, _NO_RESULT) or not (hasattr(result, "read") or hasattr(result, "__iter__")):
+        raise ResultError(
+            f"view {view} returned {result!r:.200}, a {type(result).__name__}; a view returns str, bytes, an "
+            f"iterable of bytes, a binary file, None, a webob.Response, or what has an IResult adapter"
+        )
     elif hasattr(result, "read"):
         close_with(request, result)
         response._app_iter = FileBody(result)
         if response.content_length is None and (length := response._app_iter.length()) is not None:
             response.content_length = length
-    elif hasattr(result, "__iter__") and not isinstance(result, (list, tuple, Mapping, Set)):
+    else:
         close_with(request, result)
         response._app_iter = result
-    else:
-        raise ResultError(
-            f"view {view} returned {result!r:.200}, a {type(result).__name__}; a view returns str, bytes, an "
-            f"iterable of bytes, a binary file, None, a webob.Response, or what has an IResult adapter"
-        )
 
 
 def no_view(views: Views, request: Request, response: Response) -> None:

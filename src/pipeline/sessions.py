@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from itsdangerous import BadData, URLSafeTimedSerializer
-from webob.exc import HTTPException, HTTPForbidden, HTTPSeeOther, WSGIHTTPException
+from webob.cookies import parse_cookie  # type: ignore[attr-defined, unused-ignore]
+from webob.exc import HTTPException, HTTPForbidden, HTTPSeeOther, HTTPUnauthorized, WSGIHTTPException
 from zope.interface import implementer
 
 from pipeline.authentication import SAFE_METHODS, is_cross_site
@@ -29,15 +32,20 @@ class Session:
     COOKIE = "session"
 
     def __init__(self, keys: Sequence[str], age: int, login: str) -> None:
-        self.serializer = URLSafeTimedSerializer(list(keys), salt="wsgi-pipeline session")
+        self.serializer = URLSafeTimedSerializer(
+            list(keys), salt="wsgi-pipeline session", signer_kwargs={"digest_method": hashlib.sha256}
+        )
         self.age = age
         self.login = login
 
     def identify(self, request: Request) -> str | None:
-        if "HTTP_COOKIE" not in request.environ:
+        header: str | None = request.environ.get("HTTP_COOKIE")
+        if header is None or self.COOKIE not in header:
             return None
-        cookie = request.cookies.get(self.COOKIE)
-        if not cookie:
+        # Not request.cookies, which fails if any cookie, by whomever it was set, is not UTF-8.
+        sent = parse_cookie(header)
+        cookie = next((value for name, value in sent if name == self.COOKIE.encode()), None)
+        if cookie is None:
             return None
         try:
             principal, token = self.serializer.loads(cookie, max_age=self.age)
@@ -51,12 +59,18 @@ class Session:
         return principal
 
     def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
-        """Lead a browser to the login page, with the way back; anything else gets the error."""
-        if request.method not in ("GET", "HEAD") or "text/html" not in request.environ.get("HTTP_ACCEPT", ""):
+        """Lead a browser to the login page, with the way back. A form is no way to go back to, so it gets the
+        error, and no other way of ours to log in: a browser would ask for a password by itself."""
+        environ = request.environ
+        if "text/html" not in environ.get("HTTP_ACCEPT", ""):
             return error
-        query = request.environ.get("QUERY_STRING", "")
-        back = quote(request.path + (f"?{query}" if query else ""), safe="/")
-        return HTTPSeeOther(location=f"{quote(request.script_name)}/{self.login}?came_from={back}")
+        if request.method not in ("GET", "HEAD"):
+            return HTTPUnauthorized("You are not logged in, or no longer. Nothing was changed.")
+        site = _quoted(environ.get("SCRIPT_NAME", ""))
+        back = site + _quoted(environ.get("PATH_INFO", ""))
+        if query := environ.get("QUERY_STRING"):
+            back += f"?{query}"
+        return HTTPSeeOther(location=f"{site}/{self.login}?came_from={_quoted(back)}")
 
     def remember(self, request: Request, response: Response, principal: str) -> None:
         """Begin a session for the principal: set its cookie."""
@@ -77,7 +91,7 @@ class Session:
         if "HTTP_ORIGIN" in request.environ or "HTTP_SEC_FETCH_SITE" in request.environ:
             return
         sent = request.headers.get("X-CSRF-Token") or getattr(request, "form", {}).get("csrf_token", "")
-        if token is None or not secrets.compare_digest(str(sent).encode(), token.encode()):
+        if token is None or not secrets.compare_digest(str(sent).encode(errors="replace"), token.encode()):
             raise HTTPForbidden("This form was not made by this site, or has lost its token.")
 
     def refuse_cross_site(self, request: Request) -> None:
@@ -90,11 +104,16 @@ class Session:
             self.COOKIE,
             value,
             max_age=age,
-            path=request.script_name or "/",
+            path=_quoted(request.environ.get("SCRIPT_NAME", "")) or "/",
             secure=request.scheme == "https",
             httponly=True,
             samesite="Lax",
         )
+
+
+def _quoted(text: str) -> str:
+    """Of the environ, where bytes stand as latin-1, and need not be UTF-8 (PEP 3333)."""
+    return quote(text, safe="/", encoding="latin-1", errors="replace")
 
 
 def read_keys(path: str) -> list[str]:
@@ -104,15 +123,10 @@ def read_keys(path: str) -> list[str]:
     """
     file = Path(path)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        pass
+        if not file.exists():
+            _make_keys(file)
     except OSError as error:
         raise ConfigurationError(f"keys: {path} cannot be made: {error.strerror}") from error
-    else:
-        with os.fdopen(descriptor, "w") as new:
-            new.write(secrets.token_urlsafe(32) + "\n")
     try:
         if file.stat().st_mode & 0o077:
             raise ConfigurationError(f"keys: {path} can be read by others; chmod 600 {path}")
@@ -122,3 +136,17 @@ def read_keys(path: str) -> list[str]:
     if not keys or any(len(key) < 32 for key in keys):
         raise ConfigurationError(f"keys: {path} must have a key on each line, of 32 characters or more")
     return keys
+
+
+def _make_keys(file: Path) -> None:
+    """Make the file with one key. It is there as a whole or not at all: of processes that start at the same
+    time one makes it, and none reads half of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}-") as new:  # mode 0600
+        new.write(secrets.token_urlsafe(32) + "\n")
+        new.flush()
+        os.fsync(new.fileno())
+        try:
+            os.link(new.name, file)
+        except FileExistsError:
+            pass

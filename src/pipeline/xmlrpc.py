@@ -42,7 +42,7 @@ def call(context: Any, request: Request, response: Response) -> bytes:
     except HTTPException as error:
         answer = error.wsgi_response
         fault = xmlrpc.client.Fault(answer.status_int, str(error) or answer.status)
-        if (tm := request.__dict__.get("tm")) is not None:
+        if (tm := request.tm_in_use) is not None:
             tm.doom()  # a fault is an error, though its status is 200
         return xmlrpc.client.dumps(fault, encoding="utf-8", allow_none=True).encode()
     try:

@@ -527,7 +527,7 @@ def test_a_request_is_freed_when_it_is_closed(
 def test_a_pipeline_is_deep_without_being_slow() -> None:
     """Handlers are linked: a hundred elements are a hundred plain calls, and no limit is near."""
     app: Any = hello
-    for number in range(200):
+    for number in range(100):
 
         def factory(next: Any) -> Any:
             return lambda request, response: next(request, response)

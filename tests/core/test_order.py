@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import entry_points
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +18,16 @@ from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
 from pipeline.publisher import publisher
 
-DEFAULT_ORDER = ["log", "vhost", "retry", "zodb", "errors", "transaction", "authenticate", "traverse"]
+DESIGNED = [
+    *("log", "vhost", "retry", "zodb", "errors", "transaction", "forms", "authenticate", "traverse"),
+    *("base", "compress", "coalesce"),
+]
+SHIPPED: dict[str, Element] = {
+    name: getattr(import_module(f"pipeline.elements.{name}"), name)
+    for name in (*DESIGNED, "sql", "events", "site")
+    if find_spec(f"pipeline.elements.{name}")
+}
+DEFAULT_ORDER = [name for name in DESIGNED if name in SHIPPED]
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "zodb": {"uri": "memory://test_order"},
@@ -37,6 +47,11 @@ CONSTRAINTS = [
     ("database", "transaction", "it commits what that connection changed, before the first byte"),
     ("errors", "forms", "a malformed form"),
     ("errors", "authenticate", "is answered as any other error"),
+    ("forms", "authenticate", "the token of a session may come as a field of the form"),
+    ("forms", "traverse", "its limits hold before anything is looked up"),
+    ("vhost", "traverse", "it says where traversal starts"),
+    ("traverse", "base", "base requires 'context', which traverse provides"),
+    ("compress", "coalesce", "blocks are joined before they are compressed"),
     ("authenticate", "traverse", "placeful authentication works by traversal hook"),
     ("errors", "base", "error page"),
     ("errors", "compress", "error page"),
@@ -45,24 +60,15 @@ CONSTRAINTS = [
 """Outer, inner, and words of the reason; the table of the default order, with the rules of our own."""
 
 FREE = {
-    ("transaction", "authenticate"): "whoever is outer, a check reads in the request's one transaction; "
-    "what a refused one changed is aborted when the connection is given back",
+    ("transaction", "forms"): "a malformed form raises, and aborts what there is, whoever is outer",
+    ("base", "compress"): "base adds a filter and compress a transport, which comes after all filters",
 }
 """Neighbours in the default order that may change places, and why nothing depends on it."""
 
-SHIPPED: dict[str, Element] = {
-    point.name: point.load()
-    for point in entry_points(group="paste.filter_factory")
-    if point.name in DEFAULT_ORDER
-}
-
 
 def shipped(name: str) -> list[Element]:
-    """The elements of that name, or that provide it, configured."""
-    found = [point.load() for point in entry_points(group="paste.filter_factory")]
-    return [
-        element for element in found if isinstance(element, Element) and element.contract.answers_to(name)
-    ]
+    """The elements of that name, or that provide it."""
+    return [element for element in SHIPPED.values() if element.contract.answers_to(name)]
 
 
 def app(environ: Any, start_response: Any) -> Any:

@@ -69,8 +69,10 @@ def zipped(data: bytes) -> Any:
 
 
 def zipped_on_disk(data: bytes) -> Any:
-    file = temporary(gzip.compress(data))
-    return gzip.open(file)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(gzip.compress(data))
+        file.flush()
+        return gzip.open(file.name)
 
 
 def other(**options: Any) -> webob.Response:
@@ -85,7 +87,7 @@ RESULTS: list[tuple[str, Any, bytes, str | None]] = [
     ("bytes", lambda: b"\xff", b"\xff", "1"),
     ("None", lambda: None, b"", "0"),
     ("a list", lambda: [b"a", b"b"], b"ab", "2"),
-    ("an empty list", lambda: [], b"", "0"),
+    ("an empty list", list, b"", "0"),
     ("a tuple", lambda: (b"a", b"b"), b"ab", "2"),
     ("a generator", lambda: (block for block in (b"a", b"b")), b"ab", None),
     ("an iterator", lambda: iter([b"a", b"b"]), b"ab", None),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from webob.exc import HTTPBadRequest
 from webob.request import BaseRequest
 from zope.interface import alsoProvides
 from zope.interface.verify import verifyObject
@@ -87,6 +88,19 @@ def test_a_request_is_webobs(read: Callable[[Any], Any], make: Any, environ: Any
         return found
 
     assert read(make(asked())) == read(BaseRequest(asked()))
+
+
+@pytest.mark.filterwarnings("ignore:'cgi' is deprecated")
+@pytest.mark.parametrize("read", ["GET", "POST", "params", "body"])
+def test_fields_that_are_no_utf_8_are_a_400(read: str, environ: Any) -> None:
+    """A view that reads them need not know; WebOb raises what would be a 500."""
+    form = {"CONTENT_TYPE": "application/x-www-form-urlencoded"}
+    request = fresh(environ("/?a=%FF", "POST", b"a=%FF", **form))
+    if read == "body":
+        assert request.body == b"a=%FF"
+        return
+    with pytest.raises(HTTPBadRequest, match="is not UTF-8"):
+        list(getattr(request, read).items())
 
 
 def test_what_is_set_through_webob_is_in_the_environ(environ: Any) -> None:

@@ -368,7 +368,9 @@ def test_an_alias_in_its_own_module_counts_once(package: Any) -> None:
 
 
 def test_importing_a_module_registers_nothing(package: Any) -> None:
-    name = package({"__init__": "", "one": source("first"), "two": "from . import one"})
+    name = package(
+        {"__init__": "", "one": source("first"), "two": "from . import one\nfrom .one import first"}
+    )
     assert names(Views([f"{name}.two"])) == []
 
 

@@ -597,7 +597,7 @@ def test_a_page_that_reads_nothing_is_shown_while_the_database_is_gone(site: Any
 
     @view(context=Unavailable)
     def sorry(error: Unavailable, request: Request) -> str:
-        assert "root" not in request.__dict__ and "tm" not in request.__dict__, "nobody reads stale state"
+        assert "root" not in request.__dict__ and request.tm_in_use is None, "nobody reads stale state"
         return "back soon"
 
     answer = visit(site(index, sorry))
@@ -983,7 +983,7 @@ UNKEPT = "its body was not kept: it is longer than body_limit, 10 bytes"
             ],
         ),
         ("/stream", b"", 200, "begun, ", [f"ERROR error ID: POST /stream, {MID_STREAM}: Oops"]),
-        ("/down", b"", 503, AGAIN, [f"ERROR the database {DOWN} cannot be reached, and requests that"]),
+        ("/down", b"", 503, AGAIN, [f"ERROR the database {DOWN} cannot be reached; who needs it"]),
     ],
     ids=[
         "an error page",

@@ -17,15 +17,18 @@ from pipeline.interfaces import (
 )
 from pipeline.limiter import Limiter
 from pipeline.options import resolve
-from pipeline.policy import LoggedIn
+from pipeline.policy import PUBLIC, UNDECLARED, LoggedIn
 from pipeline.request import Request
 from pipeline.response import OK, Response
-from pipeline.views import View
+from pipeline.views import View, Views
 
 
 @element(
     provides=("principal",),
-    inside={"errors": "a refused login is answered as any other error is"},
+    inside={
+        "errors": "a refused login is answered as any other error is",
+        "forms": "the token of a session may come as a field of the form",
+    },
     outside={"traverse": "placeful authentication works by traversal hook"},
 )
 def authenticate(
@@ -46,7 +49,8 @@ def authenticate(
     """Put on the request who asks, ask for a login where one is needed, and refuse what is not permitted.
 
     check        dotted name of ``(request, login, password) -> principal or None``
-    by           how a request shows who asks, in this order: basic (RFC 7617), session (a signed cookie)
+    by           how a request shows who asks, in this order: basic (RFC 7617), session (a signed cookie);
+                 ``session basic`` leads browsers to a login page, and programs send a password
     realm        what a browser names in its login dialogue (basic)
     keys         file with the keys that sign sessions, one a line, the newest last; made if it is missing
     session_age  seconds after which a session ends
@@ -54,30 +58,34 @@ def authenticate(
     failures     logins that may fail in a row, for one account and for one address, ...
     interval     ... and the seconds after which one more may
     policy       dotted name of an ISecurityPolicy: pipeline.policy:LoggedIn or pipeline.policy:LocalGrants
-    undeclared   which views without a permission may be called: read (those for GET and HEAD), allow, deny
+    undeclared   who may call views without a permission: allow (anybody), deny (whom the policy permits
+                 "undeclared"), read (anybody by GET and HEAD, and else as for deny)
     placeful     whether objects on the path may have, or be, an IAuthentication of their own
 
     Sets ``request.principal`` and ``REMOTE_USER``; a ``REMOTE_USER`` that came from outside is dropped, since
     some servers copy it unverified. A wrong password is no error by itself: the request goes on as nobody's.
     """
+    if not by:
+        raise ConfigurationError("authenticate: option 'by' names no way; it takes basic and session")
     verify = Verifier(check, Limiter(failures, interval))
     session = _session(keys, session_age, login) if "session" in by else None
     shipped = [session if way == "session" else Basic(verify, realm) for way in by]
-    if not by:
-        raise ConfigurationError("authenticate: option 'by' names no way; it takes basic and session")
+    with_utilities: dict[Views, list[Any]] = {}
     decide = policy()
     if not ISecurityPolicy.providedBy(decide):
         raise ConfigurationError(f"authenticate: option 'policy': {policy!r} makes no ISecurityPolicy")
 
     def authorize(request: Request, view: View) -> None:
         permission = view.permission
+        if permission == PUBLIC:
+            return
         if permission is None:
             if undeclared == "allow" or (
                 undeclared == "read" and request.environ["REQUEST_METHOD"] in SAFE_METHODS
             ):
                 return
-            permission = "undeclared"
-        if not decide.permits(request, permission, request.context):
+            permission = UNDECLARED
+        if decide.permits(request, permission, request.context) is not True:
             if request.principal is None:
                 raise HTTPUnauthorized("This needs a login.")
             raise HTTPForbidden("You may not do this.")
@@ -87,13 +95,18 @@ def authenticate(
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
         request.authorize = authorize
+        request.session, request.verify = session, verify
         ways: list[Any] = shipped
         views = request.views
         if views is not None and IAuthentication in views.adapted:
-            ways = [*views.utilities(IAuthentication), *shipped]
-        if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or ways is not shipped:
-            identify(request, ways)
-        request.session, request.verify = session, verify
+            if views not in with_utilities:
+                with_utilities[views] = [*views.utilities(IAuthentication), *shipped]
+            ways = with_utilities[views]
+        try:
+            if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or ways is not shipped:
+                identify(request, ways)
+        except HTTPUnauthorized as error:
+            raise challenge(request, error, ways) from None
         if placeful:
             request.add_traversal_hook(hook)
         try:
@@ -104,10 +117,11 @@ def authenticate(
             answer = HTTPUnauthorized()
             answer.headers.pop("Content-Type", None)
             challenged = challenge(request, answer, ways)
-            if challenged is answer:
-                for name, value in answer.headerlist:
-                    if name.lower() == "www-authenticate":
-                        response.headers.setdefault(name, value)
+            if challenged is not answer:
+                raise challenged
+            for name, value in answer.headerlist:
+                if name.lower() == "www-authenticate":
+                    response.headers.setdefault(name, value)
 
     def hook(request: Request, obj: Any) -> None:
         if request.views is not None:
@@ -135,7 +149,12 @@ def identify(request: Request, ways: Any) -> None:
             return
 
 
-def challenge(request: Request, error: WSGIHTTPException, ways: Any) -> Any:
-    """The error, with what the way of the place, or else the first way, does to have a login."""
-    way = request.local_authentication or ways[0]
-    return way.challenge(request, error)
+def challenge(request: Request, error: WSGIHTTPException, ways: list[Any]) -> Any:
+    """The error, with what the way of the place, or else each way, adds to it to have a login; or what the
+    first of them answers in its place."""
+    local = request.local_authentication
+    for way in ways if local is None else [local]:
+        answer = way.challenge(request, error)
+        if answer is not error:
+            return answer
+    return error

@@ -104,7 +104,7 @@ def call_error_view(
 def begin_afresh(request: Request) -> None:
     """Have the request read what is stored now, and nothing else (R8)."""
     request.reading_only = True  # for a database that is only opened now
-    tm = request.__dict__.get("tm")
+    tm = request.tm_in_use
     if tm is None:
         return
     abort_quietly(tm)
@@ -114,11 +114,12 @@ def begin_afresh(request: Request) -> None:
             return
         except Exception:  # the database is gone, most likely
             tm.spoiled = True
+    request.tm_in_use = None
     for name in _OPENED:  # whoever needs it has it opened anew, or is told why not
         request.__dict__.pop(name, None)
 
 
-_OPENED = ("tm", "root", "zodb", "zodb_kept", "sql")
+_OPENED = ("root", "zodb", "zodb_kept", "sql")
 """What the elements of databases keep on the request once it is opened."""
 
 _PROXIES = ("HTTP_FORWARDED", "HTTP_X_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")

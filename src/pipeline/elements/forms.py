@@ -109,14 +109,14 @@ class Reading:
 
     def read(self, request: Request, with_body: bool) -> None:
         environ = request.environ
+        request.form = _NOTHING  # for error views
         converters = _converters(request)
         form: dict[str, Any] = {}
         view = None
         if query := environ.get("QUERY_STRING"):
-            raw = query.encode("latin-1")
-            if raw.count(b"&") >= self.max_fields:
+            if query.count("&") >= self.max_fields:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
-            form, view = collect(_decoded(_split(raw), "utf-8"), converters)
+            form, view = collect(_decoded(_split(query.encode("latin-1", "replace")), "utf-8"), converters)
         if with_body:
             kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
             reader = self.readers.get(kind)

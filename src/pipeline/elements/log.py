@@ -11,8 +11,8 @@ from pipeline.interfaces import Handler
 from pipeline.request import Request
 from pipeline.response import Response
 
-_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), 34, 92, 127)}
-"""Quotes, backslashes and control characters, so that no client writes a line of its own."""
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), 34, 92, *range(127, 160), 0x2028, 0x2029)}
+"""Quotes, backslashes, control characters and ends of lines, so that no client writes a line of its own."""
 
 
 @element(

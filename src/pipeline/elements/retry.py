@@ -43,10 +43,10 @@ def retry(
     attempts    how often a request is tried at most; 1 is never again
     delay       seconds before the second attempt, on average; doubled for each further one up to a second,
                 and jittered, so that those who met do not meet again
-    body_limit  bytes of a request body that are kept for another attempt, in memory or in a temporary file. A
-                longer body is read once, and its request is not tried again
-    debug       whether it is an error if an attempt would not start with the environ of the first: it names the
-                key and the element that changed it. Slow
+    body_limit  bytes of a request body that are kept for another attempt, in memory or in a temporary
+                file. A longer body is read once, and its request is not tried again
+    debug       whether it is an error if an attempt would not start with the environ of the first: it names
+                the key and the element that changed it. Slow
 
     Every attempt starts with the environ, request, response and body of the first; what the one before had
     opened is closed before the pause. Nothing is tried again once something is committed. A view that must
@@ -68,7 +68,7 @@ def retry(
             body = keep_body(request, body_limit) if has_body(environ) else None
         if request._closers:
             request._closers_before = len(request._closers)
-        first = environ.copy(), response.snapshot(), request.__dict__.copy()
+        first = environ.copy(), response.snapshot(), request.hold()
         call = Watch(environ, next) if debug else next
         try:
             call(request, response)
@@ -83,7 +83,7 @@ def retry(
         request: Request,
         response: Response,
         error: Exception,
-        first: tuple[dict[str, Any], Any, dict[str, Any]],
+        first: tuple[dict[str, Any], Any, Any],
         body: Body | None,
     ) -> None:
         """Further attempts, after one that failed; raises the error that there are none for."""
@@ -95,15 +95,14 @@ def retry(
                 raise error
             log.info("%s, attempt %d: %s", asked(request), request.attempt, type(error).__name__)
             request.close(request._closers_before)
-            environ = first_request["environ"]
+            environ = request.environ
             environ.clear()
             environ.update(first_environ)
             if body is not None:
                 environ["wsgi.input"] = body.reader()
-            attempt, left, closers = request.attempt, request.attempts_left, request._closers
-            request.__dict__.clear()
-            request.__dict__.update(first_request)
-            request._closers, request.attempt, request.attempts_left = closers, attempt + 1, left - 1
+            attempt, left = request.attempt, request.attempts_left
+            request.let_go(first_request)
+            request.attempt, request.attempts_left = attempt + 1, left - 1
             response.restore(first_response)
             time.sleep(random.uniform(0, 2) * min(delay * 2 ** (attempt - 1), LONGEST_PAUSE))
             try:
@@ -123,7 +122,7 @@ def asked(request: Request) -> str:
 
 
 def has_body(environ: dict[str, Any]) -> bool:
-    """Whether the request has a body, as far as can be told without reading it (PEP 3333, RFC 9112 section 6.3)."""
+    """Whether the request has a body, as far as can be told without reading it (RFC 9112 section 6.3)."""
     length = environ.get("CONTENT_LENGTH")
     if length:
         return bool(length != "0")
@@ -195,7 +194,7 @@ class Body(io.RawIOBase):
         if whence == io.SEEK_CUR:
             offset += self.position
         if self.unkept or whence == io.SEEK_END or not 0 <= offset <= self.kept:
-            raise io.UnsupportedOperation("the body of a request can be read again only as far as it was read")
+            raise io.UnsupportedOperation("a request body can be read again only as far as it was read")
         self.position = offset
         return offset
 
@@ -253,13 +252,13 @@ class Watch:
         self.seen: list[str] = []
 
     def __call__(self, request: Request, response: Response) -> None:
-        """Call the next handler, and watch it; EnvironChanged if the environ is not that of the first attempt."""
+        """Call the next handler and watch it; EnvironChanged if the environ is not that of the first."""
         now = frozen(self.environ)
         for key in changes(self.first, now):
             raise EnvironChanged(
                 f"attempt {request.attempt} would start with another environ than the first: {key!r} was "
-                f"changed in place by {self.blamed.get(key, 'somebody')}, one of {', '.join(self.seen)}; it is "
-                f"{self.environ.get(key)!r:.200}"
+                f"changed in place by {self.blamed.get(key, 'somebody')}, one of {', '.join(self.seen)}; "
+                f"it is now {self.environ.get(key)!r:.200}"
             )
         self.last = now
         before = sys.getprofile()

@@ -56,20 +56,21 @@ def sql(
 ) -> Handler:
     """Provide an SQLAlchemy session.
 
-    url              of the database, as SQLAlchemy understands it: postgresql://, mysql+mysqlconnector://, sqlite:///...
-    pool_size        connections that are kept open; default 5
-    max_overflow     more that are opened when they are needed at the same time, and closed again; default 10
-    pool_timeout     seconds that a request waits for one of them; default 30
+    url              of the database, as SQLAlchemy understands it: sqlite:///path, postgresql://...
+    pool_size        connections that are kept open, at most; default 5
+    max_overflow     connections beyond these, when they are needed at the same time; default 10
+    pool_timeout     seconds that a request waits for one of all these; default 30
     pool_recycle     seconds after which a connection is replaced; default never
-    pool_pre_ping    whether a connection is tried before it is used
-    isolation_level  SERIALIZABLE, REPEATABLE READ ...; default is the database's own
-    twophase         whether commits are in two phases: with this, and another database beside it, both commit or
-                     neither does, whatever fails in between
+    pool_pre_ping    whether a connection is tried before a request gets it
+    isolation_level  such as SERIALIZABLE; default the database's own
+    twophase         whether to commit in two phases, for another database beside this one: then both commit
+                     or neither does, whatever fails in between
 
-    Provides ``request.sql``, opened on first use and joined to ``request.tm`` through zope.sqlalchemy. Inside ``zodb``, if both are
-    there. Refuses, at load, a URL that is none and two phases where the database has but one.
+    Provides ``request.sql``, opened on first use and joined to ``request.tm`` by zope.sqlalchemy. Only inside
+    of ``transaction`` can the database be changed.
 
-    A database that cannot be reached is a 503 with ``Retry-After`` until it can.
+    Refuses, at load, a URL that is none, AUTOCOMMIT, and two phases where the database has but one. A
+    database that cannot be reached is a 503 with ``Retry-After`` until it can.
     """
     settings = {
         "pool_size": pool_size,
@@ -125,7 +126,10 @@ class Database:
         return tm
 
     def open_session(self, request: Request) -> Session:
-        self.outage.check()
+        if self.outage.since is not None:
+            self.outage.check()
+            with self.engine.connect():  # raises Unavailable again, or ends the outage
+                self.outage.end()
         tm = request.tm
         bound: Bound | None = tm.kept.get(self)
         if bound is None:
@@ -173,11 +177,9 @@ class Bound:
         tm.readers = (*tm.readers, SessionDataManager)
         tm.judges.append(is_transient)
 
-    def after_begin(self, session: Session, transaction: object, connection: Any) -> None:
+    def after_begin(self, session: Session, transaction: object, connection: Connection) -> None:
         connection.info[BOUND] = self
         self.committing = False
-        if self.database.outage.since is not None:
-            self.database.outage.end()
 
     def before_attach(self, session: Session, instance: object) -> None:
         if reads_only(self.tm):
@@ -191,7 +193,7 @@ class Bound:
                 log.error("dropped: %s", refusal(self.tm, changed))
 
     def afterCompletion(self, transaction: object) -> None:
-        """zope.sqlalchemy leaves the transaction of a session that is kept as it is, also when it was aborted."""
+        """zope.sqlalchemy leaves the transaction of a session that is kept as it is, also when it aborts."""
         if not is_committed(transaction) and self.session.in_transaction():
             self.session.rollback()
 
@@ -209,7 +211,7 @@ READS = re.compile(
     r"|WITH\b(?!.*\b(?:INSERT|UPDATE|DELETE|MERGE)\b))",
     re.IGNORECASE | re.DOTALL,
 )
-"""Statements that change nothing that is stored. A function that does must be called with ``mark_changed``."""
+"""Statements that change nothing that is stored; of a function that does, ``mark_changed`` must be told."""
 
 
 def before_statement(
@@ -237,7 +239,7 @@ def on_checkin(connection: Any, record: Any) -> None:
 
 
 def leave_transactions_to_us(connection: Any, record: object) -> None:
-    """SQLite's driver begins a transaction with the first statement that writes, and so reads outside of it."""
+    """SQLite's driver begins a transaction only when something is written: what was read is outside."""
     connection.isolation_level = None
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from transaction import TransactionManager
+from transaction.interfaces import TransientError
 from webob import Response as AnyResponse
 from webob.exc import WSGIHTTPException
 
@@ -14,6 +15,7 @@ from pipeline.data import (
     Manager,
     abort_quietly,
     begin_to_read,
+    end_unchanged,
     has_changes,
     is_open,
     reads_only,
@@ -39,12 +41,12 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Handler:
 
     veto  dotted name of ``(request, response) -> bool``, asked when all else is well: true aborts
 
-    A view says by ``request.commit_on_error = True`` that its changes are to be committed whatever the status of its
-    answer, raised or returned. A redirect is an answer, raised or returned.
+    A view whose changes are to be committed also if its answer is a 4xx or 5xx, returned or raised, sets
+    ``request.commit_on_error = True``. A redirect is an answer, returned or raised.
 
-    There is a transaction only if the request used one (``request.tm``); where no database makes one, this element does,
-    for data managers that a view joins. It is annotated with the method, the path and the principal. Once it is
-    over, the request can only read: a body that is streamed does so in a transaction of its own (R8).
+    There is a transaction only if the request uses one (``request.tm``). Where no database makes it, this
+    element does, for data managers that a view joins. It is annotated with method, path and principal. Once
+    it is over, the request can only read: a body that is streamed does so in a transaction of its own (R8).
 
     A commit that fails raises what it failed with; if then a part of it may be stored, CommitUncertain (R4).
     """
@@ -57,7 +59,7 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Handler:
         try:
             next(request, response)
             tm = request.tm_in_use
-            if tm is not None and is_open(tm):
+            if tm is not None and not end_unchanged(tm):
                 _end(request, response, tm, veto)
         except BaseException as error:
             tm = request.tm_in_use
@@ -90,18 +92,18 @@ def _end(request: Request, answer: AnyResponse, tm: TransactionManager, veto: Ve
     ):
         tm.abort()
     elif not has_changes(tm):
-        tm.commit()  # for the hooks, if there are any
+        tm.commit()
     else:
         _annotate(request)
         try:
             tm.commit()
-        except CommitUncertain:
-            request.outcome = "unknown"
-            raise
-        except Exception as error:
-            if was_finishing(tm):
+        except BaseException as error:
+            if not isinstance(error, TransientError):
+                tm.spoiled = True
+            if isinstance(error, CommitUncertain) or was_finishing(tm):
                 request.outcome = "unknown"
-                raise CommitUncertain(f"{type(error).__name__} after everybody had voted to commit") from error
+                if isinstance(error, Exception) and not isinstance(error, CommitUncertain):
+                    raise CommitUncertain(f"{type(error).__name__}, after all had voted to commit") from error
             raise
         request.outcome = "committed"
 
@@ -115,8 +117,8 @@ def _annotate(request: Request) -> None:
 
 
 def _undo(request: Request, error: BaseException, tm: TransactionManager, veto: Veto | None) -> None:
-    """Abort what an exception interrupted, unless it is an answer that commits. Aborting hides no error (R6)."""
-    if isinstance(error, WSGIHTTPException) and is_open(tm) and (error.status_int < 400 or request.commit_on_error):
+    """End what an exception interrupted: by abort, if it is no answer. No error is hidden by another (R6)."""
+    if isinstance(error, WSGIHTTPException) and is_open(tm):
         try:
             _end(request, error, tm, veto)
         except BaseException as failure:
@@ -127,15 +129,14 @@ def _undo(request: Request, error: BaseException, tm: TransactionManager, veto: 
 
 
 def _undo_all(request: Request, tm: TransactionManager, error: BaseException) -> None:
-    if isinstance(error, CommitUncertain):
-        tm.spoiled = True
-    elif isinstance(error, Exception) and is_open(tm) and tm.get().isRetryableError(error):
+    uncertain = isinstance(error, CommitUncertain) or not isinstance(error, Exception)
+    if not uncertain and is_open(tm) and tm.get().isRetryableError(error):
         request.transient_error = error  # what its data managers think of it, while they can be asked
     abort_quietly(tm)
 
 
 def _read_on(tm: TransactionManager) -> None:
-    """Begin a transaction for what is read while the answer is sent. It is committed: nothing may fail now."""
+    """Begin a transaction for what is read while the answer is sent. Nothing may fail: it is committed."""
     try:
         if is_open(tm):
             tm.abort()

@@ -141,13 +141,13 @@ def traverse(
                     if request.default_steps:
                         ahead = iter(request.default_steps)
                         continue
-                if (
-                    slash_redirect
-                    and kind >= CONTAINER
-                    and (path[-1] != "/" or (len(path) == 1 and not request.environ.get("PATH_INFO")))
-                    and not request.view_name
-                ):
-                    _add_slash(request)
+                if kind >= CONTAINER and not request.view_name:
+                    if path[-1] != "/" or (len(path) == 1 and not request.environ.get("PATH_INFO")):
+                        if slash_redirect:
+                            _add_slash(request)
+                        request.lacks_slash = True
+                    elif request.default_steps:
+                        request.lacks_slash = True
             break
         request.context = obj
         next(request, response)

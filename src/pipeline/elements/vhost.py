@@ -173,7 +173,9 @@ class Rewriting:
         for header in HEADERS:
             if header in environ:
                 del environ[header]
+                request.forwarded = True
         if found:
+            request.forwarded = True
             top = found["root"] if "root" in found else self.sites.top(found.get("host", host))
         if top is None:
             raise HTTPBadRequest("This host is not served here.")

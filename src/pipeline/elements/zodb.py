@@ -20,13 +20,14 @@ from weakref import WeakSet
 
 import zodburi
 from transaction import TransactionManager
+from zc.lockfile import LockError
 from ZODB.DB import DB
 from ZODB.POSException import ConflictError
 from ZODB.utils import z64
 
 from pipeline.composition import Offers, element
 from pipeline.data import Manager, Outage, begin
-from pipeline.interfaces import ConfigurationError, Handler, Unavailable
+from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.options import resolve
 from pipeline.request import Request
 
@@ -48,7 +49,7 @@ def zodb(
     *,
     uri: str,
     root: str = "",
-    databases: dict[str, str] = {},  # noqa: B006 (never changed)
+    databases: dict[str, str] | None = None,
     cache_size: int | None = None,
     cache_size_bytes: int | None = None,
     pool_size: int | None = None,
@@ -56,22 +57,23 @@ def zodb(
 ) -> Handler:
     """Provide the root out of a ZODB, and other databases beside it.
 
-    uri               of the storage, as zodburi understands it: file://, memory://, zeo://, sqlite://, postgres://,
-                      mysql:// ...
-    root              where the application's root is in the database: keys separated by slashes, or the dotted
-                      name (``package.module:callable``) of a callable that takes the database's root and returns it
-    databases         more databases, one line ``name = uri`` for each; ``request.zodb.get_connection(name)``
+    uri               of the storage, as zodburi understands it: file://, memory://, zeo://, and through
+                      RelStorage sqlite://, postgres://, mysql://
+    root              where the application's root is in the database: keys separated by slashes, or the
+                      dotted name (package.module:callable) of what makes it of the database's own root
+    databases         more databases, one line "name = uri" for each
     cache_size        objects that each connection keeps in memory; default 10000
-    cache_size_bytes  the same by their estimated size in bytes; default unlimited
-    pool_size         connections that are kept open between requests; more are opened when more are needed at
-                      the same time, and closed again; default 16
+    cache_size_bytes  the same by their estimated size in bytes; default no limit
+    pool_size         connections that are kept open between requests, at most; more are opened when more are
+                      needed at the same time, and closed again; default 16
     pool_timeout      seconds after which a connection that was not used is closed; default never
 
-    The last four may also stand in the URI (``connection_cache_size=...``). Provides ``request.root``, ``request.zodb``
-    and ``request.tm``, all opened on first use. Outside of ``retry`` each attempt would see the state of the
-    first. Refuses, at load, a URI that is none, and one database with two sets of options.
+    The last four may also stand in the URI (connection_cache_size=...). Provides ``request.root``,
+    ``request.zodb`` (the connection; ``.get_connection(name)`` is one to another database) and
+    ``request.tm``, all opened on first use. Only inside of ``transaction`` can the database be changed.
 
-    A database that cannot be reached is a 503 with ``Retry-After`` until it can.
+    Refuses, at load, a URI that is none, and a database that would be opened twice. One that cannot be
+    reached is a 503 with ``Retry-After`` until it can.
     """
     settings = {
         "cache_size": cache_size,
@@ -79,33 +81,22 @@ def zodb(
         "pool_size": pool_size,
         "pool_timeout": pool_timeout,
     }
-    pool = pool_of(uri, databases, {name: value for name, value in settings.items() if value is not None})
+    given = {name: value for name, value in settings.items() if value is not None}
+    pool = pool_of(uri, databases or {}, given)
     find_root = _finder(root)
+    use = pool.use
 
     def open_tm(request: Request) -> TransactionManager:
-        return _use(pool, request).tm
+        return use(request).tm
 
     def open_zodb(request: Request) -> Any:
-        return _use(pool, request).connection
+        return use(request).connection
 
     def open_root(request: Request) -> Any:
-        kept = _use(pool, request)
-        return kept.root if find_root is None else find_root(kept.root)
+        found = use(request).root
+        return found if find_root is None else find_root(found)
 
     return Offers(next, tm=open_tm, zodb=open_zodb, root=open_root)
-
-
-def _use(pool: Pool, request: Request) -> Kept:
-    """The connection of a request, taken from the pool the first time that it is asked for."""
-    fields = request.__dict__
-    if "tm" in fields:
-        return fields["zodb_kept"]  # type: ignore[no-any-return]
-    kept = pool.take(request)
-    fields["zodb_kept"] = kept
-    fields["zodb"] = kept.connection
-    fields["tm"] = fields["tm_in_use"] = kept.tm
-    request.on_close(kept.give_back, last=True)
-    return kept
 
 
 def _finder(root: str) -> Callable[[Any], Any] | None:
@@ -125,7 +116,7 @@ def _finder(root: str) -> Callable[[Any], Any] | None:
             try:
                 mapping = mapping[key]
             except KeyError:
-                raise LookupError(f"zodb: there is no {key!r} in the database, where root = {root}") from None
+                raise RuntimeError(f"zodb: root = {root}, and there is no {key!r} in the database") from None
         return mapping
 
     return walk
@@ -141,11 +132,9 @@ class Kept:
         self.tm = Manager()
         self.tm.judges.append(self._is_lost)
         self.connection = db.open(transaction_manager=self.tm)
+        self.root: Any = None
+        """The root of the database; from the first transaction on."""
         pool.all.add(self)
-
-    @property
-    def root(self) -> Any:
-        return self.connection.get(z64)
 
     def _is_lost(self, error: BaseException) -> bool:
         if isinstance(error, self.pool.lost):
@@ -156,7 +145,7 @@ class Kept:
     def give_back(self) -> None:
         """Have the request done with this connection: it is kept for another one, or thrown away."""
         tm, pool = self.tm, self.pool
-        if tm.busy:
+        if tm._txn is not None or tm.leavers:
             tm.leave()
         if tm.spoiled or self.epoch is not pool.epoch or len(pool.idle) >= pool.size:
             self.throw_away()
@@ -186,8 +175,8 @@ class Pool:
         self.settings = dict(settings)
         self.main = _Source(uri, settings)
         self.beside = {name: _Source(uri, settings, name) for name, uri in self.others.items()}
-        if self.main.options["database_name"] in self.beside:
-            raise ConfigurationError(f"zodb: two databases are named {self.main.options['database_name']!r}")
+        if self.main.name in self.beside:
+            raise ConfigurationError(f"zodb: two databases are named {self.main.name!r}")
         self.size: int = self.main.options["pool_size"]
         self.timeout: float | None = self.main.options.get("pool_timeout")
         self.idle: deque[Kept] = deque()
@@ -206,33 +195,57 @@ class Pool:
         for source in (self.main, *self.beside.values()):
             source.outage = Outage(f"the database {source.shown}")
 
-    def take(self, request: Request) -> Kept:
-        """A connection for one request, with its transaction begun; Unavailable if there is none to be had."""
+    def use(self, request: Request) -> Kept:
+        """The connection of a request; the first time one is taken, and its transaction begun."""
+        fields = request.__dict__
+        if request.tm_in_use is not None:
+            return fields["zodb_kept"]  # type: ignore[no-any-return]
         if self.is_connected is not None:
             self._check_connected(self.is_connected)
-        while True:
-            try:
-                kept = self.idle.pop()
-            except IndexError:
-                return self._new(request)
-            try:
-                begin(request, kept.tm)
-                return kept
-            except Exception:  # the server has closed it, or is gone: the next one, or a new one, will tell
-                log.debug("a connection is dead", exc_info=True)
-                kept.throw_away()
-
-    def _new(self, request: Request) -> Kept:
-        outage = self.main.outage
-        outage.check()
         kept = None
         try:
-            kept = Kept(self, self.db or self._open_main())
+            kept = self.idle.pop()
             begin(request, kept.tm)
+        except Exception:
+            kept = self._take_another(request, kept)
+        fields["zodb_kept"] = kept
+        fields["zodb"] = kept.connection
+        request.tm_in_use = kept.tm
+        request.on_close(kept.give_back, last=True)
+        return kept
+
+    def _take_another(self, request: Request, dead: Kept | None) -> Kept:
+        """Another connection than one that its server has closed: one of the others, or else a new one."""
+        while dead is not None:
+            dead.throw_away()
+            try:
+                dead = self.idle.pop()
+            except IndexError:
+                break
+            try:
+                begin(request, dead.tm)
+                return dead
+            except Exception:
+                log.debug("a connection is dead", exc_info=True)
+        return self._new(request)
+
+    def _new(self, request: Request) -> Kept:
+        """A new connection."""
+        outage = self.main.outage
+        db = self.db
+        if db is None:
+            db = self.open(self.main)
+        else:
+            outage.check()
+        kept = None
+        try:
+            kept = Kept(self, db)
+            begin(request, kept.tm)
+            kept.root = kept.connection.get(z64)
         except Exception as error:
             if kept is not None:
                 kept.throw_away()
-            if isinstance(error, (ConflictError, Unavailable)):
+            if isinstance(error, ConflictError):
                 raise
             raise outage.begin(error) from error
         if outage.since is not None:
@@ -247,25 +260,31 @@ class Pool:
         if outage.since is not None:
             outage.end()
 
-    def _open_main(self) -> DB:
-        with self.lock:
-            if self.db is None:
-                self.db = self.open(self.main)
-                self.is_connected = getattr(self.db.storage, "is_connected", None)
-            return self.db
-
     def open(self, source: _Source) -> DB:
-        """Open one of the databases; Unavailable if that fails. The lock is held."""
-        source.outage.check()  # another request may just have found out
-        try:
-            db = source.open(self.databases)
-        except ConflictError:  # another process makes the root of a new database
-            raise
-        except Exception as error:
-            raise source.outage.begin(error) from error
-        source.outage.end()
-        self.lost += _lost_exceptions(db.storage)
-        return db
+        """One of the databases, opened if it is not; Unavailable if that fails."""
+        outage = source.outage
+        failures = outage.failures
+        outage.check()
+        with self.lock:
+            if source.name in self.databases:
+                return self.databases[source.name]
+            if outage.failures != failures:  # another request has tried while this one waited
+                raise outage.unavailable()
+            try:
+                db = source.open(self.databases)
+            except ConflictError:  # another process makes the root of a new database
+                raise
+            except LockError as error:
+                hint = "another process has it open; for several there are ZEO and RelStorage"
+                raise outage.begin(LockError(f"{error}: {hint}")) from error
+            except Exception as error:
+                raise outage.begin(error) from error
+            outage.end()
+            self.lost += _lost_exceptions(db.storage)
+            if source is self.main:
+                self.db = db
+                self.is_connected = getattr(db.storage, "is_connected", None)
+            return db
 
     def close_old(self, before: float) -> None:
         """Close connections that were not used since ``before``."""
@@ -304,8 +323,7 @@ class _Databases(dict[str, DB]):
     def __missing__(self, name: str) -> DB:
         if name not in self.pool.beside:
             raise KeyError(name)
-        with self.pool.lock:
-            return self[name] if name in self else self.pool.open(self.pool.beside[name])
+        return self.pool.open(self.pool.beside[name])
 
 
 class _Source:
@@ -320,25 +338,25 @@ class _Source:
             self.storage, self.options = zodburi.resolve_uri(uri)
         except Exception as error:
             hint = "; RelStorage calls it postgres://" if uri.startswith("postgresql:") else ""
-            raise ConfigurationError(
-                f"zodb: {self.shown!r} is no URI of a database: {type(error).__name__}: {error}{hint}"
-            ) from error
+            what = f"{type(error).__name__}: {error}".replace(uri, self.shown)  # it may have a password in it
+            raise ConfigurationError(f"zodb: {self.shown!r} is no URI of a database: {what}{hint}") from None
         if "connection_pool_size" not in uri:  # zodburi has a default of its own
             self.options["pool_size"] = POOL_SIZE
         self.options.update(settings)
         if name is not None:
             self.options["database_name"] = name
+        self.name: str = self.options["database_name"]
 
     def open(self, databases: dict[str, DB]) -> DB:
         options = dict(self.options)
-        # What limits our pool is no reason for ZODB to warn: it takes connections that are kept for used ones.
+        # ZODB takes connections that we keep for ones in use, and would warn of them.
         options["pool_size"] = sys.maxsize
         options.pop("pool_timeout", None)
         storage = self.storage()
         try:
             return DB(storage, databases=databases, **options)
         except BaseException:
-            databases.pop(options["database_name"], None)
+            databases.pop(self.name, None)
             storage.close()
             raise
 

@@ -108,13 +108,17 @@ def explain_element(name: str | None) -> int:
     if not isinstance(element, Element):
         raise LookupError(f"{name!r} is a filter, but no element of a pipeline")
     print(f"{name}\n{'=' * len(name)}\n\n{inspect.cleandoc(element.__doc__ or '')}\n")
+    for option in inspect.signature(element.factory).parameters.values():
+        if option.kind is option.KEYWORD_ONLY:
+            default = "needed" if option.default is option.empty else f"default {_written(option.default)!r}"
+            print(f"option    {option.name}: {option.annotation}, {default}")
     contract = element.contract
     for title, things in (("requires", contract.requires), ("provides", contract.provides)):
         if things:
-            print(f"{title}  {', '.join(things)}")
+            print(f"{title:9} {', '.join(things)}")
     for title, reasons in (("inside", contract.inside), ("outside", contract.outside)):
         for other, reason in reasons.items():
-            print(textwrap.fill(f"stands {title} {other}: {reason}", 100, subsequent_indent="    "))
+            print(textwrap.fill(f"{title:9} {other}: {reason}", 100, subsequent_indent=" " * 10))
     return 0
 
 

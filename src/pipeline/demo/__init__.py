@@ -1,0 +1,9 @@
+"""The site that etc/deploy.ini serves: folders, documents and files in an object database.
+
+``root`` and ``check`` are what the ini names; the views are found by ``scan = pipeline.demo``.
+"""
+
+from pipeline.demo.site import root
+from pipeline.demo.users import check
+
+__all__ = ["check", "root"]

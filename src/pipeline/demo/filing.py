@@ -1,0 +1,241 @@
+"""Filing a directory into folders: what becomes a document, what a file, and what is refused.
+
+``find`` yields every file; ``file_into`` either imports it or says in words why not. A file is read to
+its end and checked before the site is changed, so none is ever half imported. Names that begin with
+a dot are hidden on purpose, and passed over.
+
+An item remembers what it was imported from. So when a directory is imported again, what has not changed
+is left alone, what has changed is updated, and what was changed on the site since is not overwritten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from io import BufferedReader
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from pipeline.demo.content import TooLarge, store
+from pipeline.demo.models import Document, File, Folder, Format, Item
+from pipeline.demo.names import MAX_TEXT, BadText, clean_name, clean_text, clean_title
+from pipeline.demo.text import title_of
+
+MAX_FILE = 100 * 1024 * 1024
+"""Bytes of a file, unless the caller says otherwise."""
+MAX_DEPTH = 50
+"""Folders in one another; the pipeline walks no path without an end either."""
+
+_FORMATS: dict[str, Format] = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".rst": "rst",
+    ".html": "html",
+    ".htm": "html",
+    ".txt": "text",
+}
+
+Outcome: TypeAlias = Literal["new", "updated", "unchanged", "hidden"]
+
+
+class Refused(Exception):
+    """A file that is not imported, with the reason in words."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file or directory below the one that is imported; ``refused`` says why it cannot be."""
+
+    path: Path
+    parts: tuple[str, ...]
+    """The names of the way to it, as the site will have them."""
+    refused: str = ""
+    hidden: bool = False
+
+    def below(self, *way: str) -> Found:
+        """The same, further down in the site."""
+        return replace(self, parts=(*way, *self.parts))
+
+
+def content_type_of(name: str) -> str:
+    """Type of a file by its name; what a client says about it is not asked."""
+    kind, encoding = mimetypes.guess_type(name)
+    if encoding is not None:
+        return {"gzip": "application/gzip"}.get(encoding, "application/octet-stream")
+    return kind or "application/octet-stream"
+
+
+def shown(path: str) -> str:
+    """A path as it may be printed: nothing in it can command a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in path)
+
+
+def find(top: Path) -> Iterator[Found]:
+    """Every file below ``top`` in a stable order, and every directory that cannot be read."""
+    top = top.resolve()
+    ahead: list[tuple[Path, tuple[str, ...]]] = [(top, ())]
+    while ahead:
+        directory, parts = ahead.pop()
+        try:
+            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+        except OSError as error:
+            yield Found(directory, parts, refused=_reason(error))
+            continue
+        names: set[str] = set()
+        deeper = []
+        for entry in entries:
+            path = Path(entry.path)
+            if entry.name.startswith("."):
+                yield Found(path, parts, hidden=True)
+                continue
+            try:
+                name = clean_name(entry.name)
+            except BadText as error:
+                yield Found(path, parts, refused=str(error))
+                continue
+            if name in names:
+                yield Found(path, parts, refused=f"Another file here has the name {name!r} too.")
+                continue
+            names.add(name)
+            here = (*parts, name)
+            if entry.is_dir(follow_symlinks=False):
+                if len(here) >= MAX_DEPTH:
+                    yield Found(path, here, refused=f"It is more than {MAX_DEPTH} folders deep.")
+                else:
+                    deeper.append((path, here))
+            elif entry.is_symlink() and entry.is_dir():
+                yield Found(path, here, refused="It is a link to a directory, and is not followed.")
+            elif entry.is_symlink() and not path.resolve().is_relative_to(top):
+                yield Found(path, here, refused="It is a link that leads out of the directory.")
+            else:
+                yield Found(path, here)
+        ahead.extend(reversed(deeper))
+
+
+def file_into(folder: Folder, found: Found, max_file: int = MAX_FILE, force: bool = False) -> Outcome:
+    """Import one file below ``folder``. Refused says why not; nothing is changed then.
+
+    ``force`` overwrites also what was changed on the site since it was last imported.
+    """
+    if found.hidden:
+        return "hidden"
+    if found.refused:
+        raise Refused(found.refused)
+    try:
+        with _open(found.path) as stream:
+            return _file(folder, found, stream, max_file, force)
+    except (BadText, TooLarge) as error:
+        raise Refused(str(error)) from error
+    except OSError as error:
+        raise Refused(_reason(error)) from error
+
+
+def _open(path: Path) -> BufferedReader:
+    """Open a regular file. Opening a pipe would wait for somebody to write to it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Refused("It is not a regular file.")
+    return os.fdopen(descriptor, "rb")
+
+
+def _file(folder: Folder, found: Found, stream: BufferedReader, max_file: int, force: bool) -> Outcome:
+    there = _look(folder, found.parts)
+    new = there is None
+    name = found.parts[-1]
+    format = _FORMATS.get(found.path.suffix.lower())
+    limit = max_file if format is None else MAX_TEXT
+    if os.fstat(stream.fileno()).st_size > limit:
+        raise TooLarge(f"It has more than {limit:,} bytes.")
+    if format is None:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if _nothing_to_do(there, File, digest, force):
+            return "unchanged"
+        stream.seek(0)
+        content = store(stream, folder._p_jar, limit)
+        digest = content.sha256  # of the bytes that are stored: the file may be another one by now
+        if isinstance(there, File):
+            there.replace(content, content_type_of(name))
+        else:
+            there = _add(folder, found.parts, File(name, content, content_type_of(name)))
+    else:
+        data = stream.read(limit + 1)
+        digest = hashlib.sha256(data).hexdigest()
+        if _nothing_to_do(there, Document, digest, force):
+            return "unchanged"
+        text = clean_text(_decode(data))
+        title = _title(text, format, name)
+        if isinstance(there, Document):
+            there.edit(title, text, format)
+        else:
+            there = _add(folder, found.parts, Document(title, text, format))
+    there.imported = (digest, there.revision)
+    return "new" if new else "updated"
+
+
+def _nothing_to_do(there: Item | None, kind: type[Item], digest: str, force: bool) -> bool:
+    """Whether the item of this name is what the file would make of it. Refused if a person made it so."""
+    if there is None:
+        return False
+    if not isinstance(there, kind):
+        raise Refused(f"There is a {there.kind} of this name on the site.")
+    if there.imported is not None and there.imported[0] == digest:
+        return True
+    if isinstance(there, File) and there.content.sha256 == digest:
+        return True
+    if not force and there.imported is None:
+        raise Refused("There is something of this name on the site that was not imported (see --force).")
+    if not force and there.imported is not None and there.imported[1] != there.revision:
+        raise Refused("It was changed on the site since it was last imported (see --force).")
+    return False
+
+
+def _look(folder: Folder, parts: tuple[str, ...]) -> Item | None:
+    """The item at the end of the way, or None. Refused if something on the way is no folder."""
+    item: Item = folder
+    for name in parts:
+        if not isinstance(item, Folder):
+            raise Refused(f"{item.__name__!r} on the way to it is no folder on the site.")
+        if (deeper := item.get(name)) is None:
+            return None
+        item = deeper
+    return item
+
+
+def _add(folder: Folder, parts: tuple[str, ...], item: Item) -> Item:
+    """Put a new item at the end of the way, with the folders that are missing on it."""
+    *way, name = parts
+    for step in way:
+        if step not in folder:
+            folder[step] = Folder(step)
+        deeper = folder[step]
+        if not isinstance(deeper, Folder):
+            raise Refused(f"{step!r} on the way to it is no folder on the site.")
+        folder = deeper
+    folder[name] = item
+    if item is folder.introduction() and folder.title == folder.__name__:
+        folder.title = item.title
+    return item
+
+
+def _title(text: str, format: Format, name: str) -> str:
+    """The first heading, or the name where there is none or it is no title."""
+    try:
+        return clean_title(title_of(text, format) or name)
+    except BadText:
+        return clean_title(name)
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Refused(f"It is not UTF-8: byte 0x{data[error.start]:02x} at {error.start:,}.") from None
+
+
+def _reason(error: OSError) -> str:
+    return f"{error.strerror or error}."

@@ -1,0 +1,163 @@
+"""The site in its database: made on first use, and found again ever after.
+
+``root`` is what etc/deploy.ini names. It makes the site within the transaction of the request that
+finds none. So a creation that fails leaves nothing behind, and of two processes that start on an empty
+database at once one meets a conflict, tries again, and finds the site of the other. The password is
+shown when the site is stored for certain, and never again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import secrets
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import zodburi
+from transaction import TransactionManager
+from zc.lockfile import LockError  # type: ignore[import-untyped, unused-ignore]
+from ZODB.DB import DB
+
+from pipeline.demo.filing import Refused, file_into, find, shown
+from pipeline.demo.models import Counter, Document, Site
+from pipeline.demo.users import set_password
+
+log = logging.getLogger("pipeline.demo")
+
+KEY = "site"
+"""Of the site in the database's root."""
+ADMIN = "admin"
+DEFAULT_URI = "file://var/Data.fs?blobstorage_dir=var/blobs"
+
+
+def root(mapping: Any) -> Site:
+    """The site in the root mapping of a database; made, within the current transaction, if there is none."""
+    site: Site | None = mapping.get(KEY)
+    if site is None:
+        site = _make(mapping)
+    return site
+
+
+def create(uri: str) -> bool:
+    """Make the site in the database at ``uri``, and show its password; False if it is there already."""
+    made = False
+    with connected(uri) as connection:
+        for attempt in connection.transaction_manager.attempts(5):
+            with attempt:
+                made = KEY not in connection.root()
+                root(connection.root())
+    return made
+
+
+class Unreachable(Exception):
+    """A database that cannot be opened, with the reason in words."""
+
+
+@contextmanager
+def connected(uri: str) -> Iterator[Any]:
+    """A connection to the database at ``uri``, with a transaction manager of its own.
+
+    A file's directory is made. Unreachable if the database cannot be opened.
+    """
+    try:
+        if uri.startswith("file://"):
+            path = Path(uri.removeprefix("file://").partition("?")[0])
+            path.parent.mkdir(parents=True, exist_ok=True)
+        factory, arguments = zodburi.resolve_uri(uri)
+        db = DB(factory(), **arguments)
+    except LockError as error:
+        raise Unreachable(f"{uri} is in use: please stop the server that serves it") from error
+    except Exception as error:  # each kind of storage has errors of its own
+        raise Unreachable(f"{uri} cannot be opened: {error}") from error
+    try:
+        connection = db.open(transaction_manager=TransactionManager())
+        try:
+            yield connection
+        finally:
+            connection.transaction_manager.abort()
+            connection.close()
+    finally:
+        db.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m pipeline.demo.site [URI]``: make the site, or give it a new password."""
+    parser = argparse.ArgumentParser(
+        prog="pipeline demo-setup", description="Make the site in its database, and show the first password."
+    )
+    parser.add_argument("uri", nargs="?", default=DEFAULT_URI, help="the database (default: %(default)s)")
+    parser.add_argument("--new-password", action="store_true", help=f"give {ADMIN!r} a new password")
+    arguments = parser.parse_args(argv)
+    try:
+        if not create(arguments.uri):
+            if arguments.new_password:
+                renew_password(arguments.uri)
+            else:
+                print(f"{arguments.uri}: the site is there already")
+    except Unreachable as error:
+        print(f"pipeline demo-setup: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def renew_password(uri: str) -> None:
+    """Give the administrator a new password, and show it."""
+    with connected(uri) as connection:
+        with connection.transaction_manager:
+            password = _new_password(root(connection.root()))
+        _show(True, password)
+
+
+def _make(mapping: Any) -> Site:
+    connection = mapping._p_jar
+    site = Site("Documents", secrets.token_bytes(32))
+    mapping[KEY] = site
+    connection.add(site)  # so that files find out whether this database has blobs
+    password = _new_password(site)
+    site["index.md"] = Document("Welcome", (files("pipeline.demo") / "welcome.md").read_text("utf-8"))
+    site["counter"] = Counter("Counter")
+    if (docs := documentation()) is not None:
+        for found in find(docs):
+            try:
+                file_into(site, found.below("docs"))
+            except Refused as refused:
+                log.info("not imported: %s: %s", shown(str(found.path)), refused)
+    # Called with whether the commit succeeded: a password that is not stored is none.
+    connection.transaction_manager.get().addAfterCommitHook(_show, (password,))
+    return site
+
+
+def documentation() -> Path | None:
+    """The project's own documents, where they are: shipped with the package, or in a checkout."""
+    package = Path(__file__).resolve().parent
+    for place in (package / "docs", package.parents[2] / "docs"):
+        if place.is_dir():
+            return place
+    return None
+
+
+def _new_password(site: Site) -> str:
+    password = secrets.token_urlsafe(12)
+    set_password(site, ADMIN, password)
+    return password
+
+
+def _show(stored: bool, password: str) -> None:
+    if stored:
+        line = "-" * 64
+        print(
+            f"\n{line}\n  The site was made. To change it, log in with\n\n"
+            f"      login:     {ADMIN}\n      password:  {password}\n\n"
+            f"  The password is shown this once only: please keep it.\n{line}\n",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""From the text of a document to HTML that is safe to show, and to excerpts for a search.
+
+Whatever the format, the HTML goes through nh3, which lets only the tags, attributes and URL schemes
+below pass: a document can neither run anything nor look like a part of the site around it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable
+
+import nh3
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from pipeline.demo.models import Document
+from pipeline.demo.rst import rst_html
+
+_TAGS = nh3.ALLOWED_TAGS | {"aside", "figure", "figcaption", "section"}
+_CLASSES = {tag: {"admonition", "admonition-title", "line-block", "line"} for tag in ("aside", "div", "p")}
+_ATTRIBUTES = {
+    **{tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()},
+    "*": {"id", "lang", "title"},
+    "ol": {"start"},
+}
+_ID = "text-"
+"""Stands before every id in a document, so that none is an id of the page around it."""
+
+
+def _own_fragments(tag: str, attribute: str, value: str) -> str | None:
+    """Links within the document follow its ids to their new names."""
+    return f"#{_ID}{value[1:]}" if attribute == "href" and value.startswith("#") else value
+
+
+_CLEANER = nh3.Cleaner(
+    tags=_TAGS,
+    attributes=_ATTRIBUTES,
+    attribute_filter=_own_fragments,
+    allowed_classes=_CLASSES,
+    id_prefix=_ID,
+    url_schemes={"http", "https", "mailto"},
+)
+_RULE = re.compile(r"([=~^#*+`._-])\1{2,}|``")
+# Raw HTML is let through here, because what comes out is cleaned in any case.
+_MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+def document_html(document: Document) -> Markup:
+    """The document as HTML, made once for each connection that shows it and kept until it changes."""
+    text, format = document.text, document.format
+    kept = getattr(document, "_v_html", None)
+    if kept is None or kept[0] is not text or kept[1] != format:
+        kept = document._v_html = (text, format, to_html(text, format, document.title))
+    return kept[2]
+
+
+def to_html(text: str, format: str, title: str = "") -> Markup:
+    """Safe HTML of a text in one of the FORMATS, without its first heading if that is the title.
+
+    A text that its own parser cannot cope with is shown as it was written.
+    """
+    try:
+        dirty = _RENDERERS[format](text)
+    except Exception:  # deep nesting ends in RecursionError, and worse may turn up in a parser
+        dirty = _plain(text)
+    clean = _CLEANER.clean(dirty)
+    heading = re.match(r"(\s*(?:<section[^>]*>\s*)?)<h1[^>]*>(.*?)</h1>", clean, re.DOTALL)
+    if heading and _bare(heading[2]) == " ".join(title.split()):
+        clean = heading[1] + clean[heading.end() :]
+    return Markup(clean)
+
+
+def plain_text(text: str, format: str) -> str:
+    """The text without tags and the rules under titles, for searching."""
+    if format == "html":
+        return html.unescape(nh3.clean(text, tags=set()))
+    return text if format == "text" else _RULE.sub(" ", text)
+
+
+def title_of(text: str, format: str) -> str:
+    """The first heading of a text as one line, or an empty string."""
+    if format == "html":
+        for tag in ("title", "h1"):
+            if opening := re.search(rf"<{tag}\b[^>]*>", text, re.IGNORECASE):
+                closing = re.compile(f"</{tag}", re.IGNORECASE).search(text, opening.end())
+                if closing:
+                    return _bare(text[opening.end() : closing.start()])
+        return ""
+    lines = text.splitlines()[:200]
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if format == "markdown" and line.startswith("# "):
+            return _bare(_MARKDOWN.renderInline(line[2:].strip().rstrip("#")))
+        if format in ("markdown", "rst") and _is_rule(below, format) and not _is_rule(line, format):
+            return _bare(_MARKDOWN.renderInline(line)) if format == "markdown" else line.strip()
+    return ""
+
+
+def _is_rule(line: str, format: str) -> bool:
+    """Whether ``line`` underlines a title."""
+    line = line.rstrip()
+    marks = "=" if format == "markdown" else "=-~^#*+\"'`.:_"
+    return len(line) >= 3 and line[0] in marks and line == line[0] * len(line)
+
+
+def fold(text: str) -> str:
+    """The text as it is compared: normal form, no difference of case."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def excerpt(text: str, words: list[str], width: int = 200) -> Markup:
+    """About ``width`` characters around the first of the folded ``words``, all of them marked."""
+    text = " ".join(text.split())
+    # Folding may change the length of a text, so the words are looked for in the text itself.
+    pattern = re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None
+    found = pattern.search(text) if pattern else None
+    start = max(found.start() - width // 3, 0) if found else 0
+    piece = text[start : start + width]
+    if start:
+        piece = "…" + piece[max(piece.find(" "), 0) :]
+    if start + width < len(text):
+        piece += "…"
+    if pattern is None:
+        return Markup.escape(piece)
+    marked, end = Markup(), 0
+    for match in pattern.finditer(piece):
+        marked += piece[end : match.start()] + Markup("<mark>{}</mark>").format(match[0])
+        end = match.end()
+    return marked + piece[end:]
+
+
+def _bare(markup: str) -> str:
+    return " ".join(html.unescape(nh3.clean(markup, tags=set())).split())
+
+
+def _plain(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"
+
+
+def _markdown(text: str) -> str:
+    return str(_MARKDOWN.render(text))
+
+
+_RENDERERS: dict[str, Callable[[str], str]] = {
+    "markdown": _markdown,
+    "rst": rst_html,
+    "html": str,
+    "text": _plain,
+}

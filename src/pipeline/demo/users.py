@@ -1,0 +1,64 @@
+"""Who may log in: a login and a hash of the password, kept in the site, or in a folder with its own users."""
+
+from __future__ import annotations
+
+from BTrees.OOBTree import OOBTree
+from zope.interface import implementer
+
+from pipeline import Request
+from pipeline.authentication import Basic, Verifier
+from pipeline.demo.models import Folder, Site
+from pipeline.interfaces import IAuthentication
+from pipeline.limiter import Limiter
+from pipeline.passwords import Passwords, hash_password
+from pipeline.views import adapter
+
+_passwords = Passwords()
+_limiter = Limiter()
+
+
+def check(request: Request, login: str, password: str) -> str | None:
+    """The principal of a login, which is the login itself, or None if the password is not its own."""
+    site = request.root
+    if not isinstance(site, Site):
+        return None
+    return login if _passwords.verify(site.users.get(login), login, password) else None
+
+
+def set_password(site: Site, login: str, password: str) -> None:
+    """Let ``login`` in with ``password``, and with no other."""
+    site.users[login] = hash_password(password)
+
+
+def add_member(folder: Folder, login: str, password: str) -> None:
+    """Let ``login`` in with ``password`` in this folder and below it, to change what is there.
+
+    The folder must have its place in the site: no two places have a principal of one name.
+    """
+    if folder.users is None:
+        names, place = [], folder
+        while place.__parent__ is not None:
+            names.append(str(place.__name__))
+            place = place.__parent__
+        folder.users, folder.realm, folder.__grants__ = OOBTree(), "/" + "/".join(reversed(names)), {}
+    folder.users[login] = hash_password(password)
+    folder.__grants__ = {**folder.__grants__, f"{login}@{folder.realm}": {"edit"}}
+
+
+@implementer(IAuthentication)
+class Members(Basic):
+    """The users of a folder, by HTTP basic: a browser keeps them apart by the address of the folder."""
+
+    def __init__(self, folder: Folder) -> None:
+        super().__init__(Verifier(self.check, _limiter), folder.title)
+        self.folder = folder
+
+    def check(self, request: Request, login: str, password: str) -> str | None:
+        known = _passwords.verify(self.folder.users.get(login), login, password)
+        return f"{login}@{self.folder.realm}" if known else None
+
+
+@adapter(Folder, IAuthentication)
+def members_of(folder: Folder) -> Members | None:
+    """Those of a folder that has any; the site's are those of ``check``."""
+    return Members(folder) if folder.users is not None and not isinstance(folder, Site) else None

@@ -1,0 +1,233 @@
+"""Creating, editing, renaming and deleting.
+
+Every form carries the revision it was made from. If another person was faster, it is answered with
+409 and both versions, and nothing is stored. What was typed comes back with every refusal.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from webob.exc import HTTPForbidden
+
+from pipeline import Request, Response, view
+from pipeline.demo.models import FORMATS, Counter, Document, Folder, Format, Item, Site
+from pipeline.demo.names import BadText, clean_name, clean_text, clean_title, name_from_title
+from pipeline.demo.views.forms import Form, Problems, read_form
+from pipeline.demo.views.page import answer, describe, done
+
+MAX_DIFF = 2000
+"""Lines of a text up to which a difference is worked out; it takes time by their square."""
+STALE = "Somebody else has changed this in the meantime. Nothing of yours is stored yet."
+TAKEN = "There is something of this name in this folder already."
+
+
+@view(context=Folder, name="add-document", permission="edit")
+def add_document_form(context: Folder, request: Request, response: Response) -> str:
+    return _document_form(context, request, response, {"format": "markdown"}, Problems())
+
+
+@view(context=Folder, name="add-document", methods=("POST",), permission="edit")
+def add_document(context: Folder, request: Request, response: Response) -> str:
+    form = read_form(request)
+    title = form.problems.check("title", clean_title, form.get("title"))
+    text = form.problems.check("text", clean_text, form.get("text"))
+    format = _format(form, "markdown")
+    name = _new_name(form, context, title)
+    if form.problems:
+        return _document_form(context, request, response, form.fields, form.problems)
+    context[name] = document = Document(title, text, format)
+    return done(request, response, document, 201)
+
+
+@view(context=Folder, name="add-folder", permission="edit")
+def add_folder_form(context: Folder, request: Request, response: Response) -> str:
+    return _form(context, request, response, "folder_form.html", {}, Problems())
+
+
+@view(context=Folder, name="add-folder", methods=("POST",), permission="edit")
+def add_folder(context: Folder, request: Request, response: Response) -> str:
+    form = read_form(request)
+    title = form.problems.check("title", clean_title, form.get("title"))
+    name = _new_name(form, context, title)
+    if form.problems:
+        return _form(context, request, response, "folder_form.html", form.fields, form.problems)
+    context[name] = folder = Folder(title)
+    return done(request, response, folder, 201)
+
+
+@view(context=Document, name="edit", permission="edit")
+def edit_form(context: Document, request: Request, response: Response) -> str:
+    return _document_form(context, request, response, _fields_of(context), Problems())
+
+
+@view(context=Document, name="edit", methods=("POST",), permission="edit")
+def edit(context: Document, request: Request, response: Response) -> str:
+    form = read_form(request)
+    title = form.problems.check("title", clean_title, form.get("title", context.title))
+    text = form.problems.check("text", clean_text, form.get("text", context.text))
+    format = _format(form, context.format)
+    if not form.problems and context.same(title, text, format):
+        return done(request, response, context)  # sent twice, or both had the same idea
+    _check_revision(form, context)
+    if form.problems.status == 409:
+        return _conflict(context, request, response, form, title, text, format)
+    if form.problems:
+        return _document_form(context, request, response, _fields_of(context) | form.fields, form.problems)
+    context.edit(title, text, format)
+    return done(request, response, context)
+
+
+@view(context=Item, name="rename", permission="edit")
+def rename_form(context: Item, request: Request, response: Response) -> str:
+    _folder_of(context)
+    return _form(context, request, response, "rename.html", _fields_of(context), Problems())
+
+
+@view(context=Item, name="rename", methods=("POST",), permission="edit")
+def rename(context: Item, request: Request, response: Response) -> str:
+    folder, old = _folder_of(context)
+    form = read_form(request)
+    title = form.problems.check("title", clean_title, form.get("title", context.title))
+    name = form.problems.check("name", clean_name, form.get("name", old))
+    if "name" not in form.problems and name != old and name in folder:
+        form.problems.conflict("name", TAKEN)
+    _check_revision(form, context)
+    if form.problems:
+        values = form.fields | {"revision": str(context.revision)}
+        return _form(context, request, response, "rename.html", _fields_of(context) | values, form.problems)
+    context.hold()
+    context.title = title
+    if name != old:
+        folder.rename(old, name)
+    context.touch()
+    return done(request, response, context)
+
+
+@view(context=Item, name="delete", permission="edit")
+def delete_form(context: Item, request: Request, response: Response) -> str:
+    _folder_of(context)
+    return _delete_form(context, request, response, Problems())
+
+
+@view(context=Item, name="delete", methods=("POST",), permission="edit")
+def delete(context: Item, request: Request, response: Response) -> str:
+    folder, name = _folder_of(context)
+    form = read_form(request)
+    _check_revision(form, context)
+    if form.problems:
+        return _delete_form(context, request, response, form.problems)
+    del folder[name]
+    return done(request, response, folder)
+
+
+def _folder_of(context: Item) -> tuple[Folder, str]:
+    """Where an item is. The site and its counter stay where they are."""
+    if context.__parent__ is None or context.__name__ is None or isinstance(context, (Site, Counter)):
+        raise HTTPForbidden("This can be neither renamed nor deleted.")
+    return context.__parent__, context.__name__
+
+
+def _fields_of(item: Item) -> dict[str, str]:
+    fields = {"title": item.title, "name": item.__name__ or "", "revision": str(item.revision)}
+    if isinstance(item, Document):
+        fields |= {"text": item.text, "format": item.format}
+    return fields
+
+
+def _format(form: Form, default: Format) -> Format:
+    asked = form.get("format", default)
+    for format in FORMATS:
+        if format == asked:
+            return format
+    form.problems["format"] = f"The format is one of {', '.join(FORMATS)}."
+    return default
+
+
+def _new_name(form: Form, folder: Folder, title: str) -> str:
+    """The name that was asked for, or a free one made of the title."""
+    asked = form.get("name").strip()
+    if asked:
+        name = form.problems.check("name", clean_name, asked)
+        if "name" not in form.problems and name in folder:
+            form.problems.conflict("name", TAKEN)
+        return name
+    if form.problems:
+        return ""
+    name = base = name_from_title(title)
+    number = 2
+    while name in folder:
+        name, number = f"{base}-{number}", number + 1
+    try:
+        return clean_name(name)
+    except BadText:
+        form.problems["name"] = "No name can be made of this title: please give one."
+        return ""
+
+
+def _check_revision(form: Form, item: Item) -> None:
+    revision = form.number("revision")
+    if revision is None:
+        form.problems["revision"] = "The revision that this is based on is needed, as a number."
+    elif revision != item.revision:
+        form.problems.conflict("", STALE)
+
+
+def _form(
+    context: Item,
+    request: Request,
+    response: Response,
+    template: str,
+    values: dict[str, str],
+    problems: Problems,
+    **more: object,
+) -> str:
+    """A form with what was typed and what is wrong with it; for a client, the latter alone."""
+    if problems:
+        response.status_int = problems.status
+    data = {"errors": problems}
+    return answer(request, response, template, data, context, values=values, problems=problems, **more)
+
+
+def _document_form(
+    context: Item, request: Request, response: Response, values: dict[str, str], problems: Problems
+) -> str:
+    return _form(context, request, response, "document_form.html", values, problems, formats=FORMATS)
+
+
+def _delete_form(context: Item, request: Request, response: Response, problems: Problems) -> str:
+    count = context.count() if isinstance(context, Folder) else 0
+    values = {"revision": str(context.revision)}
+    return _form(context, request, response, "delete.html", values, problems, count=count)
+
+
+def _conflict(
+    context: Document,
+    request: Request,
+    response: Response,
+    form: Form,
+    title: str,
+    text: str,
+    format: Format,
+) -> str:
+    """Both versions, the difference, and a form that stores what is made of them."""
+    theirs, mine = context.text.splitlines(), text.splitlines()
+    difference = (
+        list(difflib.unified_diff(theirs, mine, "stored", "yours", lineterm="", n=2))[2:]
+        if max(len(theirs), len(mine)) <= MAX_DIFF
+        else None
+    )
+    response.status_int = form.problems.status
+    values = {"title": title, "text": text, "format": format, "revision": str(context.revision)}
+    data = {"errors": form.problems, "stored": describe(request, context), "yours": values}
+    return answer(
+        request,
+        response,
+        "conflict.html",
+        data,
+        context,
+        difference=difference,
+        formats=FORMATS,
+        problems=form.problems,
+        values=values,
+    )

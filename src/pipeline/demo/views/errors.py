@@ -1,0 +1,45 @@
+"""Error pages in the look of the site.
+
+They read nothing from the database, which may be what failed, and show nothing but what the error
+was raised with. Clients that do not ask for HTML get what the element ``errors`` has for them.
+"""
+
+from __future__ import annotations
+
+from webob.exc import WSGIHTTPException
+
+from pipeline import Request, Response, view
+from pipeline.demo.views.page import answer
+from pipeline.error_pages import SORRY, TRY_AGAIN, Problem, best_type, put_problem, text_of
+
+TITLES = {
+    400: "This request cannot be understood",
+    401: "Please log in",
+    403: "You may not do this",
+    404: "There is nothing here",
+    405: "This cannot be done here",
+    413: "This is too large",
+    414: "This address is too long",
+    415: "This kind of content is not taken",
+    429: "Please wait a moment",
+    500: "Something went wrong",
+    503: "Please try again in a moment",
+}
+
+
+@view(context=Exception)
+def error(context: Exception, request: Request, response: Response) -> str | None:
+    """Status and headers of the error stand on the response already."""
+    status, accept = response.status_int, request.environ.get("HTTP_ACCEPT")
+    if isinstance(context, WSGIHTTPException):
+        detail = text_of(context.detail or "") or " ".join(context.explanation.split())
+    else:
+        detail = TRY_AGAIN if status == 503 else SORRY
+    logged: str | None = getattr(request, "error_id", None)
+    if best_type(accept) != "text/html":
+        put_problem(response, Problem(response.status, detail, logged or ""), accept)
+        return None
+    title = TITLES.get(status, response.status.partition(" ")[2])
+    return answer(
+        request, response, "error.html", {}, title=title, detail=detail, status=status, logged=logged
+    )

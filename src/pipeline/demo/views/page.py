@@ -1,0 +1,159 @@
+"""From what a view knows to the answer: HTML by a template, or JSON for a client that asks for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from pipeline import Request, Response, redirect
+from pipeline.demo.models import Counter, Document, File, Folder, Item
+from pipeline.demo.tokens import make_token
+
+JSON = "application/json"
+STATIC = {name: (files("pipeline.demo") / "static" / name).read_bytes() for name in ("site.css", "icon.svg")}
+VERSIONS = {name: hashlib.sha256(body).hexdigest()[:16] for name, body in STATIC.items()}
+"""What changes when the file does; part of its address."""
+
+HEADERS = {
+    # Nothing runs, nothing comes from elsewhere, nobody puts a page in a frame (S7).
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "private, no-cache",
+    "Vary": "Accept, Authorization, Cookie",
+}
+
+
+def size(count: int) -> str:
+    """Bytes as people read them: ``1536`` is "1.5 KiB"."""
+    number, unit = float(count), "bytes"
+    for larger in ("KiB", "MiB", "GiB"):
+        if number < 1024:
+            break
+        number, unit = number / 1024, larger
+    return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"
+
+
+_templates = Environment(
+    loader=PackageLoader("pipeline.demo"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+)
+_templates.filters["size"] = size
+
+
+def wants_json(request: Request) -> bool:
+    """Whether the client would rather have JSON than HTML; who does not say gets HTML."""
+    named = request.environ.get("HTTP_ACCEPT", "")
+    offers = ["text/html", JSON]
+    if JSON in named and "text/html" not in named:  # `application/json, */*` means the former
+        offers.reverse()
+    acceptable = request.accept.acceptable_offers(offers)
+    return bool(acceptable) and acceptable[0][0] == JSON
+
+
+def answer(
+    request: Request,
+    response: Response,
+    template: str,
+    data: Mapping[str, object],
+    context: Item | None = None,
+    **values: object,
+) -> str:
+    """The body: ``data`` as JSON, or the template with ``values``; headers go on the response.
+
+    ``context`` is what the page is about; an error page is about nothing, and reads no database.
+    """
+    response.headers.update(HEADERS)
+    if wants_json(request):
+        response.content_type = JSON
+        response.charset = "UTF-8"
+        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    response.content_type = "text/html"
+    response.charset = "UTF-8"
+    home = request.application_url
+    members = request.local_authentication
+    back = page_of(request, context) if context is not None else f"{home}/"
+    return _templates.get_template(template).render(
+        context=context,
+        crumbs=crumbs(request, context),
+        home=f"{home}/",
+        login=f"{url_of(request, members.folder) if members is not None else f'{home}/'}@@login?came_from="
+        f"{quote(back)}",
+        logout=f"{home}/@@logout" if request.csrf_token is not None else None,
+        page=lambda item: page_of(request, item),
+        principal=request.principal,
+        search=f"{home}/@@search",
+        static={name: f"{home}/@@{name}?v={version}" for name, version in VERSIONS.items()},
+        token=lambda: make_token(request),
+        url=lambda item, *names: url_of(request, item, *names),
+        **values,
+    )
+
+
+def done(request: Request, response: Response, item: Item, status: int = 200) -> str:
+    """The answer after a change: a browser is led to the item, another client is told of it."""
+    if not wants_json(request):
+        raise redirect(page_of(request, item), 303, origin=request.host_url)
+    response.status_int = status
+    if status == 201:
+        response.headers["Location"] = url_of(request, item)
+    return answer(request, response, "", describe(request, item))
+
+
+def url_of(request: Request, item: Item, *names: str) -> str:
+    """The address of an item, or of a view of it; that of a folder ends in a slash."""
+    return request.absolute_url(item, *(names or (("",) if isinstance(item, Folder) else ())))
+
+
+def page_of(request: Request, item: Item) -> str:
+    """The address of the page about an item; at that of a file itself are its bytes."""
+    return url_of(request, item, "@@info") if isinstance(item, File) else url_of(request, item)
+
+
+def top_of(request: Request) -> Item:
+    """The item that the visitor sees as the home page."""
+    top: Item = request.virtual_root if request.virtual_root is not None else request.root
+    return top
+
+
+def crumbs(request: Request, context: Item | None) -> list[Item]:
+    """The way from the home page to an item, both included."""
+    way: list[Item] = []
+    top = top_of(request) if context is not None else None
+    while context is not None:
+        way.append(context)
+        context = None if context is top else context.__parent__
+    return way[::-1]
+
+
+def describe(request: Request, item: Item) -> dict[str, object]:
+    """An item as JSON has it."""
+    data: dict[str, object] = {
+        "type": item.kind,
+        "name": item.__name__,
+        "title": item.title,
+        "url": url_of(request, item),
+        "modified": item.modified.isoformat(),
+        "revision": item.revision,
+    }
+    if isinstance(item, Document):
+        data |= {"format": item.format, "text": item.text}
+    elif isinstance(item, File):
+        data |= {
+            "content_type": item.content_type,
+            "size": item.content.size,
+            "sha256": item.content.sha256,
+        }
+    elif isinstance(item, Counter):
+        data |= {"value": item.value}
+    return data

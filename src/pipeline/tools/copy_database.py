@@ -1,0 +1,221 @@
+"""``pipeline copy-database FROM TO``: an object database, with its history and blobs, to another storage.
+
+Both are URIs as the element ``zodb`` takes them. The work is done by ZODB's own copying of storages,
+transaction by transaction, each whole or not at all. So a copy that was interrupted is the beginning of
+its source, and ``--continue`` copies the rest of it; in the same way it brings a copy up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+from urllib.parse import parse_qsl
+
+import zodburi
+from tqdm import tqdm
+from ZODB.blob import copyTransactionsFromTo
+from ZODB.interfaces import IBlobStorage, IBlobStorageRestoreable
+from ZODB.POSException import POSKeyError
+from ZODB.TimeStamp import TimeStamp
+from ZODB.utils import load_current, p64, u64, z64
+
+READ_ONLY = ("file", "zeo", "postgres", "mysql", "mariadb", "sqlite", "oracle")
+"""Schemes whose URIs take ``read_only``; only those of memory and of ZConfig do not."""
+
+
+class Refused(Exception):
+    """Nothing was copied, for the reason given."""
+
+
+class Transactions:
+    """The source as what copies it sees it: its transactions from ``start`` on, counted by the bar.
+
+    It does not offer the iteration over current records alone, which would lose the history, and which
+    cannot be continued.
+    """
+
+    def __init__(self, storage: Any, start: bytes | None, bar: Any) -> None:
+        self.storage, self.start, self.bar = storage, start, bar
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.storage, name)
+
+    def iterator(self) -> Transactions:
+        return self
+
+    def __len__(self) -> int:
+        return int(self.bar.total)
+
+    def __iter__(self) -> Iterator[Any]:
+        with transactions_of(self.storage, self.start) as transactions:
+            for transaction in transactions:
+                yield transaction
+                self.bar.update()  # asked for the next one: this one is committed
+
+
+class WithBlobs:
+    """A ZEO client as the target of a copy with blobs: it can store one, but not restore one."""
+
+    def __init__(self, storage: Any) -> None:
+        self.storage = storage
+        self.fshelper = storage.fshelper
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.storage, name)
+
+    def restoreBlob(
+        self, oid: bytes, serial: bytes, data: bytes, file: str, previous: bytes | None, transaction: Any
+    ) -> None:
+        try:
+            current = load_current(self.storage, oid)[1]
+        except POSKeyError:
+            current = z64
+        self.storage.storeBlob(oid, current, data, file, "", transaction)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; its exit status: 0 done, 1 refused or interrupted."""
+    parser = argparse.ArgumentParser(
+        prog="pipeline copy-database",
+        description="Copies an object database to another storage. The source is opened read-only.",
+        epilog="The URIs are those of the option uri of zodb, such as file:///srv/site/Data.fs, "
+        "zeo://host:9991?storage=1, postgres://user@host/name or mariadb://user:password@host/name.",
+    )
+    parser.add_argument("source", metavar="FROM", help="URI of the database to be copied")
+    parser.add_argument("target", metavar="TO", help="URI of the storage that gets it")
+    parser.add_argument(
+        "--continue",
+        action="store_true",
+        dest="go_on",
+        help="TO is the beginning of FROM, from an earlier copy: copy what is missing",
+    )
+    options = parser.parse_args(argv)
+    bar = tqdm(total=0, unit=" transactions", disable=None, leave=False)
+    try:
+        with interruptible(), opened(read_only(options.source)) as source, opened(options.target) as target:
+            if options.source == options.target:
+                raise Refused("FROM and TO are the same")
+            last = where_to_begin(source, target, options.go_on)
+            refuse_to_lose_blobs(source, target)
+            start = last and p64(u64(last) + 1)
+            with transactions_of(source, start) as transactions:
+                bar.total = sum(1 for _ in transactions)
+            bar.refresh()
+            copy(source, target, start, bar)
+            count, end = bar.total, target.lastTransaction()
+    except Refused as error:
+        bar.close()
+        print(f"pipeline copy-database: {error}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, Exception) as error:
+        bar.close()
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        print(
+            f"pipeline copy-database: {reason}, after {bar.n} of {bar.total} transactions.\n"
+            f"FROM is as it was. To go on where this ended:\n\n"
+            f"    pipeline copy-database --continue '{options.source}' '{options.target}'\n",
+            file=sys.stderr,
+        )
+        return 1
+    bar.close()
+    until = f", the last of them of {moment(end)}" if count else ""
+    print(f"Copied {count} transaction{'s' * (count != 1)}{until}.")
+    return 0
+
+
+@contextmanager
+def transactions_of(storage: Any, start: bytes | None) -> Iterator[Iterator[Any]]:
+    """The transactions of a storage from ``start`` on; some storages hold a file open for them."""
+    transactions = storage.iterator(start)
+    try:
+        yield transactions
+    finally:
+        getattr(transactions, "close", bool)()
+
+
+def moment(tid: bytes) -> str:
+    """When a transaction was committed."""
+    return f"{TimeStamp(tid)} UTC"
+
+
+def read_only(uri: str) -> str:
+    """The URI of the same storage, not to be written."""
+    scheme, _, rest = uri.partition(":")
+    query = rest.partition("?")[2]
+    if scheme not in READ_ONLY or "read_only" in dict(parse_qsl(query)):
+        return uri
+    return f"{uri}{'&' if query else '?'}read_only=1"
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Have SIGTERM do what Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def opened(uri: str) -> Iterator[Any]:
+    """The storage of a URI, closed in the end; Refused if it cannot be opened."""
+    try:
+        factory, _ = zodburi.resolve_uri(uri)
+        storage = factory()
+    except Exception as error:
+        raise Refused(f"{uri} cannot be opened: {type(error).__name__}: {error}") from error
+    with closing(storage):
+        yield storage
+
+
+def where_to_begin(source: Any, target: Any, go_on: bool) -> bytes | None:
+    """The last transaction that need not be copied any more; Refused if the target is something else."""
+    last: bytes = target.lastTransaction() or z64
+    if last == z64:
+        return None
+    if not go_on:
+        raise Refused(
+            f"TO is not empty: its last transaction is of {moment(last)}. If that is from an earlier or "
+            f"interrupted copy of FROM, --continue copies the rest; otherwise empty it, or name another"
+        )
+    with transactions_of(source, last) as transactions:
+        found = next((transaction.tid for transaction in transactions), None)
+    if found != last:
+        raise Refused(
+            f"TO is no beginning of FROM: its last transaction, of {moment(last)}, is not in FROM"
+        )
+    return last
+
+
+def has_blobs(storage: Any) -> bool:
+    """Whether there can be blobs in a storage, and a place for them here."""
+    try:
+        return IBlobStorage.providedBy(storage) and bool(storage.temporaryDirectory())
+    except AttributeError:  # ZEO whose server has blobs, and whose URI gives no directory for them
+        return False
+
+
+def refuse_to_lose_blobs(source: Any, target: Any) -> None:
+    if has_blobs(source) and not has_blobs(target):
+        raise Refused(
+            "FROM has blobs, and TO has no place for them: give its URI blobstorage_dir=/a/directory for a "
+            "file, else blob_dir=/a/directory&shared_blob_dir=0, a cache of blobs that the server keeps"
+        )
+    if IBlobStorage.providedBy(source) and not has_blobs(source):
+        raise Refused("FROM may have blobs: give its URI blob_dir=/a/directory, a cache to read them by")
+
+
+def copy(source: Any, target: Any, start: bytes | None, bar: Any) -> None:
+    """Copy the transactions from ``start`` on."""
+    transactions = Transactions(source, start, bar)
+    if getattr(target, "restore", None) is None:
+        raise Refused("TO cannot take a copy: its storage has no way to restore transactions")
+    if has_blobs(target) and not IBlobStorageRestoreable.providedBy(target):
+        copyTransactionsFromTo(transactions, WithBlobs(target))
+    else:
+        target.copyTransactionsFrom(transactions)

@@ -1,0 +1,102 @@
+"""The policies that ship, and what a policy that breaks does not let through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
+
+from pipeline import Pipeline, Request, view
+from pipeline.elements.authenticate import authenticate
+from pipeline.elements.errors import errors
+from pipeline.interfaces import ISecurityPolicy
+from pipeline.policy import EVERYONE, LOGGED_IN, PUBLIC, LocalGrants, LoggedIn
+
+
+class Place:
+    __parent__: Any = None
+    __grants__: Any = None
+
+
+def ask(principal: str | None, permission: str, context: Any, policy: Any = LocalGrants) -> bool:
+    request = Request({})
+    request.principal = principal
+    answer: bool = policy().permits(request, permission, context)
+    return answer
+
+
+def test_the_policies_keep_their_contract() -> None:
+    assert verifyObject(ISecurityPolicy, LoggedIn()) and verifyObject(ISecurityPolicy, LocalGrants())
+
+
+def test_whoever_is_logged_in() -> None:
+    assert ask("ann", "edit", None, LoggedIn) and not ask(None, "edit", None, LoggedIn)
+
+
+def test_grants_hold_there_and_below() -> None:
+    root, folder, note = Place(), Place(), Place()
+    folder.__parent__, note.__parent__ = root, folder
+    folder.__grants__ = {"ann": {"edit"}, LOGGED_IN: ["comment"], EVERYONE: ("look",)}
+    assert ask("ann", "edit", note) and ask("ann", "edit", folder) and not ask("ann", "edit", root)
+    assert not ask("ben", "edit", note) and ask("ben", "comment", note)
+    assert not ask(None, "comment", note) and ask(None, "look", note)
+    assert not ask("ann", "edit", None) and not ask("ann", "edit", object())
+
+
+@pytest.mark.parametrize("name", [EVERYONE, LOGGED_IN])
+def test_a_login_that_is_called_like_a_group_is_no_other_group(name: str) -> None:
+    root = Place()
+    root.__grants__ = {"ann": {"edit"}}
+    assert not ask(name, "edit", root)
+
+
+def test_a_grant_that_is_a_word_is_refused() -> None:
+    """S2: "edit" is in "editor"."""
+    root = Place()
+    root.__grants__ = {"ann": "editor"}
+    with pytest.raises(TypeError, match="holds a str"):
+        ask("ann", "edit", root)
+
+
+class Folder(dict[str, Any]):
+    """What the views are for."""
+
+
+def policy_that(answer: Any) -> Callable[[], Any]:
+    @implementer(ISecurityPolicy)
+    class Policy:
+        def permits(self, request: Any, permission: str, context: Any) -> Any:
+            return answer()
+
+    return Policy
+
+
+def raising() -> Any:
+    raise ZeroDivisionError("the secret of the policy")
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [(raising, 500), (lambda: None, 401), (lambda: "no", 401), (lambda: 1, 401), (lambda: True, 200)],
+)
+def test_what_is_not_permitted_is_refused(
+    publish: Callable[..., Pipeline], call: Callable[..., Any], answer: Any, status: int
+) -> None:
+    """A policy that raises is an error page that leaks nothing; what is not True permits nothing."""
+
+    @view(context=Folder, name="edit", permission="edit")
+    def edit(context: Any, request: Any) -> str:
+        return "the secret of the view"
+
+    @view(context=Folder, name="open", methods=("GET", "POST"), permission=PUBLIC)
+    def open(context: Any, request: Any) -> str:
+        return "public"
+
+    check = authenticate(check=lambda *_: None, policy=policy_that(answer))
+    app = publish(edit, open, root=Folder(), outer=(errors(), check))
+    found = call(app, "/edit")
+    assert found.status == status and ("secret" in found.text) == (status == 200)
+    assert call(app, "/open", "POST").text == "public"  # of which no policy is asked

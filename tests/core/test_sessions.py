@@ -1,0 +1,228 @@
+"""Sessions in a signed cookie: whose they are, how long, by which key, and what forges them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from itsdangerous.timed import TimestampSigner
+from webob.exc import HTTPForbidden, HTTPSeeOther, HTTPUnauthorized
+from zope.interface.verify import verifyObject
+
+from pipeline import Request, Response
+from pipeline.authentication import Basic, is_cross_site
+from pipeline.interfaces import ConfigurationError, IAuthentication
+from pipeline.sessions import Session, read_keys
+
+OLD, NEW = "o" * 32, "n" * 32
+SESSION = Session([NEW], 3600, "@@login")
+
+
+def request_of(method: str = "GET", **environ: Any) -> Request:
+    base = {"REQUEST_METHOD": method, "wsgi.url_scheme": "http", "HTTP_HOST": "localhost", "SCRIPT_NAME": ""}
+    return Request({**base, "PATH_INFO": "/", **environ})
+
+
+def begin(session: Session = SESSION, principal: str = "ann", **environ: Any) -> str:
+    """The cookie's header."""
+    response = Response()
+    session.remember(request_of(**environ), response, principal)
+    return response.headers["Set-Cookie"]
+
+
+def cookie(session: Session = SESSION, principal: str = "ann") -> str:
+    return begin(session, principal).partition(";")[0]
+
+
+def test_the_contracts_are_kept() -> None:
+    assert verifyObject(IAuthentication, SESSION)
+    assert verifyObject(IAuthentication, Basic(lambda *_: None, "site"))
+
+
+@pytest.mark.parametrize("principal", ["ann", "änn €", "x" * 500, ""])
+def test_a_session_shows_its_principal(principal: str) -> None:
+    assert SESSION.identify(request_of(HTTP_COOKIE=f"a=b; {cookie(SESSION, principal)}")) == principal
+
+
+def test_how_the_cookie_is_kept() -> None:
+    plain = begin()
+    assert "HttpOnly" in plain and "SameSite=Lax" in plain and "Path=/;" in plain and "secure" not in plain
+    assert "Max-Age=3600" in plain
+    inside = begin(**{"SCRIPT_NAME": "/a;b", "wsgi.url_scheme": "https"})
+    assert "Path=/a%3Bb;" in inside and "secure" in inside
+
+
+def test_a_session_that_was_ended_is_none() -> None:
+    response = Response()
+    SESSION.forget(request_of(), response)
+    ended = response.headers["Set-Cookie"]
+    assert ended.startswith("session=;") and "Max-Age=0" in ended
+
+
+def test_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = cookie()
+    later = TimestampSigner("x").get_timestamp() + 3602
+    monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda self: later)
+    assert SESSION.identify(request_of(HTTP_COOKIE=sent)) is None
+
+
+def test_keys_are_replaced_by_adding_one() -> None:
+    """The last one signs; a session of any of them is good until its key is gone."""
+    before, during, after = (Session(keys, 3600, "login") for keys in ([OLD], [OLD, NEW], [NEW]))
+    old, new = request_of(HTTP_COOKIE=cookie(before)), request_of(HTTP_COOKIE=cookie(during))
+    assert before.identify(old) == during.identify(old) == "ann" and after.identify(old) is None
+    assert before.identify(new) is None and during.identify(new) == after.identify(new) == "ann"
+
+
+def test_cookies_of_others_do_not_matter() -> None:
+    """WebOb fails at any that is not UTF-8."""
+    sent = f'a="\\272"; b=\xff; =x; ; {cookie()}; session=later'
+    assert SESSION.identify(request_of(HTTP_COOKIE=sent)) == "ann"
+
+
+@given(st.text(max_size=60) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")))
+def test_what_is_no_session_is_nobody(text: str) -> None:
+    for sent in (text, f"session={text}", f"{cookie()}x", f'session="{text}'):
+        header = sent.encode(errors="replace").decode("latin-1")
+        assert SESSION.identify(request_of("POST", HTTP_COOKIE=header)) is None
+
+
+@pytest.mark.parametrize(
+    "payload", ["ann", ["ann"], ["ann", 1], [1, "t"], {"a": 1}, None, 5, ["a", "b", "c"]]
+)
+def test_what_was_signed_for_something_else_is_nobody(payload: object) -> None:
+    request = request_of(HTTP_COOKIE="session=" + SESSION.serializer.dumps(payload))
+    assert SESSION.identify(request) is None
+
+
+def token_of(sent: str) -> str:
+    request = request_of(HTTP_COOKIE=sent)
+    SESSION.identify(request)
+    assert request.csrf_token is not None
+    return request.csrf_token
+
+
+SAME, OTHER = "http://localhost", "http://evil.example"
+
+
+@pytest.mark.parametrize(
+    ("headers", "allowed"),
+    [
+        ({"HTTP_ORIGIN": SAME}, True),
+        ({"HTTP_SEC_FETCH_SITE": "same-origin"}, True),
+        ({"HTTP_SEC_FETCH_SITE": "none"}, True),
+        ({"HTTP_X_CSRF_TOKEN": "TOKEN"}, True),
+        ({"form": "TOKEN"}, True),
+        ({}, False),
+        ({"form": "another"}, False),
+        ({"form": "\ud800"}, False),
+        ({"form": ["TOKEN"]}, False),
+        ({"HTTP_X_CSRF_TOKEN": "\xff"}, False),
+        ({"HTTP_ORIGIN": OTHER}, False),
+        ({"HTTP_ORIGIN": "http://["}, False),
+        ({"HTTP_ORIGIN": "null"}, False),
+        ({"HTTP_ORIGIN": ""}, False),
+        ({"HTTP_ORIGIN": OTHER, "form": "TOKEN"}, False),
+        ({"HTTP_SEC_FETCH_SITE": "cross-site", "form": "TOKEN"}, False),
+        ({"HTTP_SEC_FETCH_SITE": "same-site"}, False),
+        ({"HTTP_SEC_FETCH_SITE": "cross-site", "HTTP_ORIGIN": SAME}, False),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "BREW"])
+def test_what_another_site_makes_a_browser_send_is_refused(
+    method: str, headers: dict[str, Any], allowed: bool
+) -> None:
+    sent = cookie()
+    token = token_of(sent)
+    headers = {name: token if value == "TOKEN" else value for name, value in headers.items()}
+    form = headers.pop("form", None)
+    request = request_of(method, HTTP_COOKIE=sent, **headers)
+    if form is not None:
+        request.form = {"csrf_token": [token] if isinstance(form, list) else form}
+    if allowed:
+        assert SESSION.identify(request) == "ann"
+    else:
+        with pytest.raises(HTTPForbidden):
+            SESSION.identify(request)
+    assert SESSION.identify(request_of("GET", HTTP_COOKIE=sent, **headers)) == "ann"
+
+
+def test_each_session_has_a_token_of_its_own() -> None:
+    assert token_of(cookie()) != token_of(cookie())
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_whatever_a_client_says_of_its_origin_is_judged(origin: str, host: str) -> None:
+    assert is_cross_site(request_of(HTTP_ORIGIN=origin, HTTP_HOST=host)) in (True, False)
+
+
+# Where a login is needed
+
+
+def challenge(**environ: Any) -> Any:
+    error = HTTPUnauthorized("Please.")
+    request = request_of(environ.pop("method", "GET"), HTTP_ACCEPT="text/html", **environ)
+    answer = SESSION.challenge(request, error)
+    return "same" if answer is error else answer
+
+
+def test_a_browser_is_led_to_the_login_page_with_the_way_back() -> None:
+    answer = challenge(PATH_INFO="/a b/c", QUERY_STRING="d=e%20f&g=//h", SCRIPT_NAME="/s")
+    assert isinstance(answer, HTTPSeeOther)
+    assert answer.location == "/s/@@login?came_from=/s/a%2520b/c%3Fd%3De%2520f%26g%3D//h"
+
+
+@pytest.mark.parametrize("path", ["/\xff", "//evil.example", "/\r\nX: y", "/\u20ac"])
+def test_the_way_to_the_login_page_is_safe(path: str) -> None:
+    """S6, S8: whatever the path is."""
+    assert challenge(PATH_INFO=path, QUERY_STRING="\xff\n").location.startswith("/@@login?came_from=/")
+
+
+def test_a_program_and_a_form_get_the_error() -> None:
+    error = HTTPUnauthorized()
+    assert SESSION.challenge(request_of(HTTP_ACCEPT="application/json"), error) is error
+    of_a_form = challenge(method="POST")
+    assert isinstance(of_a_form, HTTPUnauthorized) and "WWW-Authenticate" not in of_a_form.headers
+
+
+# The file of the keys
+
+
+def test_a_file_of_keys_is_made_once(tmp_path: Path) -> None:
+    path = tmp_path / "var" / "keys"
+    keys = read_keys(str(path))
+    assert read_keys(str(path)) == keys and len(keys) == 1 and len(keys[0]) >= 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(path.parent) == ["keys"]
+
+
+def test_processes_that_start_at_once_have_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys"
+    made = read_keys(str(path))
+    monkeypatch.setattr(Path, "exists", lambda self: False)  # it looked before the other one was done
+    assert read_keys(str(path)) == made
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: (path.write_text(NEW), path.chmod(0o644)), "can be read by others"),
+        (lambda path: (path.write_text(""), path.chmod(0o600)), "must have a key on each line"),
+        (lambda path: (path.write_text("short"), path.chmod(0o600)), "of 32 characters"),
+        (lambda path: (path.write_bytes(b"\xff" * 40), path.chmod(0o600)), "cannot be read"),
+        (lambda path: (path.mkdir(), path.chmod(0o700)), "cannot be read"),
+        (lambda path: path.parent.joinpath("file").write_text(""), "cannot be made"),
+    ],
+)
+def test_keys_that_are_none_are_refused(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
+    path = tmp_path / "keys"
+    make(path)
+    if message == "cannot be made":
+        path = tmp_path / "file" / "keys"
+    with pytest.raises(ConfigurationError, match=message):
+        read_keys(str(path))

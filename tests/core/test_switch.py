@@ -1,0 +1,351 @@
+"""``switch``: one ini, several pipelines, picked by the request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paste.deploy import loadapp
+from persistent.mapping import PersistentMapping
+
+from pipeline import element, view
+from pipeline.interfaces import OptionError, OrderError
+from pipeline.paste import load, plan
+
+EGG = "egg:wsgi-pipeline#"
+
+
+def saying_factory(global_conf: Any, name: str) -> Any:
+    def saying(environ: Any, start_response: Any) -> Any:
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        if environ["REQUEST_METHOD"] == "HEAD":
+            return []
+        return [f"{name} {environ['SCRIPT_NAME']}{environ['PATH_INFO']}".encode()]
+
+    return saying
+
+
+@pytest.fixture
+def ini(tmp_path: Path) -> Callable[..., str]:
+    """``ini("a  method=GET")`` is the URI of an ini whose switch has these branches; apps a, b, c and d."""
+
+    def ini(branches: str, more: str = "", apps: str = "abcd") -> str:
+        path = tmp_path / "site.ini"
+        lines = "".join(f"  {line}\n" for line in branches.splitlines())
+        path.write_text(
+            f"[composite:main]\nuse = {EGG}switch\n{more}branches =\n{lines}\n"
+            + "".join(
+                f"[app:{name}]\npaste.app_factory = {__name__}:saying_factory\nname = {name}\n\n"
+                for name in apps
+            )
+        )
+        return f"config:{path}"
+
+    return ini
+
+
+def which(app: Any, call: Any, path: str = "/", method: str = "GET", **environ: str) -> str | None:
+    answer = call(app, path, method, **environ)
+    if answer.status == 404:
+        return None
+    return answer.text.split()[0] if method != "HEAD" else "a"
+
+
+FORM = {"CONTENT_TYPE": "application/x-www-form-urlencoded"}
+XML = {"CONTENT_TYPE": "text/xml; charset=utf-8"}
+JSON = {"HTTP_ACCEPT": "application/json"}
+ANY = {"HTTP_ACCEPT": "text/html, */*"}
+HTTPS = {"wsgi.url_scheme": "https"}
+
+CONDITIONS: list[tuple[str, dict[str, Any], bool]] = [
+    ("method=GET", {}, True),
+    ("method=GET", {"method": "HEAD"}, False),
+    ("method=GET,HEAD", {"method": "HEAD"}, True),
+    ("method=put,Delete", {"method": "DELETE"}, True),
+    ("method=PUT", {"method": "PUTT"}, False),
+    ("type=text/xml", XML, True),
+    ("type=text/*", XML, True),
+    ("type=*/xml", XML, True),
+    ("type=*/json,*/xml", XML, True),
+    ("type=TEXT/XML", XML, True),
+    ("type=text/x", XML, False),
+    ("type=ext/xml", XML, False),
+    ("type=text.xml", XML, False),
+    ("type=*", {}, True),
+    ("type=text/xml", {}, False),
+    ("type=text/xml", {"CONTENT_TYPE": ""}, False),
+    ("type=multipart/form-data,application/x-www-form-urlencoded", FORM, True),
+    ("scheme=https", HTTPS, True),
+    ("scheme=https", {}, False),
+    ("scheme=http", {}, True),
+    ("header.Accept=application/json", JSON, True),
+    ("header.Accept=*json*", JSON, True),
+    ("header.accept=*JSON", JSON, True),
+    ("header.Accept=text", JSON, False),
+    ("header.Accept=*json*", {}, False),
+    ("header.Accept=*json*", ANY, False),
+    ("header.Accept=*", {}, False),
+    ("header.Accept=*", JSON, True),
+    ("header.X-Requested-With=XMLHttpRequest", {"HTTP_X_REQUESTED_WITH": "XMLHttpRequest"}, True),
+    ("header.Accept=*text*html*", ANY, True),
+    ("header.Accept=*html*text*", ANY, False),
+    ("header.Accept=text/html,**", ANY, True),
+    ("header.Accept=*a*a", {"HTTP_ACCEPT": "a"}, False),
+    ("header.Accept=*a*a", {"HTTP_ACCEPT": "aa"}, True),
+    ("header.Accept=a*b*c", {"HTTP_ACCEPT": "abbc"}, True),
+    ("header.Accept=a*b*c", {"HTTP_ACCEPT": "acb"}, False),
+    ("header.Content-Type=text/xml*", XML, True),
+    ("header.Content-Length=0", {"method": "POST"}, True),
+    ("path=/admin", {"path": "/admin"}, True),
+    ("path=/admin", {"path": "/admin/"}, True),
+    ("path=/admin", {"path": "/admin/x/y"}, True),
+    ("path=/admin/", {"path": "/admin"}, True),
+    ("path=/admin", {"path": "/administrator"}, False),
+    ("path=/admin", {"path": "/x/admin"}, False),
+    ("path=/admin", {"path": "/"}, False),
+    ("path=/Admin", {"path": "/admin"}, False),
+    ("path=/", {"path": "/anything"}, True),
+    ("path=/", {"path": ""}, True),
+    ("path=/a/b", {"path": "/a/b/c"}, True),
+    ("path=/a/b", {"path": "/a"}, False),
+    # what traversal skips is skipped here as well: else a slash more would lead around a branch
+    ("path=/admin", {"path": "//admin"}, True),
+    ("path=/admin", {"path": "/./admin/x"}, True),
+    ("path=/a/b", {"path": "//a/.//b"}, True),
+    ("path=/admin", {"path": "/%61dmin"}, True),
+    ("path=/é", {"path": "/%C3%A9/x"}, True),
+    ("method=GET path=/a scheme=https", {"path": "/a", **HTTPS}, True),
+    ("method=GET path=/a scheme=https", {"path": "/a"}, False),
+    ("method=GET path=/a scheme=https", {"path": "/b", **HTTPS}, False),
+    ("method=GET method=POST", {}, False),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")
+@pytest.mark.parametrize(("condition", "request_", "fits"), CONDITIONS)
+def test_each_condition(ini: Any, call: Any, condition: str, request_: dict[str, Any], fits: bool) -> None:
+    assert which(load(ini(f"a  {condition}")), call, **request_) == ("a" if fits else None)
+
+
+def test_the_first_branch_that_fits_wins(ini: Any, call: Any) -> None:
+    app = load(ini("a path=/x method=POST\nb path=/x\nc path=/\nd path=/x", "default = d\n"))
+    assert which(app, call, "/x", "POST") == "a"
+    assert which(app, call, "/x") == "b"
+    assert which(app, call, "/y") == "c"
+
+
+def test_the_path_is_looked_at_and_not_taken_off(ini: Any, call: Any) -> None:
+    assert call(load(ini("a path=/x")), "/x/y").text == "a /x/y"
+    assert call(load(ini("a path=/x")), "//x/y").text == "a //x/y"
+
+
+def test_no_branch_is_a_404_and_default_is_the_rest(ini: Any, call: Any) -> None:
+    answer = call(load(ini("a path=/x")), "/y")
+    assert answer.status == 404 and answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert which(load(ini("a path=/x", "default = b\n")), call, "/y") == "b"
+    assert which(load(ini("", "default = b\n")), call, "/y") == "b"
+    assert call(load(ini("")), "/y").status == 404
+
+
+def test_a_404_inside_of_a_pipeline_is_the_business_of_its_errors(ini: Any, call: Any, module: Any) -> None:
+    from pipeline import Pipeline
+    from pipeline.elements.errors import errors
+
+    assert call(Pipeline(errors(), loadapp(ini("a path=/x"))), "/y").status == 404
+
+
+BAD: list[tuple[str, str]] = [
+    ("a", "branch 'a' has no condition; use 'default = a' instead"),
+    ("a method", "branch 'a' has the condition 'method'"),
+    ("a method=", "branch 'a' has the condition 'method='"),
+    ("a methods=GET", "branch 'a' has the condition 'methods=GET'"),
+    ("a path=admin", "branch 'a' has the condition 'path=admin'"),
+    ("a header=x", "branch 'a' has the condition 'header=x'"),
+    ("a header.=x", "branch 'a' has the condition 'header.=x'"),
+    ("a header.Accept=", "branch 'a' has the condition 'header.Accept='"),
+    ("a method.x=GET", "branch 'a' has the condition 'method.x=GET'"),
+    ("a scheme=ftp", "branch 'a' has the condition 'scheme=ftp'"),
+    ("a path=/x GET", "branch 'a' has the condition 'GET'"),
+    ("a type=", "branch 'a' has the condition 'type='"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD)
+@pytest.mark.parametrize("loader", [load, loadapp])
+def test_a_bad_condition_names_file_section_and_line(ini: Any, loader: Any, line: str, message: str) -> None:
+    uri = ini(f"b path=/fine\n{line}", "default = c\n")
+    with pytest.raises(OptionError) as refused:
+        loader(uri)
+    assert str(refused.value).startswith(f"{uri[7:]}, section [composite:main], line 4: ")
+    assert message in str(refused.value)
+
+
+def test_a_branch_that_is_not_there_is_named(ini: Any) -> None:
+    for text in (ini("nowhere path=/x"), ini("", "default = nowhere\n")):
+        with pytest.raises(LookupError, match="nowhere"):
+            load(text)
+
+
+def test_an_unknown_option_is_refused(ini: Any) -> None:
+    with pytest.raises(OptionError, match=r"\[composite:main\], line 3: .* did you mean 'branches'"):
+        load(ini("", "branch = a path=/x\n"))
+
+
+@pytest.mark.timeout(20)
+def test_a_pattern_is_matched_in_linear_time(ini: Any, call: Any) -> None:
+    """S12: a header of a client that is made for it does not keep the switch busy."""
+    app = load(ini("a header.Accept=*a*a*a*a*a*b"))
+
+    def seconds(length: int) -> float:
+        started = time.perf_counter()
+        for _ in range(20):
+            assert which(app, call, HTTP_ACCEPT="a" * length) is None
+        return time.perf_counter() - started
+
+    seconds(100)
+    assert seconds(64_000) < 200 * seconds(1_000)
+
+
+# Pipelines as branches.
+
+
+@view(context=PersistentMapping)
+def index(context: Any, request: Any) -> str:
+    context["hits"] = context.get("hits", 0) + 1
+    return f"{request.branch} {context['hits']}"
+
+
+def find_root(mapping: Any) -> Any:
+    if "site" not in mapping:
+        mapping["site"] = PersistentMapping()
+    return mapping["site"]
+
+
+@element
+def mark(next: Any, *, name: str) -> Any:
+    """Say which branch it is."""
+
+    def mark(request: Any, response: Any) -> None:
+        request.branch = name
+        next(request, response)
+
+    return mark
+
+
+_numbers = count()
+
+TWO = """
+[composite:main]
+use = egg:wsgi-pipeline#switch
+branches =
+  machines  header.Accept=*json*
+  broken  path=/broken
+default = people
+
+[pipeline:people]
+pipeline = mark_people database egg:wsgi-pipeline#errors egg:wsgi-pipeline#transaction traverse site
+
+[pipeline:machines]
+pipeline = mark_machines database egg:wsgi-pipeline#transaction traverse site
+
+[pipeline:broken]
+pipeline = {broken}
+
+[filter:mark_people]
+paste.filter_factory = {here}:mark
+name = people
+
+[filter:mark_machines]
+use = mark_people
+name = machines
+
+[filter:database]
+use = egg:wsgi-pipeline#zodb
+uri = memory://switch_{number}
+root = {here}:find_root
+
+[filter:traverse]
+use = egg:wsgi-pipeline#traverse
+
+[app:site]
+use = egg:wsgi-pipeline#publisher
+scan = {here}
+"""
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Callable[..., str]:
+    def two(broken: str = "database traverse site") -> str:
+        path = tmp_path / "two.ini"
+        path.write_text(TWO.format(here=__name__, broken=broken, number=next(_numbers)))
+        return f"config:{path}"
+
+    return two
+
+
+@pytest.mark.parametrize("loader", [load, loadapp])
+def test_two_branches_share_one_database(two: Any, call: Any, loader: Any) -> None:
+    app = loader(two())
+    assert call(app).text == "people 1"
+    assert call(app, HTTP_ACCEPT="application/json").text == "machines 2"
+    assert call(app).text == "people 3"
+
+
+def test_each_branch_is_checked(two: Any, call: Any) -> None:
+    with pytest.raises(OrderError, match="traverse requires 'root'"):
+        load(two("traverse site"))
+    with pytest.raises(OrderError, match="errors must be outside"):
+        load(two("database egg:wsgi-pipeline#transaction egg:wsgi-pipeline#errors traverse site"))
+    app = loadapp(two("traverse site"))
+    assert call(app, "/broken").status == 500
+    assert call(app).text == "people 1"
+
+
+def test_the_plan_has_a_chain_for_each_branch(two: Any) -> None:
+    chains = list(plan(two()))
+    assert [chain.condition for chain in chains] == [
+        "machines  header.Accept=*json*",
+        "broken  path=/broken",
+        "people by default",
+    ]
+    assert [str(step) for step in chains[0].steps] == ["mark", "zodb", "transaction", "traverse", "publisher"]
+
+
+def test_a_switch_in_a_switch(ini: Any, call: Any) -> None:
+    uri = ini(
+        "inner path=/x\na path=/",
+        "default = a\n",
+    )
+    path = Path(uri[7:])
+    path.write_text(
+        path.read_text() + f"[composite:inner]\nuse = {EGG}switch\nbranches = b method=POST\ndefault = c\n"
+    )
+    app = load(uri)
+    assert which(app, call, "/x", "POST") == "b" and which(app, call, "/x") == "c"
+    assert [chain.condition for chain in plan(uri)] == [
+        "inner path=/x, b method=POST",
+        "inner path=/x, c by default",
+        "a path=/",
+        "a by default",
+    ]
+
+
+def test_a_switch_behind_elements(two: Any, call: Any, tmp_path: Path) -> None:
+    """The branches take up the request of the elements in front of the switch, and its database."""
+    path = tmp_path / "behind.ini"
+    path.write_text(
+        TWO.format(here=__name__, broken="traverse site", number=next(_numbers))
+        .replace("[composite:main]", "[composite:switch]")
+        .replace("mark_machines database", "mark_machines")
+        .replace("mark_people database egg:wsgi-pipeline#errors", "mark_people")
+        + "[pipeline:main]\npipeline = egg:wsgi-pipeline#log database egg:wsgi-pipeline#errors switch\n"
+    )
+    app = load(f"config:{path}")
+    assert call(app).text == "people 1"
+    assert call(app, HTTP_ACCEPT="application/json").text == "machines 2"
+    assert call(app, "/nowhere").status == 404

@@ -1,0 +1,280 @@
+"""The site in a real browser: a document is written, read, kept over a restart, and edited by two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.support.ui import WebDriverWait
+
+from pipeline.demo import site, users
+from pipeline.demo.models import Folder
+
+from .serving import Server
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+T = TypeVar("T")
+SWITCHES = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage"),
+    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+
+
+@pytest.fixture
+def browser(program: Callable[[str, str], str], tmp_path: Path) -> Iterator[WebDriver]:
+    """Headless Chromium with a profile of its own."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = program("chromium", "apt install chromium")
+    for switch in [*SWITCHES, f"--user-data-dir={tmp_path / 'profile'}"]:
+        options.add_argument(switch)
+    service = Service(program("chromedriver", "apt install chromium-driver"))
+    browser = webdriver.Chrome(options=options, service=service)
+    browser.set_page_load_timeout(60)
+    yield browser
+    browser.quit()
+
+
+def heading(browser: WebDriver) -> str:
+    return text_of(browser, "h1")
+
+
+def article(browser: WebDriver) -> str:
+    return text_of(browser, "article")
+
+
+def patiently(browser: WebDriver, what: Callable[[], T]) -> T:
+    """Do it again while a page is on its way in or out, which the driver has several errors for."""
+    wait = WebDriverWait(browser, 30, ignored_exceptions=[WebDriverException])
+    return wait.until(lambda _: (what(),))[0]
+
+
+def text_of(browser: WebDriver, selector: str) -> str:
+    return patiently(browser, lambda: browser.find_element(By.CSS_SELECTOR, selector).text)
+
+
+def type_in(browser: WebDriver, **fields: str) -> None:
+    for name, text in fields.items():
+        field = patiently(browser, lambda name=name: browser.find_element(By.NAME, name))
+        field.clear()
+        field.send_keys(text)
+
+
+def press(browser: WebDriver, label: str) -> None:
+    follow(browser, f"//main//*[self::button or self::a][normalize-space()='{label}']")
+
+
+def follow(browser: WebDriver, path: str) -> None:
+    """Click what stands at an XPath, and wait for the page it leads to."""
+    before = patiently(browser, lambda: browser.execute_script("return performance.timeOrigin"))
+    patiently(browser, lambda: browser.find_element(By.XPATH, path).click())
+    wait = WebDriverWait(browser, 30, ignored_exceptions=[WebDriverException])
+    wait.until(
+        lambda _: browser.execute_script(
+            "return document.readyState == 'complete' && performance.timeOrigin != arguments[0]", before
+        )
+    )
+
+
+def log_in(browser: WebDriver, server: Server, login: str = "admin", password: str | None = None) -> None:
+    """By the link in the header."""
+    browser.get(server.address)
+    follow(browser, "//a[.='Log in']")
+    type_in(browser, login=login, password=server.password if password is None else password)
+    press(browser, "Log in")
+
+
+def test_a_document_in_a_browser(browser: WebDriver, server: Server) -> None:
+    browser.get(server.address)
+    assert heading(browser) == "Welcome"
+    assert not browser.find_elements(By.LINK_TEXT, "New document")
+
+    log_in(browser, server)
+    assert browser.current_url.rstrip("/").endswith(str(server.port))
+    assert text_of(browser, ".login") == "admin"
+
+    press(browser, "New document")
+    type_in(browser, title="Notes on tea", text="Green tea at **80** degrees.")
+    press(browser, "Save")
+    assert heading(browser) == "Notes on tea"
+    assert article(browser) == "Green tea at 80 degrees."
+
+    press(browser, "Edit")
+    type_in(browser, text="White tea at **75** degrees.\n\n<script>document.title = 'run'</script>")
+    press(browser, "Save")
+    assert article(browser) == "White tea at 75 degrees."
+    assert browser.title == "Notes on tea"
+    address = browser.current_url
+
+    server.restart()
+    browser.get(address)
+    assert article(browser) == "White tea at 75 degrees."
+
+    type_in(browser, q="degrees")
+    follow(browser, "//form[@role='search']//button")
+    follow(browser, "//a[.='Notes on tea']")
+    assert browser.current_url == address
+
+    press(browser, "Delete")
+    press(browser, "Delete")
+    assert heading(browser) == "Welcome"
+    assert not browser.find_elements(By.LINK_TEXT, "Notes on tea")
+
+
+def test_two_edit_at_once_in_a_browser(browser: WebDriver, server: Server) -> None:
+    log_in(browser, server)
+    press(browser, "New document")
+    type_in(browser, title="Shared", text="first")
+    press(browser, "Save")
+    press(browser, "Edit")
+    mine = browser.current_window_handle
+    address = browser.current_url
+
+    browser.switch_to.new_window("tab")
+    browser.get(address)
+    type_in(browser, text="theirs")
+    press(browser, "Save")
+    assert article(browser) == "theirs"
+
+    browser.switch_to.window(mine)
+    type_in(browser, text="mine")
+    press(browser, "Save")
+    assert heading(browser) == "Two versions of “Shared”"
+    assert browser.find_element(By.ID, "text").get_property("value") == "mine"
+    assert browser.find_element(By.ID, "stored").get_property("value") == "theirs"
+
+    type_in(browser, text="theirs and mine")
+    press(browser, "Save my text")
+    assert article(browser) == "theirs and mine"
+
+
+def test_nothing_is_wider_than_a_phone(browser: WebDriver, server: Server) -> None:
+    browser.set_window_size(500, 800)
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True},
+    )
+    log_in(browser, server)
+    for path in [
+        "",
+        "docs/",
+        "docs/design.rst",
+        "@@add-document",
+        "@@upload",
+        "counter",
+        "@@search?q=the",
+        "no",
+    ]:
+        browser.get(f"{server.address}/{path}")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 360, path
+
+
+def test_login_and_logout_in_a_browser(browser: WebDriver, server: Server) -> None:
+    """Who needs a login is led to it and back; who may not is told so, logged in or not."""
+    with_users(server)
+    browser.get(f"{server.address}/@@add-folder")
+    assert heading(browser) == "Log in"
+    type_in(browser, login="eve", password="wrong")
+    press(browser, "Log in")
+    assert text_of(browser, "[role=alert]") == "Name or password is wrong."
+    type_in(browser, password="eve's own")
+    press(browser, "Log in")
+    assert browser.current_url == f"{server.address}/@@add-folder"
+    assert heading(browser) == "You may not do this"
+
+    follow(browser, "//button[.='Log out']")
+    assert browser.current_url == f"{server.address}/" and not browser.get_cookies()
+    browser.get(f"{server.address}/@@add-folder")
+    type_in(browser, login="admin", password=server.password)
+    press(browser, "Log in")
+    assert heading(browser).startswith("New folder")
+    assert [cookie["httpOnly"] for cookie in browser.get_cookies()] == [True]
+
+    server.restart()  # the keys stay, and with them the sessions
+    browser.get(f"{server.address}/@@add-folder")
+    assert heading(browser).startswith("New folder")
+
+
+def test_a_folder_has_users_of_its_own_in_a_browser(browser: WebDriver, server: Server) -> None:
+    with_users(server)
+    browser.get(f"{server.address}/club/")
+    assert not browser.find_elements(By.LINK_TEXT, "New document")
+    browser.get(f"{server.address.replace('//', '//ben:secret@')}/club/@@login")
+    assert browser.current_url == f"{server.address}/club/"
+    assert text_of(browser, ".login") == "ben@/club"
+    press(browser, "New document")
+    type_in(browser, title="Minutes", text="of the club")
+    press(browser, "Save")
+    assert heading(browser) == "Minutes" and browser.current_url == f"{server.address}/club/minutes"
+
+    browser.get(f"{server.address}/@@add-folder")
+    assert heading(browser) == "Log in"  # outside of the folder he is nobody
+
+    forge(browser, f"{server.address}/club/@@add-document", title="Forged", name="forged")
+    assert heading(browser) == "You may not do this"  # though the browser sent his password
+    browser.get(f"{server.address}/club/forged")
+    assert heading(browser) == "There is nothing here"
+
+
+def test_another_site_can_forge_nothing_in_a_browser(browser: WebDriver, server: Server) -> None:
+    forge(browser, f"{server.address}/@@login", login="admin", password=server.password)
+    assert heading(browser) == "You may not do this"
+    browser.get(server.address)
+    assert text_of(browser, ".login") == "Log in"
+
+    log_in(browser, server)
+    forge(browser, f"{server.address}/@@add-folder", title="Forged", name="forged")
+    assert heading(browser) in ("You may not do this", "Please log in")  # a browser may keep the cookie back
+    forge(browser, f"{server.address}/@@logout")
+    browser.get(f"{server.address}/forged")
+    assert heading(browser) == "There is nothing here"
+    assert text_of(browser, "span.login") == "admin"
+
+
+def test_a_wrong_password_is_slowed_down_in_a_browser(browser: WebDriver, server: Server) -> None:
+    browser.get(f"{server.address}/@@login")
+    for _ in range(10):
+        type_in(browser, login="admin", password="guess")
+        press(browser, "Log in")
+        assert text_of(browser, "[role=alert]") == "Name or password is wrong."
+    type_in(browser, login="admin", password=server.password)
+    press(browser, "Log in")
+    assert heading(browser) == "Please wait a moment"
+
+
+def with_users(server: Server) -> None:
+    """The site has a user without grants, and a folder with a user of its own."""
+    server.stop()
+    with site.connected(server.uri) as connection, connection.transaction_manager:
+        root = site.root(connection.root())
+        users.set_password(root, "eve", "eve's own")
+        root["club"] = Folder("Club")
+        users.add_member(root["club"], "ben", "secret")
+    server.start()
+
+
+def forge(browser: WebDriver, address: str, **fields: str) -> None:
+    """Have a page of another site send a form."""
+    browser.get("data:text/html,<h1>evil</h1>")
+    browser.execute_script(
+        """
+        const form = document.createElement("form");
+        form.method = "post"; form.action = arguments[0];
+        for (const [name, value] of Object.entries(arguments[1])) {
+            const input = document.createElement("input");
+            input.name = name; input.value = value; form.append(input);
+        }
+        document.body.append(form);
+        form.submit();
+        """,
+        address,
+        fields,
+    )
+    WebDriverWait(browser, 30).until(lambda _: browser.current_url == address)

@@ -1,0 +1,202 @@
+"""``log``: one line for each request, which no client can forge."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from webob import Request
+
+from pipeline import Pipeline, element
+from pipeline.elements.errors import errors
+from pipeline.elements.log import log
+
+COMBINED = re.compile(
+    r'(?P<host>\S+) - (?P<user>\S+) \[(?P<time>[^]]+)\] "(?P<request>(?:[^"\\]|\\x..)*)" (?P<status>\d{3}) '
+    r'(?P<bytes>\d+) "(?P<referrer>[^"]*)" "(?P<agent>[^"]*)" (?P<seconds>\d+\.\d{6})'
+)
+
+
+def app(environ: Any, start_response: Any) -> Any:
+    start_response("201 Created", [("Content-Type", "text/plain")])
+    return [b"hello"]
+
+
+def streaming(environ: Any, start_response: Any) -> Iterator[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    yield b"abc"
+    yield b"de"
+
+
+def failing(environ: Any, start_response: Any) -> Any:
+    raise ZeroDivisionError
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Callable[..., dict[str, str]]:
+    """``logged(app, path, ...)``: the fields of the one line that a request leaves."""
+    caplog.set_level(logging.INFO, logger="pipeline.access")
+
+    def logged(pipeline: Any = None, path: str = "/", **environ: str) -> dict[str, str]:
+        caplog.clear()
+        pipeline = log()(app) if pipeline is None else pipeline
+        request = Request.blank(path, environ=environ)
+        body = pipeline(request.environ, lambda *started: None)
+        assert isinstance(body, list) == bool(caplog.records), "written when it is closed"
+        list(body)
+        if hasattr(body, "close"):
+            body.close()
+        [record] = [record for record in caplog.records if record.name == "pipeline.access"]
+        assert record.levelno == logging.INFO
+        line = record.getMessage()
+        assert line.isprintable(), "one line, whatever the client sent"
+        found = COMBINED.fullmatch(line)
+        assert found is not None, line
+        return found.groupdict()
+
+    return logged
+
+
+def test_a_line_in_the_combined_log_format(logged: Any) -> None:
+    line = logged(
+        path="/a/b?c=d",
+        REMOTE_ADDR="192.0.2.1",
+        HTTP_REFERER="http://example.org/",
+        HTTP_USER_AGENT="tests/1 (x)",
+        SCRIPT_NAME="/app",
+        SERVER_PROTOCOL="HTTP/1.1",
+    )
+    assert re.fullmatch(r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}", line.pop("time"))
+    assert 0 <= float(line.pop("seconds")) < 5
+    assert line == {
+        "host": "192.0.2.1",
+        "user": "-",
+        "request": "GET /app/a/b?c=d HTTP/1.1",
+        "status": "201",
+        "bytes": "5",
+        "referrer": "http://example.org/",
+        "agent": "tests/1 (x)",
+    }
+
+
+def test_what_is_not_known_is_a_dash(logged: Any) -> None:
+    line = logged()
+    assert (line["host"], line["user"], line["referrer"], line["agent"]) == ("-", "-", "-", "-")
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "status", "sent"),
+    [
+        (lambda: log()(app), "201", "5"),
+        (lambda: log()(streaming), "200", "5"),
+        (lambda: Pipeline(log(), errors(), failing), "500", None),
+        (lambda: log()(failing), "500", None),
+    ],
+)
+def test_status_and_bytes_are_what_the_visitor_got(
+    logged: Any, pipeline: Any, status: str, sent: Any
+) -> None:
+    line = logged(pipeline())
+    assert line["status"] == status
+    assert line["bytes"] == sent if sent is not None else int(line["bytes"]) > 0
+
+
+def test_no_byte_is_sent_for_head(logged: Any) -> None:
+    assert logged(REQUEST_METHOD="HEAD")["bytes"] == "0"
+
+
+def test_a_stream_that_was_given_up_says_how_far_it_got(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="pipeline.access")
+    body = log()(streaming)(Request.blank("/").environ, lambda *started: None)
+    next(iter(body))
+    body.close()
+    assert '" 200 3 "' in caplog.text
+
+
+def inside(change: Callable[[Any], Any]) -> Any:
+    @element
+    def inner(next: Any) -> Any:
+        def inner(request: Any, response: Any) -> None:
+            change(request)
+            next(request, response)
+
+        return inner
+
+    return Pipeline(log(), inner, app)
+
+
+@pytest.mark.parametrize(
+    ("principal", "user"),
+    [("ada", "ada"), ("ada lovelace", r"ada\x20lovelace"), ('a"\n\\', r"a\x22\x0a\x5c"), ("Žofie", "Žofie")],
+)
+def test_the_user_is_the_principal(logged: Any, principal: str, user: str) -> None:
+    assert logged(inside(lambda request: setattr(request, "principal", principal)))["user"] == user
+
+
+def test_the_address_is_the_one_that_was_asked(logged: Any) -> None:
+    """Whatever elements further in make of it."""
+    changed = inside(lambda request: request.environ.update(PATH_INFO="/changed", SCRIPT_NAME="/x"))
+    assert logged(changed, "/asked")["request"].startswith("GET /asked ")
+
+
+HOSTILE = [
+    ("PATH_INFO", '/x"\r\n192.0.2.9 - - "forged"'),
+    ("PATH_INFO", "/\x1b[31mred\x1b[0m\x9b31m\x85"),
+    ("PATH_INFO", "/\0\x7f\\x22\\"),
+    ("QUERY_STRING", 'a="b"\nc'),
+    ("HTTP_USER_AGENT", 'x" 200 0 "-" "forged'),
+    ("HTTP_USER_AGENT", "x\r\nforged"),
+    ("HTTP_REFERER", '\\"\x85\u2028\u2029'),
+    ("REQUEST_METHOD", 'GET"\n'),
+    ("SERVER_PROTOCOL", 'HTTP/1.1"\n'),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), HOSTILE)
+def test_no_client_writes_a_line_of_its_own(logged: Any, key: str, value: str) -> None:
+    """The fixture finds one printable line of the right form."""
+    line = logged(**{key: value})
+    assert not any(character in "".join(line.values()) for character in '"\r\n\x1b\x9b\x85\0\x7f')
+
+
+def test_a_backslash_is_told_from_an_escape(logged: Any) -> None:
+    assert logged(PATH_INFO="/\\x0a\n")["request"] == r"GET /\x5cx0a\x0a HTTP/1.0"
+
+
+def test_another_logger(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="site.hits")
+    Request.blank("/").get_response(log(logger="site.hits")(app))
+    assert [record.name for record in caplog.records] == ["site.hits"]
+
+
+def test_a_logger_that_is_off_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="pipeline.access")
+    closers: list[Any] = []
+    pipeline = Pipeline(
+        log(), element(lambda_named("see", lambda request: closers.append(request._closers))), app
+    )
+    Request.blank("/").get_response(pipeline)
+    assert closers == [None] and caplog.records == []
+
+
+def lambda_named(name: str, change: Callable[[Any], Any]) -> Any:
+    def factory(next: Any) -> Any:
+        def handler(request: Any, response: Any) -> None:
+            change(request)
+            next(request, response)
+
+        return handler
+
+    factory.__name__ = name
+    return factory
+
+
+def test_a_log_that_fails_fails_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    """R6: the line is written while the request is closed."""
+    caplog.set_level(logging.INFO, logger="pipeline.access")
+    broken = inside(lambda request: setattr(request, "principal", 3))  # no str
+    assert Request.blank("/").get_response(broken).status_int == 201
+    assert "closing GET /" in caplog.text

@@ -1,0 +1,955 @@
+"""``zodb``: connections that are kept warm, what happens to them, and databases that are not there (R5, R8)."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from wsgiref.validate import validator
+
+import pytest
+import webob
+from BTrees.OOBTree import OOBTree
+from persistent import Persistent
+from persistent.mapping import PersistentMapping
+from transaction.interfaces import NoTransaction
+from ZODB.DB import DB
+from ZODB.FileStorage import FileStorage
+from ZODB.POSException import ConflictError
+
+from pipeline import Pipeline, Request, Response, element
+from pipeline.data import Outage
+from pipeline.elements import transaction as transaction_module
+from pipeline.elements import zodb as module
+from pipeline.elements.errors import errors
+from pipeline.elements.retry import retry
+from pipeline.elements.sql import sql
+from pipeline.elements.transaction import transaction
+from pipeline.elements.zodb import Kept, Pool, close_all, zodb
+from pipeline.interfaces import ConfigurationError, OrderError, ReadOnlyTransaction
+from pipeline.testing import fault
+
+View = Callable[[Request, Response], object]
+
+
+@element
+def end(*, view: View) -> Any:
+    """The end of a pipeline: calls ``view``, which may return a body."""
+
+    def end(request: Request, response: Response) -> None:
+        body = view(request, response)
+        response.app_iter = [b"done"] if body is None else body
+
+    return end
+
+
+def ask(app: Any, path: str = "/", method: str = "POST", **environ: Any) -> webob.Response:
+    """One request under wsgiref's validator, read to its end and closed."""
+    request = webob.Request.blank(path, environ, method=method)
+    status, headers, body = request.call_application(validator(app))
+    try:
+        return webob.Response(status=status, headerlist=headers, app_iter=list(body))
+    finally:
+        body.close()
+
+
+def start(app: Any) -> Any:
+    """The body of a request that is not read yet."""
+    return app(webob.Request.blank("/").environ, lambda *arguments: None)
+
+
+@pytest.fixture(autouse=True)
+def databases() -> Iterator[None]:
+    yield
+    close_all()
+    module._pools.clear()
+
+
+@pytest.fixture(params=["memory", "file"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory://test_zodb" if request.param == "memory" else f"file://{tmp_path}/Data.fs"
+
+
+def pool(uri: str) -> Pool:
+    return module._pools[uri]
+
+
+def site_of(uri: str, view: View, **options: Any) -> Pipeline:
+    """In the default order."""
+    return Pipeline(retry(), zodb(uri=uri, **options), errors(), transaction(), end(view=view))
+
+
+def write(request: Request, response: Response) -> None:
+    request.root["count"] = request.root.get("count", 0) + 1
+
+
+def read(request: Request, response: Response) -> Any:
+    return [str(request.root.get("count", 0)).encode()]
+
+
+# Connections
+
+
+def test_what_is_written_is_read_by_the_next_request(uri: str) -> None:
+    assert ask(site_of(uri, write)).status_int == 200
+    assert ask(site_of(uri, read)).text == "1"
+
+
+def test_a_request_that_reads_nothing_opens_nothing(uri: str) -> None:
+    app = site_of(uri, lambda request, response: None)
+    assert ask(app).status_int == 200
+    assert pool(uri).db is None
+
+
+def test_a_connection_is_used_again(uri: str) -> None:
+    seen = []
+    app = site_of(uri, lambda request, response: seen.append((request.zodb, request.tm, request.root)))
+    ask(app)
+    ask(app)
+    assert seen[0] == seen[1]
+    assert len(pool(uri).idle) == 1
+
+
+def test_the_root_is_that_of_the_connection(uri: str) -> None:
+    def view(request: Request, response: Response) -> None:
+        assert request.root is request.zodb.root()
+        assert request.root is request.root
+        assert request.tm is request.zodb.transaction_manager
+        assert request.tm_in_use is request.tm
+
+    assert ask(site_of(uri, view)).status_int == 200
+
+
+def test_no_connection_is_used_by_two_requests_at_a_time(uri: str) -> None:
+    """Some of them are streamed, some fail, and some are given up."""
+    used: set[int] = set()
+    lock = threading.Lock()
+    problems: list[str] = []
+
+    def enter(connection: Any) -> None:
+        with lock:
+            if id(connection) in used:
+                problems.append("a connection is used by two")
+            used.add(id(connection))
+
+    def leave(connection: Any) -> None:
+        with lock:
+            used.discard(id(connection))
+
+    def view(request: Request, response: Response) -> Any:
+        request.on_close(lambda: leave(request.zodb))
+        enter(request.zodb)
+        time.sleep(0.0005)
+        if request.path == "/error":
+            raise ValueError
+        return iter([b"a", b"b"]) if request.path == "/stream" else None
+
+    app = site_of(uri, view, pool_size=4)
+
+    def work() -> None:
+        for path in 6 * ("/", "/stream", "/error", "/abandoned"):
+            if path == "/abandoned":
+                body = start(app)
+                getattr(body, "close", lambda: None)()
+            else:
+                ask(app, path)
+
+    logging.disable(logging.ERROR)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        logging.disable(logging.NOTSET)
+    assert problems == []
+    assert used == set()
+    assert len(pool(uri).idle) <= 4
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_at_most_pool_size_connections_are_kept(uri: str, size: int) -> None:
+    """More are opened when they are needed, and closed again."""
+    app = site_of(uri, lambda request, response: iter([str(request.root and "").encode(), b"a"]), pool_size=size)
+    bodies = [start(app) for _ in range(5)]
+    assert len(pool(uri).all) == 5
+    for body in bodies:
+        body.close()
+    del body, bodies
+    gc.collect()
+    assert len(pool(uri).idle) == size
+    assert len(pool(uri).all) == size
+
+
+def test_a_connection_that_was_not_used_is_closed_after_pool_timeout(uri: str) -> None:
+    app = site_of(uri, lambda request, response: iter([str(request.root and "").encode(), b"a"]), pool_timeout=0.05)
+    bodies = [start(app) for _ in range(3)]
+    for body in bodies:
+        body.close()
+    assert len(pool(uri).idle) == 3
+    time.sleep(0.1)
+    start(app).close()
+    assert len(pool(uri).idle) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "expected"),
+    [
+        ("", {}, (10000, 0, 16, None)),
+        ("?connection_cache_size=7&connection_pool_size=3", {}, (7, 0, 3, None)),
+        ("?connection_cache_size=7", {"cache_size": 8, "cache_size_bytes": 9}, (8, 9, 16, None)),
+        ("?connection_pool_timeout=5", {"pool_size": 2}, (10000, 0, 2, 5)),
+    ],
+)
+def test_options(query: str, options: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    uri = "memory://test_options" + query
+    found: list[Any] = []
+
+    def view(request: Request, response: Response) -> None:
+        db = request.zodb.db()
+        found.append((db.getCacheSize(), db.getCacheSizeBytes()))
+
+    assert ask(site_of(uri, view, **options)).status_int == 200
+    assert (*found[0], pool(uri).size, pool(uri).timeout) == expected
+
+
+def test_the_cache_is_kept_to_its_size_between_requests(uri: str) -> None:
+    def fill(request: Request, response: Response) -> None:
+        for number in range(100):
+            request.root[str(number)] = PersistentMapping()
+
+    def look(request: Request, response: Response) -> None:
+        for value in request.root.values():
+            value.get("x")
+
+    counts = []
+    for view in (fill, look, lambda request, response: counts.append(request.zodb._cache.cache_non_ghost_count)):
+        assert ask(site_of(uri, view, cache_size=10)).status_int == 200
+    assert counts[0] <= 11
+
+
+def test_many_connections_are_no_reason_for_a_warning(uri: str, caplog: Any) -> None:
+    app = site_of(uri, lambda request, response: iter([str(request.root and "").encode(), b"a"]))
+    for body in [start(app) for _ in range(40)]:
+        body.close()
+    assert caplog.records == []
+
+
+# root
+
+
+class Site(PersistentMapping):
+    pass
+
+
+def make_site(root: Any) -> Any:
+    if "site" not in root:
+        root["site"] = Site()
+    return root["site"]
+
+
+def test_root_by_dotted_name(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "test_zodb_site", test_module := ModuleType("test_zodb_site"))
+    test_module.make_site = make_site  # type: ignore[attr-defined]
+    seen = []
+    app = site_of(uri, lambda request, response: seen.append(type(request.root)), root="test_zodb_site:make_site")
+    ask(app)
+    ask(app)
+    assert seen == [Site, Site]
+
+
+def test_root_by_path(uri: str) -> None:
+    def make(request: Request, response: Response) -> None:
+        request.root["a"] = PersistentMapping({"b": PersistentMapping({"name": "found"})})
+
+    ask(site_of(uri, make))
+    app = site_of(uri, lambda request, response: [request.root["name"].encode()], root="a/b")
+    assert ask(app).text == "found"
+
+
+def test_a_root_that_is_not_there_is_an_error_that_says_so(uri: str, caplog: Any) -> None:
+    assert ask(site_of(uri, lambda request, response: request.root, root="a/b")).status_int == 500
+    assert "root = a/b, and there is no 'a' in the database" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["no_such_module:attribute", "os.path:no_such_attribute"])
+def test_a_root_that_cannot_be_imported_is_refused_at_load(uri: str, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="option 'root'"):
+        zodb(uri=uri, root=name)(lambda environ, start_response: [])
+
+
+# Several databases
+
+
+def others(tmp_path: Path) -> dict[str, str]:
+    return {"catalog": f"file://{tmp_path}/Catalog.fs", "memory": "memory://test_others"}
+
+
+def test_databases_refer_to_each_other(uri: str, tmp_path: Path) -> None:
+    def make(request: Request, response: Response) -> None:
+        catalog = request.zodb.get_connection("catalog").root()
+        catalog["entry"] = PersistentMapping({"title": "in another database"})
+        request.zodb.get_connection("catalog").add(catalog["entry"])
+        request.root["entry"] = catalog["entry"]
+
+    def look(request: Request, response: Response) -> Any:
+        entry = request.root["entry"]
+        assert entry._p_jar is request.zodb.get_connection("catalog")
+        assert entry._p_jar.get_connection("unnamed") is request.zodb
+        return [entry["title"].encode()]
+
+    databases = others(tmp_path)
+    assert ask(site_of(uri, make, databases=databases)).status_int == 200
+    close_all() if uri.startswith("file:") else None
+    assert ask(site_of(uri, look, databases=databases)).text == "in another database"
+
+
+def test_databases_commit_together_or_not_at_all(uri: str, tmp_path: Path) -> None:
+    def make(request: Request, response: Response) -> None:
+        request.root["here"] = request.zodb.get_connection("catalog").root()["there"] = True
+        response.status = 400 if request.path == "/refused" else 200
+
+    seen = []
+
+    def look(request: Request, response: Response) -> None:
+        seen.append(["here" in request.root, "there" in request.zodb.get_connection("catalog").root()])
+
+    for path in ("/refused", "/"):
+        ask(site_of(uri, make, databases=others(tmp_path)), path)
+        ask(site_of(uri, look, databases=others(tmp_path)))
+    assert seen == [[False, False], [True, True]]
+
+
+def test_a_database_beside_the_main_one_is_opened_on_first_use(uri: str, tmp_path: Path) -> None:
+    """And the site works without it as far as it is not used."""
+    databases = {"catalog": f"file://{tmp_path}/no/such/directory/Data.fs"}
+
+    def view(request: Request, response: Response) -> None:
+        request.root  # noqa: B018
+        if request.path == "/search":
+            request.zodb.get_connection("catalog").root()
+
+    app = site_of(uri, view, databases=databases)
+    assert ask(app).status_int == 200
+    assert ask(app, "/search").status_int == 503
+    assert ask(app).status_int == 200
+
+
+def test_there_is_no_other_database(uri: str) -> None:
+    def view(request: Request, response: Response) -> None:
+        with pytest.raises(KeyError):
+            request.zodb.get_connection("catalog")
+
+    assert ask(site_of(uri, view)).status_int == 200
+
+
+# What is refused at load
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("postgresql://user:secret@host/db", "no URI of a database.*RelStorage calls it postgres://"),
+        ("nonsense", "no URI of a database"),
+        ("memory://x?no_such_option=1", "no_such_option"),
+        ("memory://x?connection_cache_size=many", "many"),
+    ],
+)
+def test_a_uri_that_is_none(uri: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        zodb(uri=uri)(lambda environ, start_response: [])
+    assert "secret" not in str(caught.value)
+
+
+def test_one_database_has_one_set_of_options(tmp_path: Path) -> None:
+    def link(**options: Any) -> None:
+        zodb(**options)(lambda environ, start_response: [])
+
+    uri, other = f"file://{tmp_path}/a.fs", f"file://{tmp_path}/b.fs"
+    link(uri=uri, cache_size=5)
+    link(uri=uri, cache_size=5, root="else")
+    with pytest.raises(ConfigurationError, match="with different options"):
+        link(uri=uri, cache_size=6)
+    with pytest.raises(ConfigurationError, match="opened twice"):
+        link(uri=other, databases={"catalog": uri})
+    with pytest.raises(ConfigurationError, match="opened twice"):
+        link(uri=other, databases={"catalog": other})
+    with pytest.raises(ConfigurationError, match="two databases are named 'unnamed'"):
+        link(uri=other, databases={"unnamed": "memory://test_unnamed"})
+    link(uri=other, databases={"catalog": "memory://test_catalog"})
+
+
+def test_the_order() -> None:
+    with pytest.raises(OrderError, match="zodb must be outside sql"):
+        Pipeline(sql(url="sqlite://"), zodb(uri="memory://"), end(view=read))
+    with pytest.raises(OrderError, match="retry must be outside zodb"):
+        Pipeline(zodb(uri="memory://"), retry(), end(view=read))
+
+
+# Without ``transaction``, and once it is over, the database can only be read (R8)
+
+
+def attribute(root: Any) -> None:
+    root["object"].name = "changed"
+
+
+def mapping(root: Any) -> None:
+    root["added"] = True
+
+
+def tree(root: Any) -> None:
+    root["tree"]["key"] = "changed"
+
+
+def added(root: Any) -> None:
+    root._p_jar.add(PersistentMapping())
+
+
+class Thing(Persistent):
+    name = "as it was"
+
+
+WRITES = [attribute, mapping, tree, added]
+
+
+def make_things(request: Request, response: Response) -> None:
+    request.root["object"] = Thing()
+    request.root["tree"] = OOBTree({"key": "as it was"})
+
+
+def look_at_things(request: Request, response: Response) -> Any:
+    root = request.root
+    return [f"{root['object'].name}, {root['tree']['key']}, {'added' in root}".encode()]
+
+
+@pytest.mark.parametrize("change", WRITES)
+def test_without_transaction_a_write_is_refused(uri: str, change: Callable[[Any], None], caplog: Any) -> None:
+    """Also what changes the object in memory before it says so is not seen by the next request."""
+    ask(site_of(uri, make_things))
+    app = Pipeline(zodb(uri=uri), errors(), end(view=lambda request, response: change(request.root)))
+    look = Pipeline(zodb(uri=uri), errors(), end(view=look_at_things))
+    assert ask(look).text == "as it was, as it was, False"
+    assert ask(app).status_int == 500
+    assert "ReadOnlyTransaction" in caplog.text
+    assert re.search(r"only reads \(R8\).*element 'transaction'", caplog.text)
+    assert ask(look).text == "as it was, as it was, False"
+
+
+@pytest.mark.parametrize("change", WRITES)
+def test_r8_a_write_while_the_body_is_sent_is_refused(uri: str, change: Callable[[Any], None]) -> None:
+    ask(site_of(uri, make_things))
+
+    def view(request: Request, response: Response) -> Iterator[bytes]:
+        request.root["count"] = 1
+
+        def body() -> Iterator[bytes]:
+            yield b"a block"
+            yield b"another"
+            change(request.root)
+
+        return body()
+
+    app = site_of(uri, view)
+    body = start(app)
+    with pytest.raises(ReadOnlyTransaction, match="R8"):
+        list(body)
+    body.close()
+    assert ask(site_of(uri, look_at_things)).text == "as it was, as it was, False"
+    assert ask(site_of(uri, read)).text == "1", "what the view wrote is stored"
+
+
+@pytest.mark.parametrize("opened", ["in the view", "while sending"])
+def test_r8_a_stream_reads_a_state_of_its_own(uri: str, opened: str) -> None:
+    """One that does not change while it is sent."""
+    ask(site_of(uri, write))
+
+    def view(request: Request, response: Response) -> Iterator[bytes]:
+        if opened == "in the view":
+            request.root  # noqa: B018
+
+        def body() -> Iterator[bytes]:
+            for _ in range(3):
+                yield str(request.root["count"]).encode()
+                request.root._p_deactivate()
+
+        return body()
+
+    body = start(site_of(uri, view))
+    blocks = [next(body)]
+    ask(site_of(uri, write))
+    blocks += body
+    body.close()
+    assert blocks == [b"1", b"1", b"1"]
+    assert ask(site_of(uri, read)).text == "2"
+
+
+def test_r8_a_stream_reads_what_its_view_has_written(uri: str) -> None:
+    def view(request: Request, response: Response) -> Iterator[bytes]:
+        write(request, response)
+        return (str(request.root[key]).encode() for key in ["count"])
+
+    assert ask(site_of(uri, view)).text == "1"
+
+
+def test_a_body_in_memory_has_given_everything_back_before_it_is_sent(uri: str) -> None:
+    seen = []
+
+    def start_response(status: str, headers: Any, exc_info: Any = None) -> Any:
+        seen.append(len(pool(uri).idle))
+
+    site_of(uri, read)(webob.Request.blank("/").environ, start_response)
+    assert seen == [1]
+
+
+# What becomes of the connection in the end (R5)
+
+
+def stream(request: Request, response: Response) -> Iterator[bytes]:
+    return (str(request.root.get(key)).encode() for key in ("a", "b", "c"))
+
+
+def read_all(body: Any) -> None:
+    list(body)
+    body.close()
+
+
+def give_up(body: Any) -> None:
+    next(body)
+    body.close()
+
+
+def give_up_at_once(body: Any) -> None:
+    body.close()
+
+
+@pytest.mark.parametrize("client", [read_all, give_up, give_up_at_once])
+def test_r5_a_stream_gives_the_connection_back(uri: str, client: Callable[[Any], None]) -> None:
+    body = start(site_of(uri, stream))
+    assert len(pool(uri).idle) == 0
+    client(body)
+    assert len(pool(uri).idle) == 1
+    assert not pool(uri).idle[0].tm._txn
+
+
+def test_r5_a_stream_that_fails_gives_the_connection_back(uri: str) -> None:
+    def view(request: Request, response: Response) -> Iterator[bytes]:
+        request.root  # noqa: B018
+
+        def body() -> Iterator[bytes]:
+            yield b"a block"
+            yield b"another"
+            raise ValueError
+
+        return body()
+
+    body = start(site_of(uri, view))
+    with pytest.raises(ValueError):
+        list(body)
+    assert len(pool(uri).idle) == 1
+
+
+def test_what_a_stream_does_when_it_is_closed_still_has_the_connection(uri: str) -> None:
+    """Though it was opened later than the stream was made."""
+    seen = []
+
+    def view(request: Request, response: Response) -> Iterator[bytes]:
+        def body() -> Iterator[bytes]:
+            try:
+                yield str(request.root.get("a")).encode()
+                yield b"another"
+            finally:
+                request.root._p_deactivate()
+                seen.append((request.root.get("count"), len(pool(uri).idle)))
+
+        return body()
+
+    ask(site_of(uri, write))
+    give_up(start(site_of(uri, view)))
+    assert seen == [(1, 0)]
+    assert len(pool(uri).idle) == 1
+
+
+@pytest.mark.parametrize("at", ["enter", "exit", "close"])
+@pytest.mark.parametrize("error", [ValueError, ConflictError, MemoryError, GeneratorExit, SystemExit])
+def test_r5_whatever_happens(uri: str, at: str, error: type[BaseException]) -> None:
+    """The connection comes back, nothing is stored but by an answer, and the next request is as ever."""
+
+    def app(*, faulty: bool) -> Pipeline:
+        between = (fault(error=error, at=at, when=lambda request: faulty),)
+        return Pipeline(zodb(uri=uri), errors(), transaction(), *between, end(view=write))
+
+    logging.disable(logging.ERROR)
+    try:
+        ask(app(faulty=True))
+    except BaseException as raised:
+        assert isinstance(raised, error)
+    finally:
+        logging.disable(logging.NOTSET)
+    idle = list(pool(uri).idle)
+    assert len(idle) == (0 if at == "enter" else 1)
+    assert [kept.tm._txn for kept in idle] == [None] * len(idle)
+    ask(app(faulty=False))
+    assert ask(site_of(uri, read)).text == ("2" if at == "close" else "1")
+
+
+def test_a_connection_that_had_an_error_is_thrown_away(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def view(request: Request, response: Response) -> None:
+        seen.append(request.zodb)
+        if request.path == "/fails":
+            write(request, response)
+            monkeypatch.setattr(request.zodb, "tpc_vote", lambda transaction: 1 / 0)
+
+    app = site_of(uri, view)
+    ask(app)
+    assert ask(app, "/fails").status_int == 500
+    ask(app)
+    assert seen[0] is seen[1]
+    assert seen[1] is not seen[2]
+    assert len(pool(uri).idle) == 1
+    assert ask(site_of(uri, read)).text == "0"
+
+
+def test_a_connection_whose_clean_up_failed_is_thrown_away(uri: str, caplog: Any) -> None:
+    def view(request: Request, response: Response) -> None:
+        request.tm.get().addAfterAbortHook(lambda: 1 / 0)
+        response.status = 400
+        write(request, response)
+
+    assert ask(site_of(uri, view)).status_int == 500
+    assert ask(site_of(uri, read)).text == "0"
+    assert len(pool(uri).idle) == 1
+
+
+def test_an_error_of_the_application_is_none_of_the_connection(uri: str) -> None:
+    seen = []
+
+    def view(request: Request, response: Response) -> None:
+        seen.append(request.zodb)
+        raise ValueError
+
+    app = site_of(uri, view)
+    ask(app)
+    ask(app)
+    assert seen[0] is seen[1]
+
+
+# Databases that are not there
+
+
+def lines_of(caplog: Any) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "pipeline.data"]
+
+
+def test_a_database_that_is_down_at_start(tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 with Retry-After and one line of log, and it comes back by itself."""
+    monkeypatch.setattr(Outage, "PAUSE", 0.05)
+    place = tmp_path / "later"
+    app = site_of(f"file://{place}/Data.fs", write)
+    for _ in range(5):
+        answer = ask(app)
+        assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
+        time.sleep(0.02)
+    place.mkdir()
+    time.sleep(0.06)
+    assert ask(app).status_int == 200
+    assert ask(app).status_int == 200
+    down, up = lines_of(caplog)
+    assert re.fullmatch(r"the database file://\S+ cannot be reached; who needs it is answered 503: \w+: .*", down)
+    assert re.fullmatch(r"the database file://\S+ is reached again, after 0\.\d s", up)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == [
+        record for record in caplog.records if record.name == "pipeline.data"
+    ], "nothing else is logged but the outage"
+
+
+def test_a_file_that_another_process_has_open(tmp_path: Path, caplog: Any) -> None:
+    storage = FileStorage(f"{tmp_path}/Data.fs")
+    try:
+        assert ask(site_of(f"file://{tmp_path}/Data.fs", write)).status_int == 503
+    finally:
+        storage.close()
+    assert "another process has it open; for several there are ZEO and RelStorage" in caplog.text
+
+
+def test_while_it_is_down_one_request_in_a_second_tries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+    uri = f"file://{tmp_path}/no/such/directory/Data.fs"
+    app = site_of(uri, write)
+    source = pool(uri).main
+    monkeypatch.setattr(source, "storage", lambda: tries.append(time.monotonic()) or 1 / 0)
+    monkeypatch.setattr(Outage, "PAUSE", 0.2)
+    threads = [threading.Thread(target=lambda: [ask(app) for _ in range(20)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(tries) == 1, "they all came within the pause"
+    time.sleep(0.25)
+    ask(app)
+    ask(app)
+    assert len(tries) == 2
+
+
+class Flaky:
+    """A storage whose server can be made to go away, as RelStorage sees it."""
+
+    def __init__(self, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.down = False
+        self.pool = pool(uri)
+        monkeypatch.setattr(module, "_lost_exceptions", lambda storage: (TimeoutError,))
+        monkeypatch.setattr(Outage, "PAUSE", 0.05)
+        poll = module.Manager.begin
+
+        def begin(manager: Any) -> Any:
+            if self.down:
+                raise TimeoutError("the server does not answer")
+            return poll(manager)
+
+        monkeypatch.setattr(module.Manager, "begin", begin)
+
+
+def test_a_database_that_goes_away_and_comes_back(
+    uri: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = site_of(uri, write)
+    server = Flaky(uri, monkeypatch)
+    bodies = [start(site_of(uri, stream)) for _ in range(3)]
+    for body in bodies:
+        body.close()
+    assert len(pool(uri).idle) == 3
+    server.down = True
+    for _ in range(5):
+        assert ask(app).status_int == 503
+    assert len(pool(uri).idle) == 0, "all were dead"
+    server.down = False
+    time.sleep(0.06)
+    assert ask(app).status_int == 200
+    assert len(lines_of(caplog)) == 2
+
+
+def test_a_connection_that_is_lost_in_the_middle_is_tried_again_with_another(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def view(request: Request, response: Response) -> None:
+        seen.append(request.zodb)
+        write(request, response)
+        if len(seen) == 1:
+            raise TimeoutError("the connection was reset")
+
+    monkeypatch.setattr(module, "_lost_exceptions", lambda storage: (TimeoutError,))
+    assert ask(site_of(uri, view)).status_int == 200
+    assert seen[0] is not seen[1]
+    assert ask(site_of(uri, read)).text == "1"
+
+
+def test_a_storage_that_knows_that_it_is_disconnected_is_not_waited_for(
+    uri: str, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """ZEO does, and a call to it would wait for seconds."""
+    app = site_of(uri, write)
+    assert ask(app).status_int == 200
+    connected = [False, False, True, True]
+    pool(uri).is_connected = lambda: connected.pop(0)
+    assert [ask(app).status_int for _ in range(4)] == [503, 503, 200, 200]
+    assert len(lines_of(caplog)) == 2
+
+
+def test_a_file_storage_that_has_closed_itself_is_opened_again(tmp_path: Path) -> None:
+    """It does so when it fails while it finishes a commit."""
+    uri = f"file://{tmp_path}/Data.fs"
+
+    def view(request: Request, response: Response) -> None:
+        write(request, response)
+        storage = request.zodb.db().storage
+        if request.path == "/fails":
+            storage._finish_finish = lambda tid: 1 / 0
+
+    app = site_of(uri, view)
+    assert ask(app).status_int == 200
+    answer = ask(app, "/fails")
+    assert (answer.status_int, answer.headers["X-Outcome"]) == (500, "unknown")
+    assert ask(app).status_int == 200
+    assert ask(site_of(uri, read)).text in "23"
+
+
+def test_what_is_shown_of_a_uri_has_no_secrets() -> None:
+    assert module.shown("postgres://user:secret@host:5432/db?sslmode=x") == "postgres://host:5432/db"
+    assert module.shown("file:///srv/Data.fs?blobstorage_dir=/x") == "file:///srv/Data.fs"
+    assert module.shown("memory://name") == "memory://name"
+
+
+# RelStorage and ZEO, as far as they can be had without a server
+
+
+def test_relstorage_on_sqlite(tmp_path: Path) -> None:
+    uri = f"sqlite://?data_dir={tmp_path}/data"
+    assert ask(site_of(uri, write)).status_int == 200
+    assert ask(site_of(uri, write)).status_int == 200
+    assert ask(site_of(uri, read)).text == "2"
+    import sqlite3
+
+    assert sqlite3.OperationalError in pool(uri).lost
+    body = start(site_of(uri, stream))
+    ask(site_of(uri, write))
+    give_up(body)
+
+
+def test_zeo_goes_away_and_comes_back(
+    tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ZEO
+
+    monkeypatch.setattr(Outage, "PAUSE", 0.05)
+    address, stop = ZEO.server(f"{tmp_path}/Data.fs")
+    uri = f"zeo://127.0.0.1:{address[1]}"
+    try:
+        app = site_of(uri, write)
+        assert ask(app).status_int == 200
+        stop()
+        wait_until(lambda: ask(app).status_int == 503)
+        started = time.monotonic()
+        for _ in range(20):
+            assert ask(app).status_int == 503
+        assert time.monotonic() - started < 2, "no request waits for a server that is not there"
+        _, stop = ZEO.server(f"{tmp_path}/Data.fs", port=address[1])
+        wait_until(lambda: ask(app).status_int == 200)
+        assert int(ask(site_of(uri, read)).text) >= 2
+    finally:
+        close_all()
+        stop()
+    assert len(lines_of(caplog)) == 2
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+# Processes
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_process_does_not_use_what_its_parent_has_open(tmp_path: Path) -> None:
+    """A pool made before a fork is not used after it, and is left alone."""
+    uri = f"sqlite://?data_dir={tmp_path}/data"
+    app = site_of(uri, write)
+    body = start(site_of(uri, stream))
+    ask(app)
+    inherited = {id(kept) for kept in pool(uri).all}
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        status = 1
+        try:
+            ask(app)
+            body.close()  # of a request that the parent has not done with
+            fresh = {id(kept) for kept in pool(uri).all}
+            if not fresh & inherited and len(pool(uri).idle) == 1:
+                status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    ask(app)
+    read_all(body)
+    assert ask(site_of(uri, read)).text == "3"
+
+
+def test_close_all_closes_also_what_is_in_use(uri: str) -> None:
+    body = start(site_of(uri, stream))
+    close_all()
+    assert pool(uri).db is None
+    if uri.startswith("file:"):
+        FileStorage(uri.removeprefix("file://")).close()  # it is not locked any more
+    body.close()
+    assert len(pool(uri).idle) == 0
+    ask(site_of(uri, write))
+    assert ask(site_of(uri, read)).text == "1"
+
+
+def test_at_the_end_of_a_process_the_databases_are_closed(tmp_path: Path) -> None:
+    import subprocess
+
+    script = f"""
+import webob
+from pipeline import Pipeline, element
+from pipeline.elements.zodb import zodb
+from pipeline.elements.transaction import transaction
+@element
+def end():
+    def end(request, response):
+        request.root["x"] = 1
+        response.app_iter = [b""]
+    return end
+app = Pipeline(zodb(uri="file://{tmp_path}/Data.fs"), transaction(), end())
+assert webob.Request.blank("/").get_response(app).status_int == 200
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "Data.fs.index").exists(), "which is written when the storage is closed"
+
+
+# Positive controls
+
+
+def test_control_close_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Kept, "give_back", lambda kept: None)
+    with pytest.raises(AssertionError):
+        test_r5_a_stream_gives_the_connection_back("memory://test_control_1", read_all)
+
+
+def test_control_the_connection_is_given_back_before_the_stream_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_close = Request.on_close
+    monkeypatch.setattr(Request, "on_close", lambda request, closer, last=False: on_close(request, closer))
+    with pytest.raises(AssertionError):
+        test_what_a_stream_does_when_it_is_closed_still_has_the_connection("memory://test_control_2")
+
+
+def test_control_a_refused_write_stays_in_memory(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    throw_away = Kept.throw_away
+
+    def keep(kept: Kept) -> None:
+        kept.pool.idle.append(kept) if kept.tm.spoiled else throw_away(kept)
+
+    monkeypatch.setattr(Kept, "throw_away", keep)
+    with pytest.raises(AssertionError):
+        test_without_transaction_a_write_is_refused("memory://test_control_3", tree, caplog)
+
+
+def test_control_a_stream_may_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_module, "begin_to_read", lambda tm: tm.begin())
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_r8_a_write_while_the_body_is_sent_is_refused("memory://test_control_4", mapping)
+
+
+def test_control_a_stream_has_no_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_module, "begin_to_read", lambda tm: None)
+    with pytest.raises((AssertionError, NoTransaction)):
+        test_r8_a_write_while_the_body_is_sent_is_refused("memory://test_control_5", mapping)
+
+
+def test_the_private_parts_that_are_used_are_there() -> None:
+    """Of ZODB and of transaction, which have no public ones for it."""
+    assert callable(DB(None).open()._release_resources)
+    from transaction import TransactionManager
+
+    tm = TransactionManager(explicit=True)
+    assert tm._txn is None
+    begun = tm.begin()
+    assert tm._txn is begun
+    assert (begun._resources, begun._voted, begun._before_commit, begun._after_commit) == ([], {}, [], [])

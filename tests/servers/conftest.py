@@ -1,0 +1,12 @@
+"""Makes ``servers`` importable, and its fixtures known here."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from servers.fixtures import mariadb, new_name, postgres, servers_dir, toxiproxy, zeo
+
+__all__ = ["mariadb", "new_name", "postgres", "servers_dir", "toxiproxy", "zeo"]

@@ -1,0 +1,267 @@
+"""``pipeline copy-database``: history, blobs and content arrive, and an interruption harms nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zodburi
+from BTrees.OOBTree import OOBTree
+from ZODB.blob import Blob
+from ZODB.DB import DB
+
+from pipeline.tools import copy_database
+from servers.base import wait_until
+from servers.mariadb import MariaDB
+from servers.postgres import Postgres
+from servers.zeo import ZEO
+
+COMMAND = [sys.executable, "-m", "pipeline.tools.command", "copy-database"]
+
+
+@contextmanager
+def database(uri: str) -> Iterator[DB]:
+    factory, options = zodburi.resolve_uri(uri)
+    db = DB(factory(), **options)
+    try:
+        yield db
+    finally:
+        db.close()
+
+
+def fill(uri: str, transactions: int = 20, *, blobs: bool = False) -> None:
+    """A tree that grows by one entry in each transaction."""
+    with database(uri) as db:
+        with db.transaction() as connection:
+            connection.root()["tree"] = OOBTree()
+        for number in range(transactions):
+            with db.transaction(f"transaction {number}") as connection:
+                tree = connection.root()["tree"]
+                tree[f"{number}"] = "x" * number
+                if blobs and number % 5 == 0:
+                    tree[f"blob {number}"] = Blob(b"first %d" % number)
+                if blobs and number % 5 == 1:  # a second revision of it
+                    with tree[f"blob {number - 1}"].open("w") as file:
+                        file.write(b"blob %d" % (number - 1))
+
+
+def content(uri: str) -> dict[str, Any]:
+    found = {}
+    with database(uri) as db, db.transaction() as connection:
+        for key, value in connection.root()["tree"].items():
+            if isinstance(value, Blob):
+                with value.open() as file:
+                    value = file.read()
+            found[key] = value
+    return found
+
+
+def history(uri: str) -> list[tuple[bytes, str]]:
+    factory, _ = zodburi.resolve_uri(uri)
+    storage = factory()
+    found = [(t.tid, t.description.decode() if isinstance(t.description, bytes) else t.description)
+             for t in storage.iterator()]  # fmt: skip
+    storage.close()
+    return found
+
+
+def fingerprint(directory: Path) -> dict[str, str]:
+    """All files that hold data; not the lock, and not the index, which is made anew from the data."""
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and not path.name.endswith((".lock", ".index", ".tmp"))
+    }
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Callable[..., str]:
+    """``here("a", blobs=True)``: the URI of a file storage in a directory of that name."""
+
+    def here(name: str, *, blobs: bool = False) -> str:
+        (tmp_path / name).mkdir(exist_ok=True)
+        uri = f"file://{tmp_path / name}/Data.fs"
+        return f"{uri}?blobstorage_dir={tmp_path / name}/blobs" if blobs else uri
+
+    return here
+
+
+def test_file_to_file(here: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    fill(here("a"))
+    assert copy_database.main([here("a"), here("b")]) == 0
+    assert content(here("b")) == content(here("a"))
+    assert history(here("b")) == history(here("a"))
+    assert "Copied 22 transactions, the last of them of 20" in capsys.readouterr().out
+
+
+def test_blobs(here: Callable[..., str]) -> None:
+    fill(here("a", blobs=True), blobs=True)
+    assert copy_database.main([here("a", blobs=True), here("b", blobs=True)]) == 0
+    assert content(here("b", blobs=True)) == content(here("a", blobs=True))
+
+
+def test_blobs_are_not_lost(here: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    fill(here("a", blobs=True), blobs=True)
+    assert copy_database.main([here("a", blobs=True), here("b")]) == 1
+    assert "no place for them: give its URI blobstorage_dir=" in capsys.readouterr().err
+
+
+def test_what_is_not_empty_is_refused(here: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    fill(here("a"))
+    fill(here("b"), 3)
+    before = content(here("b"))
+    assert copy_database.main([here("a"), here("b")]) == 1
+    assert "TO is not empty" in (said := capsys.readouterr().err)
+    assert "--continue" in said
+    assert content(here("b")) == before
+
+
+def test_another_database_is_not_continued(
+    here: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(here("a"))
+    fill(here("b"), 3)
+    assert copy_database.main(["--continue", here("a"), here("b")]) == 1
+    assert "TO is no beginning of FROM" in capsys.readouterr().err
+
+
+def test_a_copy_is_brought_up_to_date(here: Callable[..., str]) -> None:
+    fill(here("a"), 5)
+    assert copy_database.main([here("a"), here("b")]) == 0
+    with database(here("a")) as db, db.transaction() as connection:
+        connection.root()["tree"]["later"] = "too"
+    assert copy_database.main(["--continue", here("a"), here("b")]) == 0
+    assert content(here("b"))["later"] == "too"
+    assert copy_database.main(["--continue", here("a"), here("b")]) == 0  # nothing left to do
+    assert history(here("b")) == history(here("a"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["file:///nowhere/Data.fs", "file:///nowhere/else.fs"], "cannot be opened"),
+        (["gopher://x", "memory://"], "cannot be opened"),
+    ],
+)
+def test_what_cannot_be_opened(arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert copy_database.main(arguments) == 1
+    assert reason in capsys.readouterr().err
+
+
+def test_a_missing_source_is_not_made(here: Callable[..., str], tmp_path: Path) -> None:
+    assert copy_database.main([here("a"), here("b")]) == 1
+    assert not (tmp_path / "a" / "Data.fs").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_interrupted(here: Callable[..., str], tmp_path: Path, number: signal.Signals) -> None:
+    """The source stays as it was, and the copy goes on where it ended."""
+    fill(here("a", blobs=True), 1200, blobs=True)
+    before = fingerprint(tmp_path / "a")
+    arguments = [here("a", blobs=True), here("b", blobs=True)]
+    process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True)
+    target = tmp_path / "b" / "Data.fs"
+    wait_until(lambda: target.exists() and target.stat().st_size > 20_000, 60, "some is copied", 0.001)
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode != 0
+    assert fingerprint(tmp_path / "a") == before
+    copied = history(here("b"))
+    assert 0 < len(copied) < 1202
+    again = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True)
+    assert again.returncode == 1
+    assert "--continue" in again.stderr
+    if number != signal.SIGKILL:
+        assert "interrupted, after" in said
+        assert f"pipeline copy-database --continue '{arguments[0]}' '{arguments[1]}'" in said
+    assert copy_database.main(["--continue", *arguments]) == 0
+    assert history(here("b")) == history(here("a"))
+    assert content(here("b", blobs=True)) == content(here("a", blobs=True))
+    assert fingerprint(tmp_path / "a") == before
+
+
+@pytest.mark.servers
+def test_round_trip_over_every_engine(
+    here: Callable[..., str],
+    tmp_path: Path,
+    zeo: ZEO,
+    postgres: Postgres,
+    mariadb: MariaDB,
+    new_name: Callable[[], str],
+) -> None:
+    """From a file to ZEO, to PostgreSQL, to MariaDB and back to a file: the same content and history."""
+    postgres.create(first := new_name())
+    mariadb.create(second := new_name())
+
+    def cache(name: str) -> str:
+        (tmp_path / name).mkdir()
+        return f"blob_dir={tmp_path / name}&shared_blob_dir=0"
+
+    uris = [
+        here("a", blobs=True),
+        zeo.uri(options=cache("zeo")),
+        postgres.uri(first, options=cache("postgres")),
+        mariadb.uri(second, options=cache("mariadb")),
+        here("b", blobs=True),
+    ]
+    fill(uris[0], 40, blobs=True)
+    expected, past = content(uris[0]), history(uris[0])
+    for source, target in pairwise(uris):
+        assert copy_database.main([source, target]) == 0
+        assert content(target) == expected, target
+        assert history(target) == past, target
+
+
+@pytest.mark.servers
+def test_what_keeps_no_history(
+    here: Callable[..., str], postgres: Postgres, mariadb: MariaDB, new_name: Callable[[], str]
+) -> None:
+    """A storage that keeps no history gets the content, and gives it back."""
+    postgres.create(first := new_name())
+    mariadb.create(second := new_name())
+    uris = [
+        here("a"),
+        postgres.uri(first, options="keep_history=false"),
+        mariadb.uri(second, options="keep_history=false"),
+        here("b"),
+    ]
+    fill(uris[0])
+    for source, target in pairwise(uris):
+        assert copy_database.main([source, target]) == 0
+        assert content(target) == content(uris[0]), target
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_on_a_server(
+    here: Callable[..., str], postgres: Postgres, new_name: Callable[[], str], number: signal.Signals
+) -> None:
+    postgres.create(name := new_name())
+    fill(here("a"), 1000)
+    arguments = [here("a"), postgres.uri(name)]
+    process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True)
+
+    def some() -> bool:
+        try:
+            return int(postgres.ask("SELECT count(*) FROM transaction", name)) > 20
+        except RuntimeError:  # there is no such table yet
+            time.sleep(0.05)
+            return False
+
+    wait_until(some, 60, "some is copied")
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert 0 < len(history(postgres.uri(name))) < 1002
+    assert copy_database.main(["--continue", *arguments]) == 0
+    assert history(postgres.uri(name)) == history(here("a"))
+    assert content(postgres.uri(name)) == content(here("a"))

@@ -1,0 +1,65 @@
+"""The private servers themselves: they start, are killed, come back with their data, and stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import zodburi
+from ZODB.DB import DB
+
+from servers.base import connects
+from servers.mariadb import MariaDB
+from servers.postgres import Postgres
+from servers.toxiproxy import Toxiproxy
+from servers.zeo import ZEO
+
+pytestmark = pytest.mark.servers
+
+
+def put_and_get(uri: str) -> None:
+    """Write to a new database, and read it through a second opening."""
+    factory, options = zodburi.resolve_uri(uri)
+    db = DB(factory(), **options)
+    with db.transaction() as connection:
+        connection.root()["key"] = "value"
+    db.close()
+    db = DB(factory(), **options)
+    with db.transaction() as connection:
+        assert connection.root()["key"] == "value"
+    db.close()
+
+
+def test_postgres(postgres: Postgres, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    postgres.create(name)
+    put_and_get(postgres.uri(name))
+
+
+def test_postgres_is_killed_and_comes_back(postgres: Postgres, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    postgres.create(name)
+    postgres.ask("CREATE TABLE t (i integer); INSERT INTO t VALUES (7)", name)
+    postgres.kill()
+    assert not connects(postgres.port)
+    postgres.start()
+    assert postgres.ask("SELECT i FROM t", name) == "7"
+
+
+def test_mariadb(mariadb: MariaDB, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    mariadb.create(name)
+    put_and_get(mariadb.uri(name))
+
+
+def test_zeo(zeo: ZEO) -> None:
+    put_and_get(zeo.uri())
+
+
+def test_toxiproxy_cuts_and_cures(toxiproxy: Toxiproxy, postgres: Postgres) -> None:
+    proxy = toxiproxy.proxy(postgres.port)
+    assert connects(proxy.port)
+    proxy.cut()
+    assert not connects(proxy.port)
+    proxy.cure()
+    assert connects(proxy.port)

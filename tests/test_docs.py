@@ -1,0 +1,183 @@
+"""Every snippet of README.rst and docs/ is executed.
+
+Python blocks (``.. code-block:: python``) of one file run in order, as one module whose ``__name__`` can
+be scanned. An ini block with a ``:name:`` is a file of that name, loaded as ``etc/pipeline.wsgi`` loads one;
+of an ini without a name, each section is loaded that can be by itself. A comment behind a block,
+``.. not run: why`` or ``.. not loaded: why``, takes it out.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+from paste.deploy import loadapp, loadfilter
+
+from pipeline.paste import load
+
+TOP = Path(__file__).resolve().parent.parent
+
+_BLOCK = re.compile(
+    r"""
+    ^(?P<indent>[ ]*)\.\.[ ]code-block::[ ]*(?P<language>\S+)[ ]*\n
+    (?P<options>(?:(?P=indent)[ ]+:[^\n]*\n)*)
+    (?P<code>(?:[ ]*\n|(?P=indent)[ ]+[^\n]*(?:\n|\Z))*)
+    (?:(?P=indent)\.\.[ ]not[ ](?:run|loaded):[ ]*(?P<excuse>\S[^\n]*))?
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+class Block(NamedTuple):
+    """A code block of a document."""
+
+    path: Path
+    language: str
+    line: int
+    """The line of the file on which its code begins."""
+    name: str
+    code: str
+    excuse: str | None
+
+
+def documents() -> list[Path]:
+    found = [TOP / "README.rst", *sorted((TOP / "docs").rglob("*.rst"))]
+    return [path for path in found if path.exists() and "_build" not in path.parts]
+
+
+def blocks(path: Path, language: str) -> Iterator[Block]:
+    text = path.read_text(encoding="utf-8")
+    for found in _BLOCK.finditer(text):
+        if found["language"] == language:
+            name = re.search(r":name:\s*(\S+)", found["options"])
+            line = text.count("\n", 0, found.start("code")) + 1
+            code = textwrap.dedent(found["code"])
+            yield Block(path, language, line, name[1] if name else "", code, found["excuse"])
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(TOP))
+
+
+@pytest.fixture
+def module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """A new module that can be imported, and so scanned."""
+    name = re.sub(r"\W", "_", f"snippets of {request.node.name}")
+    sys.modules[name] = module = ModuleType(name)
+    yield module
+    del sys.modules[name]
+
+
+def run(block: Block, module: ModuleType) -> None:
+    """Execute a block; a traceback says the line of the document."""
+    code = "\n" * (block.line - 1) + block.code
+    exec(compile(code, block.path, "exec", dont_inherit=True), vars(module))
+
+
+@pytest.mark.filterwarnings("ignore:'cgi' is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("path", [path for path in documents() if list(blocks(path, "python"))], ids=shown)
+def test_python(path: Path, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(path, "python"):
+        if block.excuse is None:
+            run(block, module)
+
+
+@pytest.mark.parametrize("path", [path for path in documents() if list(blocks(path, "ini"))], ids=shown)
+def test_inis(path: Path, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    inis = list(blocks(path, "ini"))
+    for block in inis:  # all of them first: one may use another
+        file = tmp_path / (block.name or f"line_{block.line}.ini")
+        file.write_text(block.code, encoding="utf-8")
+    for block in inis:
+        if block.excuse is None:
+            try:
+                if block.name:
+                    load(f"config:{tmp_path / block.name}")
+                else:
+                    load_sections(tmp_path / f"line_{block.line}.ini")
+            except Exception as error:
+                error.add_note(f"{shown(path)}, the ini on line {block.line}")
+                raise
+
+
+def load_sections(file: Path) -> None:
+    """Load what stands in an ini by itself: its filters and apps, with their options."""
+    sections = re.findall(r"^\[(filter|app):([^]]+)\]", file.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sections, (
+        f"{file.read_text()!r} has nothing that can be loaded; say '.. not loaded: why' behind it"
+    )
+    for kind, name in sections:
+        (loadfilter if kind == "filter" else loadapp)(f"config:{file}", name)
+
+
+def test_the_readme_is_there() -> None:
+    """And shows an own element, which `test_python` executes."""
+    code = "".join(block.code for block in blocks(TOP / "README.rst", "python"))
+    assert "@element" in code and "next(request, response)" in code
+
+
+# The reading of documents itself.
+
+DOCUMENT = """\
+Title
+=====
+
+.. code-block:: python
+
+    first = 1
+
+    second = [
+        first]
+
+Text.
+
+.. code-block:: ini
+    :name: site.ini
+
+    [a]
+    b = c
+
+.. not loaded: there is no b
+
+* An item:
+
+  .. code-block:: python
+
+      third = 3
+  .. not run: indeed
+
+.. code-block:: text
+
+    no code
+
+.. code-block:: python
+"""
+
+
+def test_blocks_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "x.rst"
+    path.write_text(DOCUMENT)
+    found = [(block.line, block.code.strip("\n"), block.excuse) for block in blocks(path, "python")]
+    assert found == [
+        (5, "first = 1\n\nsecond = [\n    first]", None),
+        (24, "third = 3", "indeed"),
+        (33, "", None),
+    ]
+    [ini] = blocks(path, "ini")
+    assert (ini.name, ini.excuse) == ("site.ini", "there is no b")
+
+
+def test_a_failing_block_says_its_line(tmp_path: Path, module: ModuleType) -> None:
+    path = tmp_path / "x.rst"
+    path.write_text("Text\n\n.. code-block:: python\n\n    fine = 1\n    1 / 0\n")
+    with pytest.raises(ZeroDivisionError) as failed:
+        run(next(blocks(path, "python")), module)
+    assert failed.traceback[-1].lineno + 1 == 6 and str(failed.traceback[-1].path) == str(path)
