@@ -14,5 +14,8 @@ INI = Path(__file__).resolve().parent / "deploy.ini"
 
 logging.config.fileConfig(INI, {"here": str(INI.parent)}, disable_existing_loggers=False)
 var = os.environ.get("PIPELINE_VAR")
-options = {"zodb_uri": f"file://{var}/Data.fs?blobstorage_dir={var}/blobs"} if var else {}
+options = {}
+if var:
+    options["zodb_uri"] = f"file://{var}/Data.fs?blobstorage_dir={var}/blobs"
+    options["session_keys"] = f"{var}/session_keys"
 application = load(f"config:{INI}", **options)

@@ -1,4 +1,4 @@
-"""A client for tests of what an answer is: under wsgiref's validator, and it reads and closes what it gets."""
+"""A client for tests of answers: it has wsgiref's validator with it, and reads and closes what it gets."""
 
 from __future__ import annotations
 
@@ -26,6 +26,4 @@ def answer_of(
     finally:
         blocks.close()
     status, headers = started
-    answer = Response(status=status, headerlist=list(headers))
-    answer.app_iter = [body]
-    return answer
+    return Response(status=status, headerlist=list(headers), app_iter=[body])

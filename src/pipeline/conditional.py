@@ -8,9 +8,9 @@ answers a suffix longer than the file with 416, and knows no 412.
 
 from __future__ import annotations
 
-import calendar
 import re
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from email.utils import parsedate_tz
 from typing import Any
 
@@ -29,6 +29,9 @@ _OF_THE_BODY = {
 }
 _OF_THE_WHOLE = _OF_THE_BODY | {"cache-control", "etag", "expires", "last-modified"}
 
+NOT_MODIFIED = "304 Not Modified"
+FAILED = "412 Precondition Failed"
+
 LONGEST_DATE = 64
 """Characters of a date that are looked at."""
 LONGEST_NUMBER = 18
@@ -45,9 +48,11 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
         return body
     headers = {name.lower(): value for name, value in response._headerlist}
     status = precondition(environ, headers.get("etag"), headers.get("last-modified"))
-    if status is not None:
+    if status == NOT_MODIFIED:
         _change(response, status, _without(response._headerlist, _OF_THE_BODY))
         return []
+    if status is not None:
+        return _refuse(response, status, "This is not what it was when you last saw it.")
     # Ranges are defined for GET alone (section 14.2).
     if not ranges or method != "GET" or "HTTP_RANGE" not in environ or "content-range" in headers:
         return body
@@ -64,10 +69,9 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
         return body
     start, stop = part
     if start == stop:
-        kept = _without(response._headerlist, _OF_THE_WHOLE)
-        kept += [("Content-Type", "text/plain; charset=UTF-8"), ("Content-Range", f"bytes */{length}")]
-        _change(response, "416 Range Not Satisfiable", kept)
-        return [f"There are {length} bytes, and none in the range that was asked for.\n".encode()]
+        body = _refuse(response, "416 Range Not Satisfiable", "There is nothing in the range that was asked for.")
+        response._headerlist.append(("Content-Range", f"bytes */{length}"))
+        return body
     kept = _without(response._headerlist, {"content-length"})
     kept += [("Content-Range", f"bytes {start}-{stop - 1}/{length}"), ("Content-Length", str(stop - start))]
     _change(response, "206 Partial Content", kept)
@@ -82,18 +86,18 @@ def precondition(environ: dict[str, Any], etag: str | None, modified: str | None
     """The status to answer with instead of 200, in the order of section 13.2.2; None if all is well."""
     if (wanted := environ.get("HTTP_IF_MATCH")) is not None:
         if wanted.strip() != "*" and not _names(wanted, etag, strong=True):
-            return "412 Precondition Failed"
+            return FAILED
     elif (since := _seconds(environ.get("HTTP_IF_UNMODIFIED_SINCE"))) is not None:
         last = _seconds(modified)
         if last is not None and last > since:
-            return "412 Precondition Failed"
+            return FAILED
     if (known := environ.get("HTTP_IF_NONE_MATCH")) is not None:
         if known.strip() == "*" or _names(known, etag, strong=False):
-            return "304 Not Modified"
+            return NOT_MODIFIED
     elif (since := _seconds(environ.get("HTTP_IF_MODIFIED_SINCE"))) is not None:
         last = _seconds(modified)
         if last is not None and last <= since:
-            return "304 Not Modified"
+            return NOT_MODIFIED
     return None
 
 
@@ -150,13 +154,21 @@ def _seconds(date: str | None) -> int | None:
     if parsed is None:
         return None
     try:
-        return calendar.timegm((*parsed[:6], 0, 0, 0)) - (parsed[9] or 0)
+        moment = datetime(*parsed[:6], tzinfo=UTC)
     except (ValueError, OverflowError):
         return None
+    return int(moment.timestamp()) - (parsed[9] or 0)
 
 
 def _change(response: Response, status: str, headers: HeaderList) -> None:
     response._status, response._headerlist, response._headers = status, headers, None
+
+
+def _refuse(response: Response, status: str, text: str) -> list[bytes]:
+    """Answer with an error; the body that says so."""
+    kept = _without(response._headerlist, _OF_THE_WHOLE)
+    _change(response, status, [*kept, ("Content-Type", "text/plain; charset=UTF-8")])
+    return [f"{text}\n".encode()]
 
 
 def _without(headers: HeaderList, names: set[str]) -> HeaderList:

@@ -77,6 +77,14 @@ def log_in(request: Request, response: Response, name: str, password: str) -> bo
     return principal is not None
 
 
+def log_out(request: Request, response: Response) -> None:
+    """End the session. Raises HTTPForbidden if another site sent this: the browser may keep the cookie of the
+    session back then, and would delete it all the same."""
+    session = _session(request)
+    session.refuse_cross_site(request)
+    session.forget(request, response)
+
+
 def way_back(request: Request, came_from: str) -> Any:
     """A redirect to where the visitor came from, if that is in this site, or else to its root (S8)."""
     try:
@@ -107,5 +115,5 @@ def login(context: Any, request: Request, response: Response) -> Any:
 @view(context=Interface, name="logout", methods=("POST",), permission=PUBLIC)
 def logout(context: Any, request: Request, response: Response) -> Any:
     """End the session."""
-    _session(request).forget(request, response)
+    log_out(request, response)
     return redirect(request.application_url + "/", 303, origin=request.host_url)

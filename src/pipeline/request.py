@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -17,7 +16,7 @@ from webob.exc import HTTPBadRequest
 from webob.request import BaseRequest
 from zope.interface import implementer
 
-from pipeline.interfaces import IRequest, Opener
+from pipeline.interfaces import IRequest
 
 try:
     from transaction.interfaces import TransientError
@@ -47,7 +46,7 @@ class _Lazy:
     """An attribute made on first use, then kept on the request.
 
     What makes it is the opener that an element offered at load, or, before that, what stands on this very
-    request as ``open_`` and its name. Not a data descriptor: once the value is there, this is never called again.
+    request as ``open_`` and its name. Not a data descriptor: once the value is there, this is not called.
     """
 
     def __init__(self, missing: str) -> None:
@@ -66,18 +65,6 @@ class _Lazy:
             raise AttributeError(self.missing)
         value = fields[self.name] = opener(request)
         return value
-
-
-class _Missing:
-    """An attribute that is there only if an element has set it on the request."""
-
-    def __init__(self, missing: str) -> None:
-        self.missing = missing
-
-    def __get__(self, request: Request | None, owner: type) -> Any:
-        if request is None:
-            return self
-        raise AttributeError(self.missing)
 
 
 @implementer(IRequest)
@@ -133,7 +120,7 @@ class Request(BaseRequest):
     forwarded: bool = False
     """Whether there were signs of a proxy, which ``vhost`` has taken away, believed or not."""
 
-    form: Any = _Missing("no element provides a form; put forms into the pipeline")
+    form: Any = _Lazy("no element provides a form; put forms into the pipeline")
     """The fields of the form that was sent, by name; set by ``forms``."""
 
     default_steps: tuple[str, ...] = ()
@@ -173,7 +160,7 @@ class Request(BaseRequest):
     not run twice sets it to 0."""
 
     transient_error: BaseException | None = None
-    """An error that its data manager calls worth a new attempt; found out by ``transaction``, since
+    """The last error of this attempt that is worth a new one. ``transaction`` asks its data managers, since
     nobody can tell any more once the transaction is aborted."""
 
     commit_on_error: bool = False
@@ -263,14 +250,6 @@ class Request(BaseRequest):
         except UnicodeDecodeError:
             raise HTTPBadRequest("The query is not UTF-8.") from None
 
-    @property
-    def POST(self) -> Any:
-        """The fields of the form, likewise."""
-        try:
-            return super().POST
-        except UnicodeDecodeError:
-            raise HTTPBadRequest("The form is not UTF-8.") from None
-
     def on_close(self, closer: Closer, *, last: bool = False) -> None:
         """Have ``closer()`` called when this request is closed: its body sent or abandoned.
 
@@ -316,11 +295,14 @@ class Request(BaseRequest):
             raise interrupt
 
     def is_transient(self, error: BaseException) -> bool:
-        """Whether the same request may succeed if it is tried again (R2)."""
+        """Whether the same request may succeed if it is tried again (R2). If so, it is kept in mind."""
         if self.outcome:
             return False
         judged = [judge(error) for judge in getattr(self.tm_in_use, "judges", ())]
-        return error is self.transient_error or isinstance(error, TransientError) or any(judged)
+        if not (error is self.transient_error or isinstance(error, TransientError) or any(judged)):
+            return False
+        self.transient_error = error
+        return True
 
     @property
     def path_info_safe(self) -> str:

@@ -254,7 +254,10 @@ def redirect(
     any URL but control characters. Raises UnsafeRedirect, which is a 400 as well as a ValueError.
     """
     refuse_control_characters(location)
-    location = quote(location, safe=_ASCII)
+    try:
+        location = quote(location, safe=_ASCII)
+    except UnicodeEncodeError:
+        raise UnsafeRedirect("a redirect to what is no text") from None
     if not trusted:
         inside = origin and f"{location}/".startswith((f"{origin}/", f"{origin}?", f"{origin}#"))
         if not inside and not stays_on_origin(location):

@@ -17,7 +17,7 @@ from zope.interface import implementer
 
 from pipeline.authentication import SAFE_METHODS, is_cross_site
 from pipeline.interfaces import ConfigurationError, IAuthentication
-from pipeline.request import Request
+from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 
 
@@ -66,8 +66,8 @@ class Session:
             return error
         if request.method not in ("GET", "HEAD"):
             return HTTPUnauthorized("You are not logged in, or no longer. Nothing was changed.")
-        site = _quoted(environ.get("SCRIPT_NAME", ""))
-        back = site + _quoted(environ.get("PATH_INFO", ""))
+        site = _quoted(environ.get("SCRIPT_NAME", ""), "/" + PATH_SAFE)
+        back = site + _quoted(environ.get("PATH_INFO", ""), "/" + PATH_SAFE)
         if query := environ.get("QUERY_STRING"):
             back += f"?{query}"
         return HTTPSeeOther(location=f"{site}/{self.login}?came_from={_quoted(back)}")
@@ -111,9 +111,9 @@ class Session:
         )
 
 
-def _quoted(text: str) -> str:
+def _quoted(text: str, safe: str = "/") -> str:
     """Of the environ, where bytes stand as latin-1, and need not be UTF-8 (PEP 3333)."""
-    return quote(text, safe="/", encoding="latin-1", errors="replace")
+    return quote(text, safe=safe, encoding="latin-1", errors="replace")
 
 
 def read_keys(path: str) -> list[str]:

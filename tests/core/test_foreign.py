@@ -400,3 +400,47 @@ def test_a_client_that_goes_away(kinds: str, position: int, read: int, environ: 
     assert [stream.closed for stream in streams] == [1]
     assert notes.count("first closed") == notes.count("view closed") == 1
     assert not [key for key in given if key.startswith("pipeline.")]
+
+
+def asks_twice(app: Any) -> Any:
+    """As one that tries again does: the second answer counts."""
+
+    def middleware(environ: dict[str, Any], start_response: Any) -> Any:
+        blocks = app(dict(environ), lambda status, headers, exc_info=None: None)
+        if hasattr(blocks, "close"):
+            blocks.close()
+        return app(dict(environ), start_response)
+
+    return middleware
+
+
+def catches_errors(app: Any) -> Any:
+    def middleware(environ: dict[str, Any], start_response: Any) -> Any:
+        try:
+            return app(environ, start_response)
+        except ZeroDivisionError:
+            start_response("503 Caught", [("Content-Type", "text/plain")])
+            return [b"caught"]
+
+    return middleware
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_middleware_that_asks_twice(position: int, call: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """Every body is closed once, also the one that nobody wanted."""
+    monkeypatch.setitem(FOREIGN, "asks_twice", (asks_twice,))
+    app = from_python("asks_twice", position, tmp_path)
+    assert call(app, "/counter/", **LOGIN).text == "0 ada ada True"
+    assert call(app, "/counter/stream", **LOGIN).text == "0a\n0b\n0c\n"
+    assert [stream.closed for stream in streams] == [1, 1]
+
+
+@pytest.mark.parametrize("position", range(1, len(POSITIONS)))
+def test_a_middleware_that_catches_errors(position: int, call: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """What it makes of an error is an answer like any other, and a 503 aborts (R3)."""
+    monkeypatch.setitem(FOREIGN, "catches_errors", (catches_errors,))
+    app = from_python("catches_errors", position, tmp_path)
+    answer = call(app, "/counter/add?crash", "POST", b"by=10", **FORM)
+    caught = position > ELEMENTS.index("errors")
+    assert (answer.status, answer.text) == ((503, "caught") if caught else (500, "divided, at 0"))
+    assert call(app, "/counter/", **LOGIN).text.startswith("0 ")

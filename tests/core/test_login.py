@@ -119,6 +119,12 @@ def test_another_site_cannot_log_a_browser_in(client: TestApp) -> None:
     assert client.get("/").text == "None"
 
 
+def test_another_site_cannot_log_a_browser_out(client: TestApp) -> None:
+    """Of a browser that keeps the cookie back (SameSite) it comes without a session, and must not end one."""
+    answer = client.post("/@@logout", headers={"Origin": "http://evil.example"}, status=403)
+    assert "Set-Cookie" not in answer.headers
+
+
 def test_a_wrong_password_is_slowed_down(client: TestApp) -> None:
     for _ in range(3):
         again = log_in(client, "<wrong>", came_from='"><x', status=422)

@@ -91,14 +91,11 @@ def test_a_request_is_webobs(read: Callable[[Any], Any], make: Any, environ: Any
 
 
 @pytest.mark.filterwarnings("ignore:'cgi' is deprecated")
-@pytest.mark.parametrize("read", ["GET", "POST", "params", "body"])
+@pytest.mark.parametrize("read", ["GET", "params"])
 def test_fields_that_are_no_utf_8_are_a_400(read: str, environ: Any) -> None:
     """A view that reads them need not know; WebOb raises what would be a 500."""
     form = {"CONTENT_TYPE": "application/x-www-form-urlencoded"}
     request = fresh(environ("/?a=%FF", "POST", b"a=%FF", **form))
-    if read == "body":
-        assert request.body == b"a=%FF"
-        return
     with pytest.raises(HTTPBadRequest, match="is not UTF-8"):
         list(getattr(request, read).items())
 
@@ -162,9 +159,9 @@ def test_what_costs_something_is_made_once_on_first_use(name: str, opener: str, 
     assert not hasattr(request, name)
     made: list[Request] = []
     setattr(request, opener, lambda request: made.append(request) or "made")
-    assert name not in vars(request) and made == []
+    assert made == []
     assert getattr(request, name) == getattr(request, name) == "made"
-    assert made == [request] and vars(request)[name] == "made"
+    assert made == [request]
 
 
 def test_requests_share_nothing(environ: Any) -> None:

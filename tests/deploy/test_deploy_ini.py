@@ -19,12 +19,12 @@ INI = TOP / "etc" / "deploy.ini"
 def test_the_ini_loads_in_milliseconds(tmp_path: Path) -> None:
     def seconds() -> float:
         began = time.perf_counter()
-        load(f"config:{INI}", zodb_uri=f"file://{tmp_path}/Data.fs")
+        load(f"config:{INI}", zodb_uri=f"file://{tmp_path}/Data.fs", session_keys=f"{tmp_path}/session_keys")
         return time.perf_counter() - began
 
     seconds()  # imports
     assert min(seconds() for _ in range(5)) < 0.1
-    assert not list(tmp_path.iterdir()), "loading opens no database"
+    assert [path.name for path in tmp_path.iterdir()] == ["session_keys"], "loading opens no database"
 
 
 def test_nothing_is_swallowed_by_default_in_the_ini() -> None:
@@ -52,7 +52,8 @@ def test_the_script_takes_its_data_directory_from_the_environment(
     monkeypatch.setenv("PIPELINE_VAR", str(tmp_path))
     runpy.run_path(str(TOP / "etc" / "pipeline.wsgi"))
     assert loaded.pop(f"config:{INI}") == {
-        "zodb_uri": f"file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs"
+        "zodb_uri": f"file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs",
+        "session_keys": f"{tmp_path}/session_keys",
     }
 
 

@@ -19,8 +19,11 @@ def test_the_site_under_paster_serve(
     free_port: int,
     tmp_path: Path,
 ) -> None:
-    data = f"zodb_uri=file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs"
-    command = [PASTER, "serve", TOP / "etc" / "deploy.ini", f"http_port={free_port}", data]
+    data = [
+        f"zodb_uri=file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs",
+        f"session_keys={tmp_path}/session_keys",
+    ]
+    command = [PASTER, "serve", TOP / "etc" / "deploy.ini", f"http_port={free_port}", *data]
     site = f"http://127.0.0.1:{free_port}/"
 
     server = start(command, free_port)

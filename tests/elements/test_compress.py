@@ -227,15 +227,14 @@ def test_a_long_stream_takes_little_memory(encoding: str) -> None:
         {"body": TEXT[:1000]},
         {"body": TEXT, "content_type": "image/png"},
         {"body": TEXT, "content_type": "application/octet-stream"},
-        {"body": TEXT, "headerlist": []},
         {"body": TEXT, "cache_control": "no-transform, public"},
         {"body": TEXT, "content_encoding": "gzip"},
         {"body": TEXT, "content_encoding": "br"},
         {"body": TEXT, "status": "206 Partial Content", "content_range": "bytes 0-11/100"},
-        {"app_iter": iter([TEXT]), "content_length": 1000},
+        {"app_iter": None, "content_length": 1000},
         {"body": b""},
     ],
-    ids=lambda attributes: next(iter({**attributes, "small": 0}.keys() - {"body", "app_iter"})),
+    ids=str,
 )
 def test_what_passes(attributes: dict[str, Any]) -> None:
     if "app_iter" in attributes:

@@ -9,6 +9,7 @@ from wsgiref.validate import validator
 
 import pytest
 import webob
+from transaction import TransactionManager
 from transaction.interfaces import NoTransaction, TransientError
 from webob.exc import HTTPBadRequest, HTTPFound, HTTPNotFound
 
@@ -230,6 +231,26 @@ def test_a_view_may_commit_by_itself() -> None:
 
     assert ask(site.app(view)).status_int == 200
     assert site.stored == ["first", "second"]
+
+
+def test_a_transaction_manager_that_was_put_on_the_request_is_committed() -> None:
+    """By whatever way it came there: a transaction that is not noticed would be lost without a word."""
+    site = Site()
+
+    @element
+    def other(next: Any) -> Any:
+        """Provides a manager of its own, without an opener."""
+
+        def other(request: Request, response: Response) -> None:
+            request.tm = TransactionManager(explicit=True)
+            request.tm.begin()
+            next(request, response)
+
+        return other
+
+    site.outer = (other(),)
+    assert ask(site.app(lambda request, response: site.join(request) and None)).status_int == 200
+    assert site.stored == ["value"]
 
 
 def test_what_comes_after_the_transaction_finds_none() -> None:

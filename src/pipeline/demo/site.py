@@ -119,7 +119,7 @@ def _make(mapping: Any) -> Site:
     mapping[KEY] = site
     connection.add(site)  # so that files find out whether this database has blobs
     password = _new_password(site)
-    site["index.md"] = Document("Welcome", (files("pipeline.demo") / "welcome.md").read_text("utf-8"))
+    site["index.md"] = Document("Welcome", (files("pipeline.demo") / "static" / "welcome.md").read_text("utf-8"))
     site["counter"] = Counter("Counter")
     if (docs := documentation()) is not None:
         for found in find(docs):

@@ -69,7 +69,7 @@ def compress(
                all that are installed (extras "zstd" and "brotli"), in that order
     level      from 1 (fast) to 9 (small), for each of them
     minimum    bytes from which a body is compressed, if its length is known
-    types      content types that are compressed, with * for anything
+    types      content types that are compressed, with * for anything; none turns this element off
 
     A streamed body is flushed with each block, so that a block leaves when it is made; put ``coalesce``
     inside if a view makes many small ones. What is compressed already, a part (206) and what says
@@ -90,6 +90,8 @@ def compress(
             raise OptionError(
                 f"the encoding {name!r} needs an extra: pip install wsgi-pipeline[{EXTRAS[name]}]"
             )
+    if not types:
+        return next
     packers = {name: packer for name, packer in PACKERS.items() if packer is not None}
     chosen = lru_cache(256)(partial(choose, offered=encodings or tuple(packers)))
     is_of_type = lru_cache(256)(re.compile("|".join([translate(kind.lower()) for kind in types])).match)

@@ -87,10 +87,9 @@ def forms(
             read(request, with_body=True)
         elif environ.get("QUERY_STRING"):
             read(request, with_body=False)
-        else:
-            request.form = _NOTHING
         next(request, response)
 
+    forms.openers = {"form": lambda request: _NOTHING}  # type: ignore[attr-defined]
     return forms
 
 
@@ -109,7 +108,6 @@ class Reading:
 
     def read(self, request: Request, with_body: bool) -> None:
         environ = request.environ
-        request.form = _NOTHING  # for error views
         converters = _converters(request)
         form: dict[str, Any] = {}
         view = None

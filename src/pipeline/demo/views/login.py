@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from webob.exc import HTTPNotFound, HTTPUnauthorized
+from webob.exc import HTTPUnauthorized
 
 from pipeline import Request, Response, redirect, view
 from pipeline.demo.models import Folder
 from pipeline.demo.views.page import answer, page_of, top_of
-from pipeline.login import fields, log_in, way_back
+from pipeline.login import fields, log_in, log_out, way_back
 from pipeline.policy import PUBLIC
 
 WRONG = "Name or password is wrong."
@@ -28,8 +28,6 @@ def login_form(context: Folder, request: Request, response: Response) -> object:
 @view(context=Folder, name="login", methods=("POST",), permission=PUBLIC)
 def login(context: Folder, request: Request, response: Response) -> object:
     """Begin a session, and lead back to where the visitor came from."""
-    if request.session is None:
-        raise HTTPNotFound("This site has no sessions.")
     form = fields(request)
     name, came_from = form.get("login", ""), form.get("came_from", "")
     if log_in(request, response, name, form.get("password", "")):
@@ -43,7 +41,5 @@ def login(context: Folder, request: Request, response: Response) -> object:
 @view(context=Folder, name="logout", methods=("POST",), permission=PUBLIC)
 def logout(context: Folder, request: Request, response: Response) -> object:
     """End the session."""
-    if request.session is None:
-        raise HTTPNotFound("This site has no sessions.")
-    request.session.forget(request, response)
+    log_out(request, response)
     return redirect(page_of(request, top_of(request)), 303, origin=request.host_url)
