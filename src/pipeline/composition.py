@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, overload
 
 from pipeline.edge import InnerBody, answer, close, foreign, prepare, stream
@@ -287,7 +288,8 @@ class Pipeline:
         """Take up the request of an outer pipeline again, behind a foreign middleware.
 
         It is the same request, on the environ that the middleware handed us, and a new response. Errors
-        pass through the middleware to the outer elements.
+        pass through the middleware to the outer elements. A middleware that asks again, the same inner
+        pipeline or another one, finds the request as it was when it asked first.
         """
         request: Request = environ["pipeline.request"]
         outer, outer_environ, outer_response = (
@@ -297,6 +299,12 @@ class Pipeline:
         )
         if self._outer is not outer:
             self._enter_from(outer)
+        held = outer_environ.get("pipeline.held")
+        if held is None:
+            outer_environ["pipeline.held"] = request.hold()
+            request.on_close(partial(outer_environ.pop, "pipeline.held", None))
+        else:
+            request.let_go(held)
         response = environ["pipeline.response"] = fresh_response()
         request.environ = environ
         request.openers = {**self.openers, **request.openers}

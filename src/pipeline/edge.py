@@ -132,17 +132,18 @@ def _may_have_body(status: str) -> bool:
 def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, bool]:
     """The body behind all filters that take part, and whether its bytes are still those it was made of."""
     length = None if type(body) is list else response.headers.get("Content-Length")
-    # A filter that drops the Content-Length must not hide that it was wrong.
-    given = iter(body) if length is None else _blocks(body, int(length))
-    blocks = given
+    # A chain has no close(), which a generator that yields from it would call, as does the request (R7). And
+    # a filter that drops the Content-Length must not hide that it was wrong.
+    given = chain(body) if length is None else _blocks(body, int(length))
+    blocks: Iterator[bytes] = given
     rewritten = False
     for filter, rewrites in chain(zip(response.filters, repeat(True)), response.transports):
         made = filter(blocks)
         if made is not blocks:
             close_with(request, made)
-            blocks = iter(made)
+            blocks = chain(made)
             rewritten = rewritten or rewrites
-    if blocks is given and (type(body) is list or hasattr(body, "app_iter_range")):
+    if blocks is given:
         return body, False
     if rewritten:
         response._headerlist = [

@@ -308,9 +308,7 @@ def test_the_same_request_and_a_new_response(call: Any) -> None:
 
         return inner
 
-    app = Pipeline(
-        outer, lambda app: lambda environ, start: app({**environ, "copy": True}, start), inner, hello
-    )
+    app = Pipeline(outer, lambda app: lambda environ, start: app({**environ, "copy": True}, start), inner, hello)
     answer = call(app)
     (r1, p1, e1, l1), (r2, p2, e2, l2), (r3, p3, e3, l3) = seen
     assert r1 is r2 is r3
@@ -329,6 +327,28 @@ def test_an_error_passes_through_a_middleware_to_the_outer_errors(call: Any) -> 
 
     answer = call(Pipeline(errors(), lambda app: lambda *wsgi: app(*wsgi), middle, fails))
     assert answer.status == 404 and b"not here" in answer.body
+
+
+def test_one_request_may_be_tried_on_several_pipelines(call: Any, module: Any) -> None:
+    """As Paste's cascade does: each finds the request as it was in front of the first."""
+
+    @view(context=dict, name="x")
+    def found(context: Any, request: Any) -> str:
+        return f"found {request.subpath}"
+
+    apps = [traverse(root=dict)(publisher({}, scan=scanned)) for scanned in ("", module(found), "")]
+
+    def cascade(environ: Any, start_response: Any) -> Any:
+        for app in apps:
+            try:
+                return app(dict(environ), start_response)
+            except HTTPNotFound:
+                continue
+        raise HTTPNotFound
+
+    pipeline = Pipeline(errors(), cascade)
+    assert call(pipeline, "/x/y").text == "found ('y',)"
+    assert call(pipeline, "/y/x").status == 404
 
 
 # Errors that nobody answers, at the edge.
@@ -500,9 +520,7 @@ def site(*outer: Any) -> Pipeline:
         ("/%FF", "400"),
     ],
 )
-@pytest.mark.parametrize(
-    "outer", [(), (errors,), (lambda app: lambda environ, start: app({**environ}, start),)]
-)
+@pytest.mark.parametrize("outer", [(), (errors,), (lambda app: lambda environ, start: app({**environ}, start),)])
 def test_a_request_is_freed_when_it_is_closed(
     path: str, status: str, outer: Any, environ: Any, no_collector: None
 ) -> None:

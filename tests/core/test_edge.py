@@ -133,7 +133,7 @@ def test_a_stream_of_another_length_is_an_error(
     except ValueError:
         assert started[0] == "200 OK" and got == sent
     else:
-        assert started[0].startswith("500") and b"ab" not in got
+        assert started[0].startswith("500") and got.startswith(b"An error occurred")
     if hasattr(body, "close"):
         body.close()
 

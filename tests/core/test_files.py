@@ -22,6 +22,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from webob import Request as Asked
 from webob.static import FileApp
+from ZODB.blob import Blob
 
 from asking import answer_of
 from pipeline import Pipeline, Request, Response, element, view
@@ -30,8 +31,10 @@ from pipeline.elements.coalesce import coalesce
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
 from pipeline.elements.log import log
+from pipeline.elements.retry import retry
+from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
-from pipeline.elements.zodb import zodb
+from pipeline.elements.zodb import pool_of, zodb
 from pipeline.files import BLOCK, SentFile, disposition, serve
 from pipeline.publisher import publisher
 
@@ -627,13 +630,8 @@ def test_what_else_is_to_be_closed_may_need_the_database(file: Path) -> None:
     assert opened.trail == ["more", "database"]
 
 
-def test_a_blob_is_a_plain_file(tmp_path: Path) -> None:
+def test_a_blob_is_a_plain_file(module: Callable[..., str], tmp_path: Path) -> None:
     """Through a real database: its connection is in the pool again while the client has read nothing."""
-    from ZODB.blob import Blob
-
-    from pipeline.elements.retry import retry
-    from pipeline.elements.transaction import transaction
-    from pipeline.elements.zodb import pool_of
 
     def root(top: Any) -> Any:
         if "blob" not in top:
@@ -648,15 +646,11 @@ def test_a_blob_is_a_plain_file(tmp_path: Path) -> None:
     def store(context: Any, request: Request) -> str:
         return "stored"
 
-    module = sys.modules[__name__]
-    for registered in (download, store):
-        registered.__module__ = __name__
-        setattr(module, registered.__name__, registered)
-    module.root_of_blobs = root  # type: ignore[attr-defined]
+    name = module(download, store, root=root)
     uri = f"file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs"
     app = Pipeline(
-        *(log(), retry(), zodb(uri=uri, root=f"{__name__}:root_of_blobs"), errors(), transaction()),
-        *(traverse(), publisher(scan=(__name__,))),
+        *(log(), retry(), zodb(uri=uri, root=f"{name}:root"), errors(), transaction()),
+        *(traverse(), publisher(scan=(name,))),
     )
     answer_of(app, "/blob", method="POST")
     pool = pool_of(uri, {}, {})
@@ -667,6 +661,7 @@ def test_a_blob_is_a_plain_file(tmp_path: Path) -> None:
         assert type(sent) is ServerWrapper and len(pool.idle) == 1
         assert b"".join(sent) == DATA
         sent.close()
+        assert len(pool.idle) == 1
     finally:
         pool.close()
 

@@ -427,7 +427,7 @@ def catches_errors(app: Any) -> Any:
 
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_middleware_that_asks_twice(position: int, call: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    """Every body is closed once, also the one that nobody wanted."""
+    """It is the same request again, from the start; every body is closed once, also the one not wanted."""
     monkeypatch.setitem(FOREIGN, "asks_twice", (asks_twice,))
     app = from_python("asks_twice", position, tmp_path)
     assert call(app, "/counter/", **LOGIN).text == "0 ada ada True"
@@ -440,6 +440,7 @@ def test_a_middleware_that_catches_errors(position: int, call: Any, tmp_path: Pa
     """What it makes of an error is an answer like any other, and a 503 aborts (R3)."""
     monkeypatch.setitem(FOREIGN, "catches_errors", (catches_errors,))
     app = from_python("catches_errors", position, tmp_path)
+    assert call(app, "/counter/", **LOGIN).text.startswith("0 ")
     answer = call(app, "/counter/add?crash", "POST", b"by=10", **FORM)
     caught = position > ELEMENTS.index("errors")
     assert (answer.status, answer.text) == ((503, "caught") if caught else (500, "divided, at 0"))

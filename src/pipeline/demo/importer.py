@@ -57,9 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("directory", metavar="DIR", help="what to import")
     parser.add_argument("--into", default="/", metavar="PATH", help="folder of the site, made if missing")
-    parser.add_argument(
-        "--zodb", default=DEFAULT_URI, metavar="URI", help="the database (default: %(default)s)"
-    )
+    parser.add_argument("--zodb", default=DEFAULT_URI, metavar="URI", help="the database (default: %(default)s)")
     parser.add_argument(
         "--max-size",
         type=int,
@@ -67,9 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MIB",
         help="largest file that is taken, in MiB (default: %(default)s)",
     )
-    parser.add_argument(
-        "--force", action="store_true", help="overwrite also what was changed on the site since"
-    )
+    parser.add_argument("--force", action="store_true", help="overwrite also what was changed on the site since")
     return parser
 
 

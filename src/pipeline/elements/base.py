@@ -85,9 +85,11 @@ def with_base(chunks: Iterator[bytes], url: str, charset: str | None, window: in
         if ready := page.add(block):
             yield ready
         if page.done:
-            yield from chunks
-            return
-    yield page.end()
+            break
+    else:
+        yield page.end()
+    del page, block, ready  # of a page that goes on for hours
+    yield from chunks
 
 
 class _Page:

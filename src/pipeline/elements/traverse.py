@@ -45,6 +45,7 @@ def traverse(
     *,
     root: Callable[..., Any] | None = None,
     max_segments: int = 128,
+    max_query: int = 64 * 1024,
     slash_redirect: bool = True,
     request_type: Any = None,
 ) -> Handler:
@@ -53,6 +54,7 @@ def traverse(
     root            dotted name of a callable that returns the root, called for each request with the request
                     (or with nothing if it takes nothing); default: the root that a database provides
     max_segments    longest path that is walked, in segments (S16); a longer one is a 414
+    max_query       longest query string, in bytes; a longer one is a 414
     slash_redirect  whether GET of a container's default view without a trailing slash is redirected to
                     the address with it, so that relative links work
     request_type    dotted name of an interface that extends IRequest: what all requests that pass here are
@@ -68,6 +70,8 @@ def traverse(
 
     def traverse(request: Request, response: Response) -> None:
         path: str = request.environ.get("PATH_INFO", "")
+        if len(request.environ.get("QUERY_STRING", "")) > max_query:
+            raise HTTPRequestURITooLong(f"The query is longer than {max_query} bytes.")
         if not path.isascii():
             path = _decode(path)
         if not path.startswith("/"):

@@ -40,6 +40,4 @@ def error(context: Exception, request: Request, response: Response) -> str | Non
         put_problem(response, Problem(response.status, detail, logged or ""), accept)
         return None
     title = TITLES.get(status, response.status.partition(" ")[2])
-    return answer(
-        request, response, "error.html", {}, title=title, detail=detail, status=status, logged=logged
-    )
+    return answer(request, response, "error.html", {}, title=title, detail=detail, status=status, logged=logged)

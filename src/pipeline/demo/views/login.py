@@ -33,9 +33,7 @@ def login(context: Folder, request: Request, response: Response) -> object:
     if log_in(request, response, name, form.get("password", "")):
         return way_back(request, came_from)
     response.status_int = 422
-    return answer(
-        request, response, "login.html", {}, title="Log in", came_from=came_from, name=name, wrong=WRONG
-    )
+    return answer(request, response, "login.html", {}, title="Log in", came_from=came_from, name=name, wrong=WRONG)
 
 
 @view(context=Folder, name="logout", methods=("POST",), permission=PUBLIC)

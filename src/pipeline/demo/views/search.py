@@ -33,8 +33,7 @@ def search(context: Folder, request: Request, response: Response) -> str:
     data = {
         "query": query,
         "results": [
-            {"type": item.kind, "title": item.title, "url": url_of(request, item)}
-            for _, item, _ in found[:SHOWN]
+            {"type": item.kind, "title": item.title, "url": url_of(request, item)} for _, item, _ in found[:SHOWN]
         ],
         "more": len(found) > SHOWN,
     }

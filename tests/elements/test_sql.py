@@ -1,0 +1,898 @@
+"""``sql``: a session for each request, in the transaction of the request (R1, R3 to R5, R8)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from wsgiref.validate import validator
+
+import pytest
+import webob
+from sqlalchemy import String, create_engine, event, insert, select, text, update
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
+from sqlalchemy.orm.exc import StaleDataError
+from sqlalchemy.schema import ForeignKey
+
+from pipeline import Pipeline, Request, Response, element
+from pipeline.data import Outage
+from pipeline.elements import sql as module
+from pipeline.elements import transaction as transaction_module
+from pipeline.elements import zodb as zodb_module
+from pipeline.elements.errors import errors
+from pipeline.elements.retry import retry
+from pipeline.elements.sql import Bound, Database, close_all, code_of, sql, was_answered
+from pipeline.elements.transaction import transaction
+from pipeline.elements.zodb import zodb
+from pipeline.interfaces import ConfigurationError, ReadOnlyTransaction
+from pipeline.testing import FakeDataManager, fault
+
+View = Callable[[Request, Response], object]
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Author(Base):
+    __tablename__ = "author"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(50))
+    books: Mapped[list[Book]] = relationship(back_populates="author")
+
+
+class Book(Base):
+    __tablename__ = "book"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    author_id: Mapped[int | None] = mapped_column(ForeignKey("author.id"))
+    title: Mapped[str] = mapped_column(String(50))
+    author: Mapped[Author | None] = relationship(back_populates="books")
+
+
+@element
+def end(*, view: View) -> Any:
+    """The end of a pipeline: calls ``view``, which may return a body."""
+
+    def end(request: Request, response: Response) -> None:
+        body = view(request, response)
+        response.app_iter = [b"done"] if body is None else body
+
+    return end
+
+
+def ask(app: Any, path: str = "/", method: str = "POST", **environ: Any) -> webob.Response:
+    """One request under wsgiref's validator, read to its end and closed."""
+    request = webob.Request.blank(path, environ, method=method)
+    status, headers, body = request.call_application(validator(app))
+    try:
+        return webob.Response(status=status, headerlist=headers, app_iter=list(body))
+    finally:
+        body.close()
+
+
+def start(app: Any) -> Any:
+    """The body of a request that is not read yet."""
+    return app(webob.Request.blank("/").environ, lambda *arguments: None)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """A database with an author of three books; afterwards every connection is back in the pool."""
+    url = f"sqlite:///{tmp_path}/test.sqlite"
+    engine = create_engine(url)
+    Base.metadata.create_all(engine)
+    with Session(engine) as session, session.begin():
+        session.add(Author(name="Stifter", books=[Book(title=title) for title in ("a", "b", "c")]))
+    engine.dispose()
+    yield url
+    used = [one for one in module._databases.values() if one.engine.url.database]
+    close_all()
+    module._databases.clear()
+    zodb_module.close_all()
+    zodb_module._pools.clear()
+    for one in used:
+        pool: Any = one.engine.pool
+        assert pool.checkedout() == 0, "no connection is missing from the pool"
+        for manager in one.managers:
+            assert manager._txn is None
+            assert not any(bound.session.in_transaction() for bound in manager.kept.values())
+
+
+def site(url: str, view: View, **options: Any) -> Pipeline:
+    """In the default order."""
+    return Pipeline(retry(delay=0), sql(url=url, **options), errors(), transaction(), end(view=view))
+
+
+def database(url: str) -> Database:
+    return next(database for key, database in module._databases.items() if key[0] == url)  # type: ignore[index]
+
+
+def titles(url: str) -> list[str]:
+    """What is stored, read without any element."""
+    connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+    try:
+        return [title for (title,) in connection.execute("SELECT title FROM book ORDER BY id")]
+    finally:
+        connection.close()
+
+
+def add(request: Request, response: Response) -> None:
+    request.sql.add(Book(title="new"))
+
+
+# The session
+
+
+def test_what_is_written_is_committed(url: str) -> None:
+    assert ask(site(url, add)).status_int == 200
+    assert titles(url) == ["a", "b", "c", "new"]
+
+
+@pytest.mark.parametrize("status", [400, 404, 500])
+def test_r3_an_error_aborts(url: str, status: int) -> None:
+    def view(request: Request, response: Response) -> None:
+        add(request, response)
+        request.sql.flush()
+        response.status = status
+
+    assert ask(site(url, view)).status_int == status
+    assert titles(url) == ["a", "b", "c"]
+
+
+def test_r1_it_is_committed_before_it_is_sent(url: str) -> None:
+    seen: list[Any] = []
+    app = site(url, add)
+    app(webob.Request.blank("/").environ, lambda *arguments: seen.append(titles(url)[3:]))
+    assert seen == [["new"]]
+
+
+def insert_core(session: Session) -> None:
+    session.execute(insert(Book.__table__).values(title="new"))
+
+
+def insert_text(session: Session) -> None:
+    session.execute(text("INSERT INTO book (title) VALUES ('new')"))
+
+
+def insert_with(session: Session) -> None:
+    session.execute(text("WITH x AS (SELECT 'new' AS title) INSERT INTO book (title) SELECT title FROM x"))
+
+
+def insert_connection(session: Session) -> None:
+    session.connection().exec_driver_sql("/* by hand */ insert into book (title) values ('new')")
+
+
+def insert_orm(session: Session) -> None:
+    session.execute(insert(Book), [{"title": "new"}])
+
+
+def insert_unit(session: Session) -> None:
+    session.add(Book(title="new"))
+    session.flush()
+
+
+def insert_bulk(session: Session) -> None:
+    session.bulk_save_objects([Book(title="new")])
+
+
+INSERTS = [
+    insert_core,
+    insert_text,
+    insert_with,
+    insert_connection,
+    insert_orm,
+    insert_unit,
+    insert_bulk,
+]
+
+
+@pytest.mark.parametrize("statement", INSERTS)
+def test_nothing_that_is_written_is_dropped(url: str, statement: Callable[[Session], None]) -> None:
+    """zope.sqlalchemy alone commits only what goes through the unit of work."""
+    assert ask(site(url, lambda request, response: statement(request.sql))).status_int == 200
+    assert titles(url) == ["a", "b", "c", "new"]
+
+
+def test_a_request_that_asks_nothing_opens_nothing(url: str) -> None:
+    assert ask(site(url, lambda request, response: None)).status_int == 200
+    assert list(database(url).managers) == []
+    pool: Any = database(url).engine.pool
+    assert pool.checkedin() == 0
+
+
+def test_the_session_is_used_again(url: str) -> None:
+    seen = []
+    app = site(url, lambda request, response: seen.append((request.sql, request.tm)))
+    ask(app)
+    ask(app)
+    assert seen[0] == seen[1]
+
+
+def test_nothing_of_one_request_is_in_the_session_of_the_next(url: str) -> None:
+    kept = []
+
+    def view(request: Request, response: Response) -> None:
+        assert len(list(request.sql)) == 0
+        assert not request.sql.in_transaction()
+        kept.append(request.sql.scalars(select(Book)).all())
+        request.sql.add(Book(title="not flushed"))
+        response.status = 400
+
+    app = site(url, view)
+    for _ in range(3):
+        assert ask(app).status_int == 400
+    assert titles(url) == ["a", "b", "c"]
+
+
+def test_two_requests_at_a_time_have_two_sessions(url: str) -> None:
+    seen = []
+
+    def view(request: Request, response: Response) -> Any:
+        seen.append(request.sql)
+        return (book.title.encode() for book in request.sql.scalars(select(Book)))
+
+    app = site(url, view)
+    bodies = [start(app), start(app)]
+    assert seen[0] is not seen[1]
+    assert [b"".join(body) for body in bodies] == [b"abc", b"abc"]
+    for body in bodies:
+        body.close()
+
+
+def test_options_reach_the_engine(url: str) -> None:
+    ask(site(url, add, pool_size=3, max_overflow=2, pool_timeout=7, pool_recycle=100, pool_pre_ping=False))
+    pool: Any = database(url).engine.pool
+    assert (pool.size(), pool._max_overflow, pool._timeout, pool._recycle) == (3, 2, 7, 100)
+    assert pool._pre_ping is False
+
+
+def test_elements_with_the_same_options_share_one_engine(url: str) -> None:
+    ask(site(url, add))
+    ask(site(url, add))
+    ask(site(url, add, pool_size=1))
+    assert len(module._databases) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"url": "nonsense"}, "Could not parse"),
+        ({"url": "nosuchdatabase://user:secret@host/x"}, "nosuchdatabase"),
+        ({"url": "sqlite://", "isolation_level": "AUTOCOMMIT"}, "AUTOCOMMIT"),
+        ({"url": "sqlite://", "isolation_level": "NONSENSE"}, None),
+        ({"url": "sqlite://", "twophase": True}, "sqlite has no two-phase commit"),
+        ({"url": "sqlite://", "max_overflow": 3}, "max_overflow"),
+    ],
+)
+def test_what_is_refused_at_load(options: dict[str, Any], message: str | None) -> None:
+    def link() -> None:
+        sql(**options)(lambda environ, start_response: [])
+
+    if message is None:
+        link()  # SQLAlchemy finds out when it connects
+        return
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        link()
+    assert "secret" not in str(caught.value)
+
+
+def test_it_can_be_written_in_an_ini() -> None:
+    made = sql({}, url="sqlite://", pool_size="3", pool_pre_ping="no", twophase="true")
+    assert made.options == {"url": "sqlite://", "pool_size": 3, "pool_pre_ping": False, "twophase": True}
+
+
+# With a ZODB beside it: both commit, or neither does
+
+
+def both(url: str, view: View, *inner: Any) -> Pipeline:
+    database = zodb(uri="memory://test_sql")
+    return Pipeline(retry(delay=0), database, sql(url=url), errors(), transaction(), *inner, end(view=view))
+
+
+def write_both(request: Request, response: Response) -> None:
+    request.root["count"] = request.root.get("count", 0) + 1
+    add(request, response)
+
+
+def count(url: str) -> int:
+    found: list[int] = []
+    ask(both(url, lambda request, response: found.append(request.root.get("count", 0))))
+    return found[0]
+
+
+def test_both_are_in_one_transaction(url: str) -> None:
+    def view(request: Request, response: Response) -> None:
+        write_both(request, response)
+        assert request.tm is request.zodb.transaction_manager
+
+    assert ask(both(url, view)).status_int == 200
+    assert (titles(url)[3:], count(url)) == (["new"], 1)
+
+
+@pytest.mark.parametrize("step", ["tpc_begin", "commit", "tpc_vote"])
+def test_neither_commits_when_another_fails(url: str, step: str) -> None:
+    def view(request: Request, response: Response) -> None:
+        write_both(request, response)
+        FakeDataManager(request.tm, fails={step: ValueError}).join()
+
+    assert ask(both(url, view)).status_int == 500
+    assert (titles(url)[3:], count(url)) == ([], 0)
+
+
+def test_neither_commits_when_sql_cannot(url: str) -> None:
+    """It votes last, since its vote is the commit."""
+    fails = iter([True, False])
+
+    def view(request: Request, response: Response) -> None:
+        write_both(request, response)
+        if next(fails):
+            request.sql.connection().detach()
+            event.listen(request.sql, "after_flush_postexec", lambda *arguments: 1 / 0, once=True)
+
+    assert ask(both(url, view)).status_int == 500
+    assert (titles(url)[3:], count(url)) == ([], 0)
+    assert ask(both(url, view)).status_int == 200
+    assert (titles(url)[3:], count(url)) == (["new"], 1)
+
+
+def test_sql_votes_after_all_others(url: str) -> None:
+    order: list[str] = []
+
+    def view(request: Request, response: Response) -> None:
+        write_both(request, response)
+        for resource, vote in ((request.zodb, "zodb"), (FakeDataManager(request.tm, key="~last").join(), "other")):
+            watch(resource, vote)
+        request.sql.flush()
+        [ours] = [one for one in request.tm.get()._resources if isinstance(one, module.SessionDataManager)]
+        watch(ours, "sql")
+
+    def watch(resource: Any, name: str) -> None:
+        vote = resource.tpc_vote
+        resource.tpc_vote = lambda transaction: (order.append(name), vote(transaction))[1]
+
+    assert ask(both(url, view)).status_int == 200
+    assert order == ["zodb", "other", "sql"]
+
+
+def test_a_conflict_in_the_zodb_is_repaired_in_both(url: str) -> None:
+    app: Any = None
+
+    def view(request: Request, response: Response) -> None:
+        write_both(request, response)
+        if request.path == "/slow" and request.attempt == 1:
+            request.sql.rollback()  # SQLite has room for one writer
+            assert ask(app, "/quick").status_int == 200
+            add(request, response)
+
+    app = both(url, view)
+    assert ask(app, "/slow").status_int == 200
+    assert (titles(url)[3:], count(url)) == (["new", "new"], 2)
+
+
+# Where only reading is allowed (R8)
+
+
+@pytest.mark.parametrize("statement", INSERTS)
+def test_without_transaction_a_write_is_refused(url: str, statement: Callable[[Session], None]) -> None:
+    seen = []
+
+    def view(request: Request, response: Response) -> None:
+        assert request.sql.scalars(select(Book)).first()
+        with pytest.raises(ReadOnlyTransaction, match=r"only reads \(R8\)") as caught:
+            statement(request.sql)
+        seen.append(str(caught.value))
+
+    assert ask(Pipeline(sql(url=url), end(view=view))).status_int == 200
+    assert re.search("(?i)insert|Book", seen[0]), "it says what"
+    assert titles(url) == ["a", "b", "c"]
+
+
+def change_flush(session: Session) -> None:
+    session.scalars(select(Book)).first().title = "changed"  # type: ignore[union-attr]
+    session.flush()
+
+
+def change_autoflush(session: Session) -> None:
+    session.scalars(select(Book)).first().title = "changed"  # type: ignore[union-attr]
+    session.scalars(select(Book)).all()
+
+
+def change_delete(session: Session) -> None:
+    session.delete(session.scalars(select(Book)).first())
+    session.flush()
+
+
+def change_update(session: Session) -> None:
+    session.execute(update(Book).values(title="changed"))
+
+
+@pytest.mark.parametrize("change", [*INSERTS, change_flush, change_autoflush, change_delete, change_update])
+@pytest.mark.parametrize("opened", ["in the view", "while sending"])
+def test_r8_a_write_while_the_body_is_sent_is_refused(
+    url: str, change: Callable[[Session], None], opened: str
+) -> None:
+    def view(request: Request, response: Response) -> Iterator[bytes]:
+        if opened == "in the view":
+            add(request, response)
+
+        def body() -> Iterator[bytes]:
+            yield b"a block"
+            yield b"another"
+            change(request.sql)
+
+        return body()
+
+    body = start(site(url, view))
+    with pytest.raises(ReadOnlyTransaction, match="R8"):
+        list(body)
+    body.close()
+    assert titles(url) == (["a", "b", "c", "new"] if opened == "in the view" else ["a", "b", "c"])
+
+
+def test_r8_a_change_that_a_stream_does_not_flush_is_in_the_log(url: str, caplog: Any) -> None:
+    def view(request: Request, response: Response) -> Iterator[bytes]:
+        def body() -> Iterator[bytes]:
+            request.sql.scalars(select(Book)).first().title = "changed"  # type: ignore[union-attr]
+            yield b"a block"
+
+        return body()
+
+    assert ask(site(url, view)).status_int == 200
+    assert re.search(r"dropped: <\S*Book .*only reads \(R8\)", caplog.text)
+    assert titles(url) == ["a", "b", "c"]
+
+
+def a_query(session: Session) -> Iterator[bytes]:
+    """Begun by the view, read while it is sent."""
+    return (book.title.encode() for book in session.scalars(select(Book).order_by(Book.id)))
+
+
+def objects(session: Session) -> Iterator[bytes]:
+    books = session.scalars(select(Book).order_by(Book.id)).all()
+    return (book.title.encode() for book in books)
+
+
+def related(session: Session) -> Iterator[bytes]:
+    author = session.scalars(select(Author)).one()
+    return (book.title.encode() for book in author.books)
+
+
+def lazily(session: Session) -> Iterator[bytes]:
+    def body() -> Iterator[bytes]:
+        for book in session.scalars(select(Book).order_by(Book.id)):
+            yield book.title.encode()
+
+    return body()
+
+
+STREAMS = [a_query, objects, related, lazily]
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_r8_a_stream_reads(url: str, stream: Callable[[Session], Iterator[bytes]]) -> None:
+    assert ask(site(url, lambda request, response: stream(request.sql))).text == "abc"
+
+
+@pytest.mark.parametrize("stream", [objects, related, lazily])
+def test_r8_a_stream_reads_after_its_view_has_written(
+    url: str, stream: Callable[[Session], Iterator[bytes]]
+) -> None:
+    """Objects are read anew. A query must be begun after the commit: the commit ends it."""
+
+    def view(request: Request, response: Response) -> Any:
+        request.sql.add(Book(title="z", author=request.sql.scalars(select(Author)).one()))
+        request.sql.flush()
+        return stream(request.sql)
+
+    assert ask(site(url, view)).text == "abcz"
+    assert titles(url) == ["a", "b", "c", "z"]
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("blocks", [0, 1, 2, 9])
+def test_r5_a_stream_gives_the_connection_back(
+    url: str, stream: Callable[[Session], Iterator[bytes]], blocks: int
+) -> None:
+    body = start(site(url, lambda request, response: stream(request.sql)))
+    pool: Any = database(url).engine.pool
+    assert pool.checkedout() == 1
+    for _ in range(blocks):
+        next(body, None)
+    body.close()
+    assert pool.checkedout() == 0
+    assert len(database(url).managers) == 1
+
+
+def test_a_body_in_memory_has_given_everything_back_before_it_is_sent(url: str) -> None:
+    seen: list[int] = []
+
+    def start_response(*arguments: Any) -> None:
+        pool: Any = database(url).engine.pool
+        seen.append(pool.checkedout())
+
+    def view(request: Request, response: Response) -> Any:
+        return [book.title.encode() for book in request.sql.scalars(select(Book))]
+
+    site(url, view)(webob.Request.blank("/").environ, start_response)
+    assert seen == [0]
+
+
+@pytest.mark.parametrize("at", ["enter", "exit", "close"])
+@pytest.mark.parametrize("error", [ValueError, MemoryError, GeneratorExit, SystemExit])
+def test_r5_whatever_happens(url: str, at: str, error: type[BaseException]) -> None:
+    """The fixture looks whether every connection is back."""
+
+    def app(*, faulty: bool) -> Pipeline:
+        between = fault(error=error, at=at, when=lambda request: faulty)
+        return Pipeline(sql(url=url), errors(), transaction(), between, end(view=add))
+
+    logging.disable(logging.ERROR)
+    try:
+        ask(app(faulty=True))
+    except BaseException as raised:
+        assert isinstance(raised, error)
+    finally:
+        logging.disable(logging.NOTSET)
+    ask(app(faulty=False))
+    assert titles(url)[3:] == (["new", "new"] if at == "close" else ["new"])
+
+
+def test_an_error_view_reads_what_is_stored_and_not_what_was_aborted(url: str) -> None:
+    @element
+    def page(next: Any) -> Any:
+        """Reads the database after an error, as an error view does."""
+
+        def page(request: Request, response: Response) -> None:
+            try:
+                next(request, response)
+            except ValueError:
+                request.tm.begin()
+                found = request.sql.scalars(select(Book.title).order_by(Book.id)).all()
+                response.app_iter = ["".join(found).encode()]
+
+        return page
+
+    def view(request: Request, response: Response) -> None:
+        add(request, response)
+        request.sql.flush()
+        raise ValueError
+
+    assert ask(Pipeline(sql(url=url), page(), transaction(), end(view=view))).text == "abc"
+
+
+# Errors that are worth another attempt
+
+
+def test_a_locked_database_is_tried_again(url: str) -> None:
+    """Two requests count: SQLite lets one of them read, and refuses what it writes then."""
+    app: Any = None
+
+    def view(request: Request, response: Response) -> None:
+        book = request.sql.scalars(select(Book).where(Book.id == 1)).one()
+        if request.path == "/slow" and request.attempt == 1:
+            assert ask(app, "/quick").status_int == 200
+        book.title += "+"
+
+    app = site(f"{url}?timeout=0", view)
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+    connection.close()
+    assert ask(app, "/slow").status_int == 200
+    assert titles(url)[0] == "a++", "no increment is lost"
+
+
+def test_many_writers_lose_nothing(url: str) -> None:
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+    connection.close()
+
+    def view(request: Request, response: Response) -> None:
+        book = request.sql.get(Book, 1)
+        book.title = str(int(book.title) + 1) if book.title.isdigit() else "1"
+
+    app = Pipeline(retry(attempts=50, delay=0.001), sql(url=url), errors(), transaction(), end(view=view))
+    done: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: done.extend(ask(app).status_int for _ in range(10))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert done.count(200) == int(titles(url)[0])
+    assert done.count(200) == 40
+
+
+def test_an_object_that_another_has_changed_is_tried_again(url: str) -> None:
+    failing = iter([True, True, False])
+
+    def view(request: Request, response: Response) -> None:
+        request.sql.scalars(select(Book)).all()
+        if next(failing):
+            raise StaleDataError
+
+    assert ask(site(url, view)).status_int == 200
+
+
+def driver_error(**attributes: Any) -> BaseException:
+    error = Exception(*attributes.pop("args", ()))
+    for name, value in attributes.items():
+        setattr(error, name, value)
+    return error
+
+
+CODES = [
+    ("psycopg2 serialization", {"pgcode": "40001"}, "40001", True, True),
+    ("psycopg2 deadlock", {"pgcode": "40P01"}, "40P01", True, True),
+    ("psycopg serialization", {"sqlstate": "40001"}, "40001", True, True),
+    ("psycopg2 unique", {"pgcode": "23505"}, "23505", False, True),
+    ("psycopg2 connection lost", {"pgcode": None}, None, False, False),
+    ("mysqlclient deadlock", {"args": (1213, "Deadlock found")}, 1213, True, True),
+    ("mysqlclient lock wait", {"args": (1205, "Lock wait timeout")}, 1205, True, True),
+    ("mysqlclient gone away", {"args": (2006, "gone away")}, 2006, False, False),
+    ("connector deadlock", {"errno": 1213, "sqlstate": "40001"}, 1213, True, True),
+    ("connector lost", {"errno": 2013, "sqlstate": None}, 2013, False, False),
+    ("mariadb changed", {"args": (1020, "Record has changed")}, 1020, True, True),
+    ("sqlite busy", {"sqlite_errorname": "SQLITE_BUSY"}, "SQLITE_BUSY", True, True),
+    ("sqlite snapshot", {"sqlite_errorname": "SQLITE_BUSY_SNAPSHOT"}, "SQLITE_BUSY", True, True),
+    ("sqlite locked", {"sqlite_errorname": "SQLITE_LOCKED"}, "SQLITE_LOCKED", True, True),
+    ("sqlite constraint", {"sqlite_errorname": "SQLITE_CONSTRAINT_UNIQUE"}, "SQLITE_CONSTRAINT", False, True),
+    ("nothing known", {"args": ("oops",)}, None, False, False),
+]
+
+
+@pytest.mark.parametrize(("name", "attributes", "code", "transient", "answered"), CODES)
+def test_what_databases_say(
+    name: str, attributes: dict[str, Any], code: Any, transient: bool, answered: bool
+) -> None:
+    error = driver_error(**attributes)
+    assert code_of(error) == code
+    assert module.is_transient(DBAPIError("SELECT", {}, error)) is transient
+    assert was_answered(error) is answered
+    assert module.is_transient(DBAPIError("SELECT", {}, error, connection_invalidated=True))
+    assert not module.is_transient(error), "nobody knows where it comes from"
+
+
+def test_what_sqlite_really_says(url: str) -> None:
+    path = url.removeprefix("sqlite:///")
+    one, other = sqlite3.connect(path, timeout=0), sqlite3.connect(path, timeout=0)
+    one.execute("INSERT INTO book (title) VALUES ('x')")
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        other.execute("INSERT INTO book (title) VALUES ('y')")
+    one.rollback()
+    one.close()
+    other.close()
+    assert code_of(caught.value) == "SQLITE_BUSY"
+
+
+def test_the_connection_is_lost_in_the_middle(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        request.sql.scalars(select(Book)).all()
+        if request.attempt == 1:
+            lose_connection(database(url), monkeypatch, "do_execute")
+            request.sql.scalars(select(Author)).all()
+        add(request, response)
+
+    assert ask(site(url, view)).status_int == 200
+    assert attempts == [1, 2]
+    assert titles(url)[3:] == ["new"]
+
+
+def lose_connection(database: Database, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """The connection to the server breaks, once, where the driver does something."""
+    dialect = database.engine.dialect
+    original = getattr(dialect, where)
+
+    def broken(*arguments: Any, **more: Any) -> Any:
+        monkeypatch.setattr(dialect, where, original)
+        raise sqlite3.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(dialect, where, broken)
+    monkeypatch.setattr(dialect, "is_disconnect", lambda error, *more: "closed the connection" in str(error))
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_r4_the_connection_is_lost_during_commit(
+    url: str, sure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows whether it is stored: it is not tried again, and the answer says so."""
+    attempts = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        add(request, response)
+        lose_connection(database(url), monkeypatch, "do_commit")
+        if not sure:  # an error that SQLAlchemy does not know
+            monkeypatch.setattr(database(url).engine.dialect, "is_disconnect", lambda *arguments: False)
+
+    answer = ask(site(url, view))
+    assert (answer.status_int, answer.headers["X-Outcome"]) == (500, "unknown")
+    assert attempts == [1]
+
+
+def test_r4_a_commit_that_the_database_refuses_is_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+    original: Any = None
+
+    def refused(connection: Any) -> None:
+        monkeypatch.setattr(database(url).engine.dialect, "do_commit", original)
+        error = sqlite3.OperationalError("could not serialize access")
+        error.pgcode = "40001"  # type: ignore[attr-defined]
+        raise error
+
+    def view(request: Request, response: Response) -> None:
+        nonlocal original
+        attempts.append(request.attempt)
+        add(request, response)
+        if request.attempt == 1:
+            original = database(url).engine.dialect.do_commit
+            monkeypatch.setattr(database(url).engine.dialect, "do_commit", refused)
+
+    assert ask(site(url, view)).status_int == 200
+    assert attempts == [1, 2]
+    assert titles(url)[3:] == ["new"]
+
+
+def test_r4_what_is_lost_before_the_commit_is_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        add(request, response)
+        if request.attempt == 1:
+            lose_connection(database(url), monkeypatch, "do_execute")  # the flush
+
+    assert ask(site(url, view)).status_int == 200
+    assert attempts == [1, 2]
+    assert titles(url)[3:] == ["new"]
+
+
+# A database that is not there
+
+
+def lines_of(caplog: Any) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "pipeline.data"]
+
+
+def test_a_database_that_is_down(tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 with Retry-After and one line of log, and it comes back by itself."""
+    monkeypatch.setattr(Outage, "PAUSE", 0.05)
+    place = tmp_path / "later"
+    url = f"sqlite:///{place}/test.sqlite"
+    app = site(url, lambda request, response: request.sql.execute(text("SELECT 1")) and None)
+    for _ in range(5):
+        answer = ask(app)
+        assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
+        time.sleep(0.02)
+    place.mkdir()
+    time.sleep(0.06)
+    assert ask(app).status_int == 200
+    down, up = lines_of(caplog)
+    assert re.fullmatch(r"the database sqlite://\S+ cannot be reached; .* 503: OperationalError: .*", down)
+    assert re.fullmatch(r"the database sqlite://\S+ is reached again, after 0\.\d s", up)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == [
+        record for record in caplog.records if record.name == "pipeline.data"
+    ], "nothing else is logged but the outage"
+    close_all()
+
+
+def test_a_database_that_goes_away_and_comes_back(
+    url: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Outage, "PAUSE", 0.05)
+    app = site(url, lambda request, response: request.sql.scalars(select(Book)).all() and None)
+    assert ask(app).status_int == 200
+    dialect = database(url).engine.dialect
+    database(url).engine.dispose()
+    with monkeypatch.context() as patch:
+        patch.setattr(dialect, "connect", lambda *arguments, **more: raise_refused())
+        for _ in range(5):
+            assert ask(app).status_int == 503
+    time.sleep(0.06)
+    assert ask(app).status_int == 200
+    assert len(lines_of(caplog)) == 2
+
+
+def raise_refused() -> None:
+    raise sqlite3.OperationalError("connection refused")
+
+
+def test_a_request_that_asks_for_the_session_only_ends_no_outage(url: str) -> None:
+    app = site(url, lambda request, response: request.sql and None)
+    assert ask(app).status_int == 200
+    database(url).outage.begin(ConnectionError())
+    database(url).outage._next_try = 0.0
+    assert ask(app).status_int == 200
+    assert database(url).outage.since is None
+
+
+def test_what_is_shown_of_a_url_has_no_secrets() -> None:
+    for url, shown in [
+        ("postgresql+psycopg2://user:secret@host:5432/db?x=y", "postgresql+psycopg2://host:5432/db"),
+        ("sqlite:////srv/db.sqlite", "sqlite:////srv/db.sqlite"),
+        ("mysql://user@host/db", "mysql://host/db"),
+    ]:
+        assert module.shown(module.make_url(url)) == shown
+
+
+# Processes
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_process_does_not_use_what_its_parent_has_open(url: str) -> None:
+    app = site(url, add)
+    ask(app)
+    before = database(url).engine.pool
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        status = 1
+        try:
+            own = database(url).engine.pool
+            if own is not before and not database(url).managers and ask(app).status_int == 200:
+                status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert ask(app).status_int == 200
+    assert titles(url)[3:] == ["new", "new", "new"]
+
+
+# Positive controls
+
+
+def test_control_close_is_forgotten(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Bound, "leave", lambda bound: None)
+        patch.setattr(Bound, "afterCompletion", lambda bound, transaction: None)
+        with pytest.raises(AssertionError):
+            test_r5_a_stream_gives_the_connection_back(url, a_query, 1)
+    for manager in database(url).managers:
+        for bound in manager.kept.values():
+            bound.leave()
+
+
+def test_control_only_the_unit_of_work_is_committed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "before_statement", lambda *arguments: None)
+    with pytest.raises(AssertionError):
+        test_nothing_that_is_written_is_dropped(url, insert_text)
+
+
+def test_control_an_abort_leaves_the_session_as_it_is(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bound, "afterCompletion", lambda bound, transaction: None)
+    with pytest.raises(AssertionError):
+        test_an_error_view_reads_what_is_stored_and_not_what_was_aborted(url)
+
+
+def test_control_a_stream_may_write(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_module, "begin_to_read", lambda tm: tm.begin())
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_r8_a_write_while_the_body_is_sent_is_refused(url, insert_text, "in the view")
+
+
+def test_control_sqlite_reads_outside_of_the_transaction(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "leave_transactions_to_us", lambda *arguments: None)
+    monkeypatch.setattr(module, "begin_in_sqlite", lambda *arguments: None)
+    with pytest.raises(AssertionError):
+        test_a_locked_database_is_tried_again(url)
+
+
+def test_control_a_lost_commit_is_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "before_commit", lambda connection: None)
+    with pytest.raises((AssertionError, KeyError)):
+        test_r4_the_connection_is_lost_during_commit(url, True, monkeypatch)
+
+
+def test_the_error_for_a_lost_connection_is_what_sqlalchemy_makes_of_it() -> None:
+    assert issubclass(OperationalError, DBAPIError)
+    assert SimpleNamespace(connection_invalidated=True)
