@@ -53,6 +53,7 @@ EXTRAS["test"] = [
     *EXTRAS["zstd"],
     *EXTRAS["paster"],
     "gunicorn",
+    "html5lib",
     "hypothesis",
     "pytest>=8",
     "pytest-timeout",

@@ -77,7 +77,8 @@ def module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 def run(block: Block, module: ModuleType) -> None:
     """Execute a block; a traceback says the line of the document."""
     code = "\n" * (block.line - 1) + block.code
-    exec(compile(code, block.path, "exec", dont_inherit=True), vars(module))
+    # Not optimised: under `python -O` too, what a snippet asserts is true.
+    exec(compile(code, block.path, "exec", dont_inherit=True, optimize=0), vars(module))
 
 
 @pytest.mark.filterwarnings("ignore:'cgi' is deprecated:DeprecationWarning")
@@ -173,6 +174,13 @@ def test_blocks_are_found(tmp_path: Path) -> None:
     ]
     [ini] = blocks(path, "ini")
     assert (ini.name, ini.excuse) == ("site.ini", "there is no b")
+
+
+def test_what_a_snippet_asserts_is_checked(tmp_path: Path, module: ModuleType) -> None:
+    path = tmp_path / "x.rst"
+    path.write_text(".. code-block:: python\n\n    assert 1 == 2\n")
+    with pytest.raises(AssertionError):
+        run(next(blocks(path, "python")), module)
 
 
 def test_a_failing_block_says_its_line(tmp_path: Path, module: ModuleType) -> None:

@@ -104,9 +104,9 @@ def refusal(tm: TransactionManager, what: object) -> ReadOnlyTransaction:
     """The error for a write in a transaction that was begun to read."""
     tm.spoiled = True  # the object is changed in memory before it says so
     return ReadOnlyTransaction(
-        f"{what!r:.200} was to be changed in a transaction that only reads (R8). What runs inside the "
-        f"element 'transaction' can write until the answer is complete; a pipeline without that element, an "
-        f"error view, and a body that is made while it is sent can only read"
+        f"a write to {what!r:.200}, in a transaction that only reads (R8). What runs inside the element "
+        f"'transaction' can write until the answer is complete; a pipeline without that element, an error "
+        f"view, and a body that is made while it is sent can only read"
     )
 
 

@@ -226,5 +226,6 @@ class Ledger:
                 problems.append(f"{id} failed and is stored")
             if found > 1:
                 problems.append(f"{id}, {state}, is stored {found} times")
-        problems += [f"{id} was never sent and is stored" for id in times if id not in self.states]
+        strange = (id for id in times if times[id] and id not in self.states)
+        problems += [f"{id} was never sent and is stored" for id in strange]
         return problems

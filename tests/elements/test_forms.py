@@ -749,9 +749,7 @@ def test_no_file_descriptor_is_left(site: Any) -> None:
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 100
 
 
-@pytest.mark.parametrize(
-    "option", ["max_body", "max_memory", "max_disk", "max_parts", "max_fields", "max_header"]
-)
+@pytest.mark.parametrize("option", ["max_body", "max_memory", "max_disk", "max_parts", "max_fields", "max_header"])
 def test_a_limit_is_one_or_more(option: str) -> None:
     with pytest.raises(OptionError, match="a limit is 1 or more"):
         forms(**{option: 0})(lambda environ, start_response: [])
@@ -915,6 +913,4 @@ def _end(environ: dict[str, Any], start_response: Any) -> list[bytes]:
     return [b""]
 
 
-FUZZED = Pipeline(
-    retry(), errors(), forms(max_memory=200, max_parts=3, max_fields=3, max_header=100), see(), _end
-)
+FUZZED = Pipeline(retry(), errors(), forms(max_memory=200, max_parts=3, max_fields=3, max_header=100), see(), _end)

@@ -591,9 +591,7 @@ def test_the_table_of_hosts(host: str, url: str | None) -> None:
 
 
 def test_a_form_may_name_a_host_of_the_table() -> None:
-    app = site(
-        trusted=PROXIES, accept=ALL, hosts={"www.example.com": "/sites/example"}, allowed_hosts=("backend",)
-    )
+    app = site(trusted=PROXIES, accept=ALL, hosts={"www.example.com": "/sites/example"}, allowed_hosts=("backend",))
     for form in FORMS[3:]:
         path, headers = form.write(Address())
         answer = visit(app, path, HTTP_HOST="backend", REMOTE_ADDR="10.0.0.1", **headers).json

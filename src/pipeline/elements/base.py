@@ -85,11 +85,9 @@ def with_base(chunks: Iterator[bytes], url: str, charset: str | None, window: in
         if ready := page.add(block):
             yield ready
         if page.done:
-            break
-    else:
-        yield page.end()
-    del page, block, ready  # of a page that goes on for hours
-    yield from chunks
+            yield from chunks
+            return
+    yield page.end()
 
 
 class _Page:
@@ -164,11 +162,7 @@ class _Page:
         if self.width == 2:
             little = self.encoding == "utf-16-le"
             low, high = raw[1 - little :: 2], raw[little::2]
-            raw = (
-                bytes([255 if page else unit for unit, page in zip(low, high, strict=True)])
-                if any(high)
-                else low
-            )
+            raw = bytes([255 if page else unit for unit, page in zip(low, high, strict=True)]) if any(high) else low
         found = _UNREADABLE.search(raw)
         if found is not None:
             self.read = self.window
@@ -177,13 +171,16 @@ class _Page:
 
     def _rest(self) -> bytes:
         """All that is held, with the base in its place."""
-        self.done = True
         edit = self._edit()
         if edit is None:
-            return bytes(self.held[self.sent :])
-        start, stop, text = edit
-        start, stop = self.start + start * self.width, self.start + stop * self.width
-        return bytes(self.held[self.sent : start]) + text.encode(self.encoding) + self.held[stop:]
+            rest = bytes(self.held[self.sent :])
+        else:
+            start, stop, text = edit
+            start, stop = self.start + start * self.width, self.start + stop * self.width
+            rest = bytes(self.held[self.sent : start]) + text.encode(self.encoding) + self.held[stop:]
+        self.done = True
+        self.held.clear()
+        return rest
 
     def _edit(self) -> tuple[int, int, str] | None:
         """What text stands for what is there now, in code units; None to leave it."""

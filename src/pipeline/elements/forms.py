@@ -12,7 +12,7 @@ import io
 import json
 import re
 from binascii import unhexlify
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -78,15 +78,13 @@ def forms(
     limits = Limits(parts=max_parts, memory=max_memory, disk=max_disk, header=max_header)
     if min(max_body, max_fields, *limits) < 1:
         raise OptionError("a limit is 1 or more")
-    read = Reading(max_body, max_fields, limits).read
     with_body = frozenset(method.upper() for method in methods)
+    read = Reading(with_body, max_body, max_fields, limits).read
 
     def forms(request: Request, response: Response) -> None:
         environ = request.environ
-        if environ["REQUEST_METHOD"] in with_body:
-            read(request, with_body=True)
-        elif environ.get("QUERY_STRING"):
-            read(request, with_body=False)
+        if environ["REQUEST_METHOD"] in with_body or environ.get("QUERY_STRING"):
+            read(request)
         next(request, response)
 
     forms.openers = {"form": lambda request: _NOTHING}  # type: ignore[attr-defined]
@@ -96,7 +94,8 @@ def forms(
 class Reading:
     """Reads the forms of requests, within limits."""
 
-    def __init__(self, max_body: int, max_fields: int, limits: Limits) -> None:
+    def __init__(self, with_body: Set[str], max_body: int, max_fields: int, limits: Limits) -> None:
+        self.with_body = with_body
         self.max_body = max_body
         self.max_fields = max_fields
         self.limits = limits
@@ -106,7 +105,7 @@ class Reading:
             "application/json": self._json,
         }
 
-    def read(self, request: Request, with_body: bool) -> None:
+    def read(self, request: Request) -> None:
         environ = request.environ
         converters = _converters(request)
         form: dict[str, Any] = {}
@@ -115,7 +114,7 @@ class Reading:
             if query.count("&") >= self.max_fields:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
             form, view = collect(_decoded(_split(query.encode("latin-1", "replace")), "utf-8"), converters)
-        if with_body:
+        if environ["REQUEST_METHOD"] in self.with_body:
             kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
             reader = self.readers.get(kind)
             if reader is not None:

@@ -20,8 +20,8 @@ from pipeline.response import Response
 log = logging.getLogger("pipeline.retry")
 
 LONGEST_PAUSE = 0.1
-"""Seconds between two attempts, on average, at most. Longer pauses help no one: where eight writers meet on one
-object all the time, an attempt fails as often after a second as after a tenth of it."""
+"""Seconds between two attempts, on average, at most. Longer ones would help nobody: where eight writers meet on
+one object all the time, an attempt fails as often after a second as after a tenth of it."""
 IN_MEMORY = 64 * 1024
 """Bytes of a body that are kept in memory; a longer one is kept in a temporary file."""
 
@@ -74,44 +74,51 @@ def retry(
         try:
             call(request, response)
         except Exception as error:
-            again(call, request, response, error, first, body)
+            failure = error
         else:
             if body is not None and body.unkept:
                 tell_unkept(request, body, request.transient_error)
+            return
+        try:
+            again(call, request, response, failure, first, body)
+        finally:
+            del failure  # its traceback refers to this frame
 
     def again(
         call: Handler,
         request: Request,
         response: Response,
-        error: Exception,
+        failure: Exception,
         first: tuple[dict[str, Any], Any, Any],
         body: Body | None,
     ) -> None:
-        """Further attempts, after one that failed; raises the error that there are none for."""
+        """Further attempts, after one that failed; raises what failed last if there are none left."""
         first_environ, first_response, first_request = first
-        while True:
-            if not request.attempts_left or not request.is_transient(error):
-                if body is not None and body.unkept:
-                    tell_unkept(request, body, error)
-                raise error
-            log.info("%s, attempt %d: %s", asked(request), request.attempt, type(error).__name__)
-            request.close(request._closers_before)
-            environ = request.environ
-            environ.clear()
-            environ.update(first_environ)
-            if body is not None:
-                environ["wsgi.input"] = body.reader()
-            attempt, left = request.attempt, request.attempts_left
-            request.let_go(first_request)
-            request.attempt, request.attempts_left = attempt + 1, left - 1
-            response.restore(first_response)
-            time.sleep(random.uniform(0, 2) * min(delay * 2 ** (attempt - 1), LONGEST_PAUSE))
-            try:
-                call(request, response)
-            except Exception as failure:
-                error = failure
-            else:
-                break
+        try:
+            while True:
+                if not request.attempts_left or not request.is_transient(failure):
+                    if body is not None and body.unkept:
+                        tell_unkept(request, body, failure)
+                    raise failure
+                log.info("%s, attempt %d: %s", asked(request), request.attempt, type(failure).__name__)
+                request.close(request._closers_before)
+                environ = request.environ
+                environ.clear()
+                environ.update(first_environ)
+                if body is not None:
+                    environ["wsgi.input"] = body.reader()
+                attempt, left = request.attempt, request.attempts_left
+                request.let_go(first_request)
+                request.attempt, request.attempts_left = attempt + 1, left - 1
+                response.restore(first_response)
+                time.sleep(random.uniform(0, 2) * min(delay * 2 ** (attempt - 1), LONGEST_PAUSE))
+                try:
+                    call(request, response)
+                    break
+                except Exception as error:
+                    failure = error
+        finally:
+            del failure
         if request.transient_error is None:
             log.info("%s: repaired after %d attempts", asked(request), request.attempt)
 
