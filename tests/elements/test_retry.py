@@ -672,3 +672,14 @@ def test_pauses_are_real(monkeypatch: pytest.MonkeyPatch) -> None:
     started = time.monotonic()
     ask(site(Failing(5), delay=0.01))
     assert 0 < time.monotonic() - started < 5
+
+
+def test_a_content_length_of_thousands_of_digits_is_no_error() -> None:
+    """S12, S14: int() refuses so many, which must not be a 500."""
+    sent = webob.Request.blank("/", method="POST", environ={"CONTENT_LENGTH": "9" * 5000})
+
+    def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"answered"]
+
+    assert sent.get_response(Pipeline(retry(), app)).text == "answered"

@@ -446,7 +446,7 @@ def test_r8_a_change_that_a_stream_does_not_flush_is_in_the_log(url: str, caplog
         return body()
 
     assert ask(site(url, view)).status_int == 200
-    assert re.search(r"dropped: <\S*Book .*only reads \(R8\)", caplog.text)
+    assert re.search(r"dropped: a write to <\S*Book .*only reads \(R8\)", caplog.text)
     assert titles(url) == ["a", "b", "c"]
 
 

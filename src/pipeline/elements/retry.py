@@ -143,7 +143,8 @@ def keep_body(request: Request, limit: int) -> Body:
     """Have the body kept while it is read, in the place of ``wsgi.input``."""
     environ = request.environ
     text = environ.get("CONTENT_LENGTH") or ""
-    body = Body(request, environ["wsgi.input"], int(text) if text.isdecimal() else None, limit)
+    known = text.isascii() and text.isdecimal() and len(text) < 19  # int() refuses thousands of digits
+    body = Body(request, environ["wsgi.input"], int(text) if known else None, limit)
     if body.left is None and (text or not environ.get("wsgi.input_terminated")):
         body.give_up("only its server can read it")  # of uWSGI, say, by uwsgi.chunked_read()
     elif body.left is not None and body.left > limit:
