@@ -61,7 +61,7 @@ def bare(environ: Any, start_response: Any) -> list[bytes]:
     return [b"hello"]
 
 
-def measure(rounds: int = 150) -> dict[str, Figure]:
+def measure(rounds: int = 400) -> dict[str, Figure]:
     with tempfile.TemporaryDirectory() as directory:
         uri = f"file://{Path(directory) / 'Data.fs'}"
         tm = TransactionManager(explicit=True)
@@ -89,7 +89,7 @@ def measure(rounds: int = 150) -> dict[str, Figure]:
             "in the five elements, reading": elements(end(read=lambda request: request.root)),
         }
         try:
-            return compare([Contender(name, app, environ("/")) for name, app in apps.items()], rounds, 0.005)
+            return compare([Contender(name, app, environ("/")) for name, app in apps.items()], rounds, 0.002)
         finally:
             close_all()
             connection.close()

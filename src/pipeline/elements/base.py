@@ -116,12 +116,16 @@ class _Page:
         head = self.head
         if not head.decided and not head.feed(self._units()) and self.read >= self.window:
             head.give_up()
-        if head.decided:
+        if head.decided and (self._is_told_encoding() or len(self.held) >= PRESCAN):
             return self._rest()
         safe = self.start + head.safe * self.width
         ready = bytes(self.held[self.sent : safe])
         self.sent = max(self.sent, safe)
         return ready
+
+    def _is_told_encoding(self) -> bool:
+        """Whether a browser knows the encoding without looking for it in the page."""
+        return bool(self.start or self.charset)
 
     def end(self) -> bytes:
         """What is left to be sent."""
@@ -195,7 +199,7 @@ class _Page:
         if head.place is None:
             return None
         text = f'<base href="{escape(self.url)}" />'
-        if self.start == 0 and not self.charset and self._hides_encoding(head.place, len(text)):
+        if not self._is_told_encoding() and self._hides_encoding(head.place, len(text)):
             return None
         return head.place, head.place, text
 
