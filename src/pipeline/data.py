@@ -115,9 +115,14 @@ def is_open(tm: TransactionManager) -> bool:
     return tm._txn is not None
 
 
-def has_changes(tm: TransactionManager) -> bool:
-    """Whether a data manager has joined the transaction that is open."""
-    return bool(tm._txn._resources)
+def joined(tm: TransactionManager) -> list[Any]:
+    """The data managers that have joined the transaction that is open."""
+    return list(tm._txn._resources)
+
+
+def has_stored(resource: Any) -> bool:
+    """Whether a data manager has had something to commit; zope.sqlalchemy says so of a session that has not."""
+    return getattr(resource, "state", None) != "no work"
 
 
 def end_unchanged(tm: TransactionManager) -> bool:

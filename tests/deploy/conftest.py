@@ -82,7 +82,7 @@ def use() -> Callable[[str, Any], None]:
         assert shown, server.said()
         for password, refused in (("not this one", True), (shown[1], False)):
             credentials = b64encode(f"admin:{password}".encode()).decode()
-            answer = fetch(url + "@@login", Authorization=f"Basic {credentials}")
+            answer = fetch(url + "@@add-document", Authorization=f"Basic {credentials}")
             assert (answer.status == 401) is refused, answer
 
     return use

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import tracemalloc
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -66,9 +67,7 @@ def test_large_blocks_are_not_joined_to_larger_ones() -> None:
     ]
 
 
-@given(
-    st.lists(st.binary(max_size=40) | st.integers(0, 3_000).map(bytes), max_size=60), st.integers(1, 2_000)
-)
+@given(st.lists(st.binary(max_size=40) | st.integers(0, 3_000).map(bytes), max_size=60), st.integers(1, 2_000))
 def test_no_byte_is_lost(blocks: list[bytes], size: int) -> None:
     sent = list(join(iter(blocks), size, 60))
     assert b"".join(sent) == b"".join(blocks) and all(sent)
@@ -206,7 +205,21 @@ def test_without_a_watch_a_slow_block_waits_for_one_batch_at_most(monkeypatch: p
     assert [block[-1:] for block, _ in sent][-3:] == [b"D", b"E", b"F"]
 
 
-# Memory.
+# Cost, and memory.
+
+
+def test_it_costs_about_as_much_as_to_make_the_blocks() -> None:
+    """Not to ask the clock for each of them is what makes it so. ``python -m bench.blocks_small`` asks real
+    servers."""
+
+    def seconds(blocks: Iterator[bytes]) -> float:
+        began = time.perf_counter()
+        deque(blocks, maxlen=0)
+        return time.perf_counter() - began
+
+    plain = min(seconds(fast(20_000)) for _ in range(20))
+    joined = min(seconds(join(fast(20_000), 65_536, 0.005)) for _ in range(20))
+    assert joined < 4 * plain
 
 
 def test_it_holds_little() -> None:
@@ -296,9 +309,7 @@ def test_what_a_filter_makes_of_a_file_is_joined(tmp_path: Any) -> None:
                 yield chunk[place : place + 10]
 
     with open(tmp_path / "file", "rb") as file:
-        sent = sent_by(
-            Pipeline(errors(), coalesce(threshold=60), says(app_iter=FileBody(file), filters=(cut,)))
-        )
+        sent = sent_by(Pipeline(errors(), coalesce(threshold=60), says(app_iter=FileBody(file), filters=(cut,))))
     assert list(map(len, sent)) == [10, 990]
 
 

@@ -481,6 +481,39 @@ def test_r8_a_stream_reads(url: str, stream: Callable[[Session], Iterator[bytes]
     assert ask(site(url, lambda request, response: stream(request.sql))).text == "abc"
 
 
+@pytest.mark.parametrize(("view", "outcome"), [(a_query, None), (insert_text, "committed")])
+def test_a_stream_that_fails_says_what_became_of_the_changes(url: str, view: Any, outcome: str | None) -> None:
+    """If there were any."""
+
+    def work(request: Request, response: Response) -> Iterator[bytes]:
+        view(request.sql)
+        return (bytes(1 // zero) for zero in [0])
+
+    answer = ask(site(url, work))
+    assert (answer.status_int, answer.headers.get("X-Outcome")) == (500, outcome)
+
+
+@pytest.mark.parametrize(
+    ("statement", "reads"),
+    [
+        ("SELECT 1", True),
+        ("  (select 1) union (select 2)", True),
+        ("-- a comment\n/* another\n */ SELECT 1", True),
+        ("WITH x AS (SELECT 1) SELECT * FROM x", True),
+        ("WITH x AS (DELETE FROM y RETURNING *) SELECT * FROM x", False),
+        ("PRAGMA table_info(x)", True),
+        ("SELECTED", False),
+        ("INSERT INTO x SELECT 1", False),
+        ("-- SELECT\nDELETE FROM x", False),
+        ("CREATE TABLE x (y int)", False),
+        ("CALL something()", False),
+        ("", False),
+    ],
+)
+def test_which_statements_read(statement: str, reads: bool) -> None:
+    assert bool(module.READS.match(statement)) is reads
+
+
 @pytest.mark.parametrize("stream", [objects, related, lazily])
 def test_r8_a_stream_reads_after_its_view_has_written(
     url: str, stream: Callable[[Session], Iterator[bytes]]

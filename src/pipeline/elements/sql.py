@@ -142,9 +142,12 @@ class Database:
         if context.is_pre_ping:
             return
         error = context.original_exception
-        if context.connection is None:
+        connection = context.connection
+        if connection is None:
             raise self.outage.begin(error) from error
-        bound = context.connection.info.get(BOUND)
+        if connection.closed or connection.invalidated:
+            return
+        bound = connection.info.get(BOUND)
         if bound is not None and bound.committing and (context.is_disconnect or not was_answered(error)):
             raise CommitUncertain(f"the connection was lost during COMMIT: {type(error).__name__}") from error
 
@@ -207,7 +210,8 @@ class Bound:
 
 READS = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*"
-    r"(?:(?:SELECT|VALUES|TABLE|SHOW|EXPLAIN|DESCRIBE|DESC|PRAGMA|SET|BEGIN|SAVEPOINT|RELEASE|ROLLBACK)\b"
+    r"(?:(?:SELECT|VALUES|TABLE|SHOW|EXPLAIN|DESCRIBE|DESC|PRAGMA|SET|DECLARE|FETCH|CLOSE"
+    r"|BEGIN|SAVEPOINT|RELEASE|ROLLBACK)\b"
     r"|WITH\b(?!.*\b(?:INSERT|UPDATE|DELETE|MERGE)\b))",
     re.IGNORECASE | re.DOTALL,
 )

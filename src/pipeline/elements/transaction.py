@@ -16,8 +16,9 @@ from pipeline.data import (
     abort_quietly,
     begin_to_read,
     end_unchanged,
-    has_changes,
+    has_stored,
     is_open,
+    joined,
     reads_only,
     was_finishing,
 )
@@ -91,10 +92,9 @@ def _end(request: Request, answer: AnyResponse, tm: TransactionManager, veto: Ve
         or (veto is not None and veto(request, answer))
     ):
         tm.abort()
-    elif not has_changes(tm):
-        tm.commit()
     else:
         _annotate(request)
+        resources = joined(tm)
         try:
             tm.commit()
         except BaseException as error:
@@ -105,7 +105,8 @@ def _end(request: Request, answer: AnyResponse, tm: TransactionManager, veto: Ve
                 if isinstance(error, Exception) and not isinstance(error, CommitUncertain):
                     raise CommitUncertain(f"{type(error).__name__}, after all had voted to commit") from error
             raise
-        request.outcome = "committed"
+        if any(map(has_stored, resources)):
+            request.outcome = "committed"
 
 
 def _annotate(request: Request) -> None:

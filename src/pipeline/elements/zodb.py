@@ -134,7 +134,8 @@ class Kept:
         self.connection = db.open(transaction_manager=self.tm)
         self.root: Any = None
         """The root of the database; from the first transaction on."""
-        pool.all.add(self)
+        with pool.lock:
+            pool.all.add(self)
 
     def _is_lost(self, error: BaseException) -> bool:
         if isinstance(error, self.pool.lost):
