@@ -200,3 +200,10 @@ def test_a_log_that_fails_fails_no_request(caplog: pytest.LogCaptureFixture) -> 
     broken = inside(lambda request: setattr(request, "principal", 3))  # no str
     assert Request.blank("/").get_response(broken).status_int == 201
     assert "closing GET /" in caplog.text
+
+
+def test_a_long_request_line_is_shortened() -> None:
+    """A client fills no disk: of what it sends, so much stands in the log."""
+    from pipeline.elements import log as module
+
+    assert len(module._quoted("a" * 10**6)) == module.LONGEST + 2

@@ -11,6 +11,9 @@ from pipeline.interfaces import Handler
 from pipeline.request import Request
 from pipeline.response import Response
 
+LONGEST = 4096
+"""Characters of a request line or header that are written: no client fills the disk with one request."""
+
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), 34, 92, *range(127, 160), 0x2028, 0x2029)}
 """Quotes, backslashes, control characters and ends of lines, so that no client writes a line of its own."""
 
@@ -64,7 +67,7 @@ def _line(request: Request, response: Response, asked: str, seconds: float) -> s
 
 
 def _quoted(text: Any) -> str:
-    return f'"{str(text).translate(_ESCAPES)}"'
+    return f'"{str(text)[:LONGEST].translate(_ESCAPES)}"'
 
 
 def _bare(text: str) -> str:
