@@ -30,14 +30,13 @@ log = logging.getLogger("pipeline.data")
 class Manager(TransactionManager):  # type: ignore[misc]
     """The transaction manager of one request at a time, kept by its owner between requests."""
 
-    spoiled = False
-    """What is in memory may differ from what is stored: the owner throws away what hangs on this manager."""
-
     readers: tuple[type, ...] = ()
     """Classes of data managers that join to read as well, and see to it that nothing is written."""
 
     def __init__(self) -> None:
         super().__init__(explicit=True)
+        self.spoiled = False
+        """What is in memory may differ from what is stored: the owner throws away what hangs on this."""
         self.judges: list[Callable[[BaseException], bool]] = []
         """Each says of an error whether the same request may succeed if it is tried again."""
         self.kept: dict[object, Any] = {}

@@ -113,6 +113,7 @@ def _unusual(request: Request, response: Response, body: Any) -> Any:
     if (response.filters or response.transports) and _may_have_body(response._status):
         sent, rewritten = _filtered(request, response, body)
     response.filters = response.transports = ()
+    response.decided = True
     if response.conditional_response:
         response.conditional_response = False
         sent = conditional(request.environ, response, sent, ranges=not rewritten)

@@ -8,7 +8,7 @@ still where it was, also where ``<html>`` or ``<head>`` is not written.
 The place is as far back as it can be, so that what stands ahead of it need not wait: ahead of the first thing
 in the head that has a URL or may have effects. Whether the page has a base of its own is only known where the
 head ends. What a browser would read in two ways (``<noscript>`` with and without scripts) is read in both; if
-they disagree on anything that matters here, and whatever else cannot be known, ends in ``unknown``.
+they disagree on anything that matters here, or where anything else cannot be known, there is no place.
 
 Python's ``html.parser`` does not serve: it says line and column instead of a place, copies all it has with
 each block, does not build a tree, and does not read scripts and comments as browsers do.
@@ -17,7 +17,7 @@ each block, does not build a tree, and does not read scripts and comments as bro
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple, TypeAlias, TypeVar
 
 _NOT_SPACE = re.compile(rb"[^\t\n\f\r ]")
@@ -85,13 +85,12 @@ class Head:
         self.safe = 0
         """Up to here nothing will be changed."""
         self.place: int | None = None
-        """Where a base can be put in."""
+        """Where a base can be put in, if it can."""
         self.base: Attribute | None = None
         """The ``href`` of the base that the page has."""
-        self.unknown = False
         self.decided = False
         self._at_end = False
-        self._steps = self._read()
+        self._steps: Iterator[None] = self._read()
 
     def feed(self, units: bytes) -> bool:
         """Take more of the page; True when all is decided and no more is wanted."""
@@ -105,23 +104,22 @@ class Head:
 
     def give_up(self) -> None:
         """There is more of the page, which will not be looked at."""
-        self._leave()
+        self.place = self.base = None
+        self._decide()
 
     def _go_on(self) -> bool:
         if not self.decided:
             try:
                 next(self._steps)
-            except StopIteration:
-                self.decided = True
-            except _Ended:  # a tag that is not complete is none
-                self.decided = True
+            except (StopIteration, _Ended):  # a tag that is not complete when the page ends is none
+                self._decide()
             except Unknown:
-                self._leave()
+                self.give_up()
         return self.decided
 
-    def _leave(self) -> None:
-        self.decided = self.unknown = True
-        self.place = self.base = None
+    def _decide(self) -> None:
+        self.decided = True
+        self._steps = iter(())  # the generator and this object hold each other
 
     def _more(self) -> Waits[None]:
         if self._at_end:

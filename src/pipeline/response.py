@@ -86,6 +86,8 @@ class Response(webob.Response):
     """Output filters, in the order in which they see the body."""
     transports: tuple[tuple[Filter, bool], ...] = ()
     """Filters that see the body after those; with each, whether it rewrites what it is given."""
+    decided = False
+    """Whether the edge has put the filters around the body."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
         if arguments or attributes:
@@ -103,6 +105,8 @@ class Response(webob.Response):
         for an answer that has no body. One that returns ``chunks`` itself takes no part. If it returns
         anything else, Content-Length, digests and Accept-Ranges are dropped and the ETag becomes weak.
         """
+        if self.decided:
+            raise RuntimeError("the body is being sent: a view that is a generator adds its filters too late")
         self.filters = (*self.filters, filter)
 
     def add_transport(self, filter: Filter, *, rewrites: bool = True) -> None:
@@ -174,6 +178,7 @@ class Response(webob.Response):
         self._status, headers, self._app_iter, self.conditional_response, self.filters = snapshot
         self._headerlist = headers[:]
         self.transports = ()  # they are added when answered: there were none yet
+        self.decided = False
         self._headers = None
 
     def adopt(self, status: str, headers: HeaderList, app_iter: Any) -> None:

@@ -254,6 +254,26 @@ def test_a_filter_on_an_app_of_others_and_on_a_pipeline_behind_a_middleware() ->
     assert answer.body.startswith(BODY) and answer.body.endswith(b"2") and answer.headers["ETag"] == 'W/"x"'
 
 
+def test_a_filter_that_is_added_too_late_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """By a view that is a generator, which only runs when its first block is asked for."""
+    answers: list[Response] = []
+
+    @element
+    def watching(next: Any) -> Any:
+        def watching(request: Request, response: Response) -> None:
+            answers.append(response)
+            next(request, response)
+
+        return watching
+
+    def late() -> Iterator[bytes]:
+        answers[0].add_filter(upper)
+        yield BODY
+
+    answer = answer_of(Pipeline(errors(), watching(), says(late())))
+    assert answer.status_int == 500 and "adds its filters too late" in caplog.text
+
+
 # Errors in filters: an error page, or a visibly broken stream; closed once in any case (R7).
 
 

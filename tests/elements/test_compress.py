@@ -19,7 +19,7 @@ from webob import Response as Answer
 
 from asking import answer_of
 from pipeline import Pipeline, Request, Response, element
-from pipeline.elements.compress import LONGEST_HEADER, PACKERS, Packer, choose, compress, pack
+from pipeline.elements.compress import LONGEST_HEADER, PACKERS, Packer, Start, choose, compress, pack, pack_whole
 from pipeline.elements.errors import errors
 from pipeline.interfaces import OptionError, OrderError
 
@@ -172,7 +172,7 @@ def test_each_block_of_a_stream_can_be_unpacked_when_it_is_there(encoding: str) 
     packer = PACKERS[encoding]
     assert packer is not None
     unpacker = Unpacker(encoding)
-    sent = pack(blocks(), packer(5), flush=True)
+    sent = pack(blocks(), packer(5))
     for number in range(5):
         assert unpacker.add(next(sent)) == made[number] and len(made) == number + 1
     assert unpacker.add(b"".join(sent)) == b""
@@ -185,12 +185,12 @@ def test_a_stream_is_complete(encoding: str) -> None:
     assert "Content-Length" not in answer.headers or answer.content_length == len(answer.body)
 
 
-@given(st.lists(st.binary(max_size=200), max_size=8), st.sampled_from(OFFERED), st.booleans())
-def test_what_comes_out_is_what_went_in(blocks: list[bytes], encoding: str, flush: bool) -> None:
+@given(st.lists(st.binary(max_size=200), max_size=8), st.sampled_from(OFFERED), st.sampled_from([pack, pack_whole]))
+def test_what_comes_out_is_what_went_in(blocks: list[bytes], encoding: str, way: Any) -> None:
     packer = PACKERS[encoding]
     assert packer is not None
     unpacker = Unpacker(encoding)
-    packed = list(pack(iter(blocks), packer(5), flush=flush))
+    packed = list(way(iter(blocks), packer(5)))
     assert b"".join(map(unpacker.add, packed)) == b"".join(blocks)
 
 
@@ -211,7 +211,7 @@ def test_a_long_stream_takes_little_memory(encoding: str) -> None:
     packer = PACKERS[encoding]
     assert packer is not None
     tracemalloc.start()
-    for _ in pack((block for _ in range(50)), packer(1), flush=True):
+    for _ in pack((block for _ in range(50)), packer(1)):
         pass
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -396,11 +396,11 @@ def test_a_stream_that_fails_is_not_finished(caplog: pytest.LogCaptureFixture) -
 def test_a_packer_that_fails_is_an_error_page(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def failing(level: int) -> Packer:
-        def fail(block: bytes) -> bytes:
-            raise ZeroDivisionError
+    def fail(block: bytes) -> bytes:
+        raise ZeroDivisionError
 
-        return Packer(fail, bytes, bytes)
+    def failing(level: int) -> Start:
+        return lambda size: Packer(fail, bytes, bytes)
 
     monkeypatch.setitem(PACKERS, "gzip", failing)  # type: ignore[arg-type]
     for attributes in ({"body": TEXT}, {"app_iter": iter([TEXT])}):

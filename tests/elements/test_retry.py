@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
 import random
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 from wsgiref.validate import validator
@@ -523,6 +525,21 @@ def test_the_body_that_was_kept_is_closed_with_the_request() -> None:
     ask(site(Failing(1, view)), method="POST", body=LONG)
     assert kept[0] is kept[1]
     assert kept[0].spool.closed
+
+
+@pytest.mark.parametrize("failures", [0, 2])
+def test_no_cycle_is_left(failures: int) -> None:
+    """What a request had is freed when it is over, and not when the garbage is collected."""
+    seen: list[Any] = []
+    failing = Failing(failures, lambda request, response: seen.append(weakref.ref(request)))
+    gc.collect()
+    gc.disable()
+    try:
+        blocks = site(failing)(environ(Socket(LONG, ends=True), CONTENT_LENGTH="9"), lambda *arguments: None)
+        del blocks
+        assert [reference() for reference in seen] == [None] * (failures + 1)
+    finally:
+        gc.enable()
 
 
 # debug

@@ -39,9 +39,7 @@ def environ_of(target: str, method: str = "GET", body: bytes = b"") -> dict[str,
     return environ
 
 
-def take(
-    app: Any, target: str, method: str = "GET", *, body: bytes = b"", blocks: int | None = None
-) -> Reply:
+def take(app: Any, target: str, method: str = "GET", *, body: bytes = b"", blocks: int | None = None) -> Reply:
     """Send a request, take so many blocks of the answer (all of them), and close it in any case."""
     started: list[tuple[str, list[tuple[str, str]]]] = []
 

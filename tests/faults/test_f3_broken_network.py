@@ -131,9 +131,7 @@ def proxies(toxiproxy: Toxiproxy) -> Iterator[Callable[[int], Proxy]]:
     yield toxiproxy.proxy
 
 
-def measure(
-    figures: Figures, name: str, site: Site, proxy: Proxy, stored: Callable[[], dict[str, int]]
-) -> None:
+def measure(figures: Figures, name: str, site: Site, proxy: Proxy, stored: Callable[[], dict[str, int]]) -> None:
     broken = Broken(site, proxy)
     site.start()
     try:

@@ -63,9 +63,7 @@ def every_block(place: Path, **options: Any) -> tuple[int, list[str]]:
 
 def test_every_block(figures: Figures, place: Path, in_process: None) -> None:
     count, problems = every_block(place)
-    figures(
-        "F8", "every block", f"{count} disconnects at a block; {len(problems)} bodies or connections lost"
-    )
+    figures("F8", "every block", f"{count} disconnects at a block; {len(problems)} bodies or connections lost")
     assert problems == []
     assert len(faults_site.opened) == count
 

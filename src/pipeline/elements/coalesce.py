@@ -25,7 +25,7 @@ LIVE = ("text/event-stream", "multipart/x-mixed-replace")
 
 MANY = 32
 """Blocks that must go into one, for it to be worth while to gather them without a clock."""
-MOST = 1_024
+MOST = 8_192
 """Blocks that are gathered so at a time, whatever their length."""
 TICK = 0.002
 """Seconds from one look at what is being gathered to the next."""

@@ -150,7 +150,7 @@ def keep_body(request: Request, limit: int) -> Body:
     elif body.left is not None and body.left > limit:
         body.give_up(f"it is longer than body_limit, {limit} bytes")
     else:
-        request.on_close(body.spool.close)
+        request.on_close(body.forget)
         environ["wsgi.input"] = body.reader()
     return body
 
@@ -177,7 +177,7 @@ class Body(io.RawIOBase):
     """Why it cannot be read again."""
 
     def __init__(self, request: Request, stream: Any, left: int | None, limit: int) -> None:
-        self.request = request
+        self.request: Request | None = request
         self.stream = stream
         self.left = left
         """Bytes that are left in the stream; None is until it ends."""
@@ -235,9 +235,16 @@ class Body(io.RawIOBase):
             self.kept += len(block)
 
     def give_up(self, reason: str) -> None:
+        """Do not keep it any more, and have the request not tried again."""
         self.unkept = reason
-        self.request.attempts_left = 0
+        if self.request is not None:
+            self.request.attempts_left = 0
         self.kept = self.position = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Close the file in which it is kept, and leave no cycle: the environ of the request leads here."""
+        self.request = None
         try:
             self.spool.close()
         except OSError:  # what was still to be written cannot be either

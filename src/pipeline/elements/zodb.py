@@ -210,7 +210,6 @@ class Pool:
         except Exception:
             kept = self._take_another(request, kept)
         fields["zodb_kept"] = kept
-        fields["zodb"] = kept.connection
         request.tm_in_use = kept.tm
         request.on_close(kept.give_back, last=True)
         return kept
