@@ -2,7 +2,8 @@
 
 2.5 MB of a page in blocks of 128 bytes, by a view behind ``log errors traverse coalesce``, against the same
 in blocks of 64 KiB without ``coalesce``. Times are those of a client on the same machine, from the request to
-the last byte; the ratio is that of the medians.
+the last byte; the ratio is that of the medians. What takes fifty times as long is measured apart: whatever comes
+behind it finds a machine that is wide awake.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ SIZE = 2_500_000
 SMALL = b"<p>a line</p>".ljust(127) + b"\n"
 LARGE = SMALL * 512
 ROUNDS = 40
-PATHS = {"64 KiB": "/large", "128 bytes, coalesce": "/small?coalesce", "128 bytes": "/small"}
+IN_TURN = {"64 KiB": "/large", "128 bytes, coalesce": "/small?coalesce"}
+APART = {"128 bytes": "/small"}
 
 
 @view(context=dict, name="small")
@@ -72,7 +74,7 @@ def fetch(port: int, path: str) -> float:
 
 
 def measured(command: list[str], port: int, rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Milliseconds by kind of block, least first; all kinds in turn."""
+    """Milliseconds by kind of block, least first."""
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(200):
@@ -81,10 +83,11 @@ def measured(command: list[str], port: int, rounds: int = ROUNDS) -> dict[str, l
                 break
             except OSError:
                 time.sleep(0.05)
-        times: dict[str, list[float]] = {kind: [] for kind in PATHS}
-        for _ in range(rounds):
-            for kind, path in PATHS.items():
-                times[kind].append(fetch(port, path))
+        times: dict[str, list[float]] = {kind: [] for kind in (*IN_TURN, *APART)}
+        for paths in (IN_TURN, APART):
+            for _ in range(rounds):
+                for kind, path in paths.items():
+                    times[kind].append(fetch(port, path))
     finally:
         server.terminate()
         server.wait()
