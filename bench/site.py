@@ -8,7 +8,7 @@ from persistent import Persistent
 from persistent.mapping import PersistentMapping
 
 from pipeline import Request, view
-from pipeline.policy import PUBLIC
+from pipeline.auth.policy import PUBLIC
 
 
 class Node(dict):  # type: ignore[type-arg]

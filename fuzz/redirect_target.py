@@ -10,7 +10,7 @@ import atheris
 from fuzz.target import ROOT, Broken, Environ, Folder, Pipeline, Request, environ, pipeline, run, view
 
 with atheris.instrument_imports(include=["pipeline"]):
-    from pipeline.login import fields, way_back
+    from pipeline.auth.login import fields, way_back
 
 HOST = "http://localhost"
 SEEDS = (

@@ -11,8 +11,8 @@ import atheris
 from fuzz.target import ROOT, Environ, Pipeline, environ, pipeline, run
 
 with atheris.instrument_imports(include=["pipeline", "itsdangerous"]):
+    from pipeline.auth.sessions import Session, read_keys
     from pipeline.elements.authenticate import authenticate
-    from pipeline.sessions import Session, read_keys
 
 NAMES = ("HTTP_COOKIE", "HTTP_X_CSRF_TOKEN", "HTTP_ORIGIN")
 KEYS = Path(tempfile.mkdtemp(prefix="fuzz-")) / "keys"

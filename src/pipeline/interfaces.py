@@ -175,7 +175,7 @@ class ISecurityPolicy(Interface):
         """Whether ``request.principal`` (None: nobody) holds the permission on the context: True, or it
         is refused. If it raises, the answer is an error page.
 
-        The permission is what the view declares, or ``pipeline.policy.UNDECLARED``; for ``PUBLIC`` no policy
+        The permission is what the view declares, or ``pipeline.auth.policy.UNDECLARED``; for ``PUBLIC`` no policy
         is asked.
         """
 

@@ -17,11 +17,11 @@ from webob.exc import (
     WSGIHTTPException,
 )
 
+from pipeline.auth.policy import PUBLIC
 from pipeline.composition import element
 from pipeline.edge import close_with
 from pipeline.files import FileBody
 from pipeline.interfaces import Handler, INullResource, IResult, ResultError
-from pipeline.policy import PUBLIC
 from pipeline.request import Request
 from pipeline.response import HTML, Response, adopt_exception
 from pipeline.views import View, Views

@@ -25,8 +25,8 @@ except ImportError:  # without a database nothing is transient
         """Stands for the exception of the same name of a package that is not installed."""
 
 if TYPE_CHECKING:
+    from pipeline.auth.sessions import Session
     from pipeline.composition import Pipeline
-    from pipeline.sessions import Session
     from pipeline.views import View, Views
 
 T = TypeVar("T")

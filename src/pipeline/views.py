@@ -22,7 +22,7 @@ from zope.interface import Interface, implementedBy, providedBy
 from zope.interface.adapter import AdapterRegistry
 from zope.interface.interfaces import IInterface, ISpecification
 
-from pipeline.arguments import arguments_of, values
+from pipeline.forms.arguments import arguments_of, values
 from pipeline.interfaces import (
     ConfigurationError,
     IDefaultSteps,
@@ -125,7 +125,7 @@ def view(
 ) -> Callable[[F], F]:
     """Make a function ``(context, request)`` or ``(context, request, response)``, or a class
     ``(context, request)`` with ``__call__()``, a view. Further parameters of the function, or of
-    ``__call__``, are filled with the fields of the form (``pipeline.arguments``).
+    ``__call__``, are filled with the fields of the form (``pipeline.forms.arguments``).
 
     context       class or interface of the objects it is for; None is any object. For a class of
                   exceptions it is an error view: called with the exception, for any method

@@ -20,9 +20,9 @@ from xml.parsers.expat import ExpatError
 from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestEntityTooLarge
 from zope.interface import Interface
 
+from pipeline.auth.policy import PUBLIC
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.kinds import is_container
-from pipeline.policy import PUBLIC
 from pipeline.publisher import refuse_forbidden
 from pipeline.request import Request
 from pipeline.response import Response

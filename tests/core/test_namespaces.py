@@ -10,6 +10,7 @@ from webob import Request as Sent
 from zope.interface import Interface, implementer
 
 from pipeline import Pipeline, element, view
+from pipeline.auth.policy import PUBLIC
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
@@ -23,7 +24,6 @@ from pipeline.interfaces import (
     IXMLRPCRequest,
 )
 from pipeline.namespaces import skin
-from pipeline.policy import PUBLIC
 from pipeline.publisher import publisher
 from pipeline.views import adapter, utility
 

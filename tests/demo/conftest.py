@@ -15,7 +15,8 @@ from webtest import TestApp
 from ZODB.blob import BlobStorage
 from ZODB.FileStorage.FileStorage import FileStorage
 
-from pipeline import Pipeline, passwords
+from pipeline import Pipeline
+from pipeline.auth import passwords
 from pipeline.demo import check, site
 from pipeline.demo.models import Site
 from pipeline.elements.authenticate import authenticate

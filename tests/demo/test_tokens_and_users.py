@@ -7,10 +7,10 @@ from itsdangerous.timed import TimestampSigner
 from webob.exc import HTTPForbidden
 
 from pipeline import Request
+from pipeline.auth.policy import LocalGrants
 from pipeline.demo import tokens, users
 from pipeline.demo.models import Folder, Site
 from pipeline.demo.tokens import HEADER, Expired, check_token, make_token
-from pipeline.policy import LocalGrants
 
 
 def request_of(principal: str | None, site: Site, **environ: str) -> Request:

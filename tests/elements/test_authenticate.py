@@ -13,10 +13,10 @@ from webob.exc import HTTPUnauthorized
 from zope.interface import implementer
 
 from pipeline import Pipeline, element
+from pipeline.auth.policy import PUBLIC
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.interfaces import ConfigurationError, ISecurityPolicy, OptionError
-from pipeline.policy import PUBLIC
 
 asked: list[tuple[str, str]] = []
 seen: list[Any] = []

@@ -32,14 +32,14 @@ from webob.exc import HTTPBadRequest
 from zope.interface import implementer
 
 from pipeline import Pipeline, Request, Response, element, view
-from pipeline.converters import IFieldConverter
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
 from pipeline.elements.traverse import traverse
+from pipeline.forms.converters import IFieldConverter
+from pipeline.forms.upload import Upload
 from pipeline.interfaces import OptionError, OrderError
 from pipeline.publisher import publisher
-from pipeline.upload import Upload
 from pipeline.views import utility
 
 _numbers = count()
@@ -428,15 +428,15 @@ def test_uploads_are_closed_with_the_request(site: Any) -> None:
 
 def test_uploads_of_a_refused_form_are_closed(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    import pipeline.multipart_body
+    import pipeline.forms.multipart_body
 
-    real = pipeline.multipart_body.SpooledTemporaryFile
+    real = pipeline.forms.multipart_body.SpooledTemporaryFile
 
     def make() -> Any:
         made.append(real())
         return made[-1]
 
-    monkeypatch.setattr(pipeline.multipart_body, "SpooledTemporaryFile", make)
+    monkeypatch.setattr(pipeline.forms.multipart_body, "SpooledTemporaryFile", make)
     body = multipart(('name="f"; filename="f"', "", b"x" * 100_000), ('name="a"', "", b"1"))[:-6]
     assert visit(site(), "/", "POST", body, MULTIPART).status_int == 400
     assert [file.closed for file in made] == [True]

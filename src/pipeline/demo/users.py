@@ -6,11 +6,11 @@ from BTrees.OOBTree import OOBTree
 from zope.interface import implementer
 
 from pipeline import Request
-from pipeline.authentication import Basic, Verifier
+from pipeline.auth.authentication import Basic, Verifier
+from pipeline.auth.limiter import Limiter
+from pipeline.auth.passwords import Passwords, hash_password
 from pipeline.demo.models import Folder, Site
 from pipeline.interfaces import IAuthentication
-from pipeline.limiter import Limiter
-from pipeline.passwords import Passwords, hash_password
 from pipeline.views import adapter
 
 _passwords = Passwords()

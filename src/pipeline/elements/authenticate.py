@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
 
-from pipeline.authentication import SAFE_METHODS, Basic, Verifier
+from pipeline.auth.authentication import SAFE_METHODS, Basic, Verifier
+from pipeline.auth.limiter import Limiter
+from pipeline.auth.policy import PUBLIC, UNDECLARED, LoggedIn
 from pipeline.composition import element
 from pipeline.interfaces import (
     ConfigurationError,
@@ -15,9 +17,7 @@ from pipeline.interfaces import (
     IAuthentication,
     ISecurityPolicy,
 )
-from pipeline.limiter import Limiter
 from pipeline.options import resolve
-from pipeline.policy import PUBLIC, UNDECLARED, LoggedIn
 from pipeline.request import Request
 from pipeline.response import OK, Response
 from pipeline.views import View, Views
@@ -54,10 +54,10 @@ def authenticate(
     realm        what a browser names in its login dialogue (basic)
     keys         file with the keys that sign sessions, one a line, the newest last; made if it is missing
     session_age  seconds after which a session ends
-    login        path of the login page, from the root; ``pipeline.login`` has one for ``scan`` to register
+    login        path of the login page, from the root; ``pipeline.auth.login`` has one for ``scan`` to register
     failures     logins that may fail in a row, for one account and for one address, ...
     interval     ... and the seconds after which one more may
-    policy       dotted name of an ISecurityPolicy: pipeline.policy:LoggedIn or pipeline.policy:LocalGrants
+    policy       dotted name of ISecurityPolicy: pipeline.auth.policy:LoggedIn or pipeline.auth.policy:LocalGrants
     undeclared   who may call views without a permission: allow (anybody), deny (whom the policy permits
                  "undeclared"), read (anybody by GET and HEAD, and else as for deny)
     placeful     whether objects on the path may have, or be, an IAuthentication of their own
@@ -137,7 +137,7 @@ def _session(keys: str, age: int, login: str) -> Any:
     """The ``Session``; of an extra, so it is imported where it is asked for."""
     if not keys:
         raise ConfigurationError("authenticate: sessions need the option 'keys', the name of a file")
-    return resolve("pipeline.sessions:Session")(resolve("pipeline.sessions:read_keys")(keys), age, login)
+    return resolve("pipeline.auth.sessions:Session")(resolve("pipeline.auth.sessions:read_keys")(keys), age, login)
 
 
 def identify(request: Request, ways: Any) -> None:

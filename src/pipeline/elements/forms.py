@@ -1,8 +1,8 @@
 """``forms``: what a form or a JSON client sends becomes ``request.form``, within limits (S15).
 
 The fields of the query and of the body, by name; where both have a name, the body's counts. Text is ``str``,
-a file is a ``pipeline.upload.Upload``, what was sent repeatedly is a list; words in the names of fields
-convert, as in Zope (``pipeline.converters``). Out of JSON come the members of an object, as they are.
+a file is a ``pipeline.forms.upload.Upload``, what was sent repeatedly is a list; words in the names of fields
+convert, as in Zope (``pipeline.forms.converters``). Out of JSON come the members of an object, as they are.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from multipart import parse_options_header
 from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge
 
 from pipeline.composition import element
-from pipeline.converters import CONVERTERS, WORDS, Converter, IFieldConverter, collect
+from pipeline.forms.converters import CONVERTERS, WORDS, Converter, IFieldConverter, collect
+from pipeline.forms.multipart_body import Limits, Part, read_multipart
+from pipeline.forms.upload import Upload
 from pipeline.interfaces import Handler, OptionError
-from pipeline.multipart_body import Limits, Part, read_multipart
 from pipeline.request import Request
 from pipeline.response import Response
-from pipeline.upload import Upload
 
 MIB = 1024 * 1024
 _BLOCK = 64 * 1024

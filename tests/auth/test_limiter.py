@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from webob.exc import HTTPTooManyRequests
 
-from pipeline import limiter
+from pipeline.auth import limiter
+from pipeline.auth.limiter import Limiter
 from pipeline.interfaces import OptionError
-from pipeline.limiter import Limiter
 
 
 class Clock:

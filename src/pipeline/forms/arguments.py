@@ -29,9 +29,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from pipeline.converters import FieldError, to_bool, to_date, to_datetime, to_float, to_int
+from pipeline.forms.converters import FieldError, to_bool, to_date, to_datetime, to_float, to_int
+from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
-from pipeline.upload import Upload
 
 Convert = Callable[[Any], Any]
 

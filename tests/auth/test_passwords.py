@@ -7,8 +7,8 @@ from argon2 import PasswordHasher
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import passwords
-from pipeline.passwords import Passwords, hash_password
+from pipeline.auth import passwords
+from pipeline.auth.passwords import Passwords, hash_password
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 from webob.exc import HTTPException, HTTPForbidden, WSGIHTTPException
 from zope.interface import implementer
 
+from pipeline.auth.limiter import Limiter
 from pipeline.interfaces import IAuthentication
-from pipeline.limiter import Limiter
 from pipeline.request import Request
 from pipeline.response import check_header
 

@@ -15,9 +15,9 @@ from webob.exc import HTTPForbidden, HTTPSeeOther, HTTPUnauthorized
 from zope.interface.verify import verifyObject
 
 from pipeline import Request, Response
-from pipeline.authentication import Basic, is_cross_site
+from pipeline.auth.authentication import Basic, is_cross_site
+from pipeline.auth.sessions import Session, read_keys
 from pipeline.interfaces import ConfigurationError, IAuthentication
-from pipeline.sessions import Session, read_keys
 
 OLD, NEW = "o" * 32, "n" * 32
 SESSION = Session([NEW], 3600, "@@login")

@@ -15,7 +15,7 @@ from webob.cookies import parse_cookie  # type: ignore[attr-defined, unused-igno
 from webob.exc import HTTPException, HTTPForbidden, HTTPSeeOther, HTTPUnauthorized, WSGIHTTPException
 from zope.interface import implementer
 
-from pipeline.authentication import SAFE_METHODS, is_cross_site
+from pipeline.auth.authentication import SAFE_METHODS, is_cross_site
 from pipeline.interfaces import ConfigurationError, IAuthentication
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import pytest
 
 from pipeline import Pipeline, Request, Response, view
-from pipeline.converters import FieldError
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
+from pipeline.forms.converters import FieldError
+from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
-from pipeline.upload import Upload
 from pipeline.views import View
 
 JSON = "application/json"

@@ -1,4 +1,4 @@
-"""A login page and a logout for sessions; ``scan = pipeline.login`` registers them for every object.
+"""A login page and a logout for sessions; ``scan = pipeline.auth.login`` registers them for every object.
 
 The page is plain on purpose. A site that wants another registers a view ``login`` of its own, for its
 root, with a page of its own around ``log_in`` and ``way_back``.
@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl
 from webob.exc import HTTPBadRequest, HTTPNotFound
 from zope.interface import Interface
 
+from pipeline.auth.policy import PUBLIC
 from pipeline.interfaces import UnsafeRedirect
-from pipeline.policy import PUBLIC
 from pipeline.request import Request
 from pipeline.response import Response, redirect
 from pipeline.views import view

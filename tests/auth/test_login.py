@@ -15,14 +15,14 @@ from webtest import TestApp
 from zope.interface import implementer
 
 from pipeline import Pipeline, Request, view
-from pipeline.authentication import Basic, Verifier
+from pipeline.auth.authentication import Basic, Verifier
+from pipeline.auth.limiter import Limiter
+from pipeline.auth.login import way_back
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import IAuthentication
-from pipeline.limiter import Limiter
-from pipeline.login import way_back
 from pipeline.publisher import publisher
 from pipeline.views import adapter
 
@@ -79,7 +79,7 @@ def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestApp]:
             check=check, by=("session", "basic"), keys=str(tmp_path / "keys"), failures=3, placeful=True
         ),
         traverse(root=lambda: Folder(club=Club(room=Folder()))),
-        publisher(scan=(__name__, "pipeline.login")),
+        publisher(scan=(__name__, "pipeline.auth.login")),
     )
     yield TestApp(app, extra_environ={"REMOTE_ADDR": f"192.0.2.{next(_numbers) % 250}"})
 
@@ -199,7 +199,7 @@ def test_without_sessions_there_is_no_login(tmp_path: Path) -> None:
         errors(),
         authenticate(check=check),
         traverse(root=Folder),
-        publisher(scan=(__name__, "pipeline.login")),
+        publisher(scan=(__name__, "pipeline.auth.login")),
     )
     TestApp(app).get("/@@login", status=404)
 

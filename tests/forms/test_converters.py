@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from webob.exc import HTTPBadRequest
 
-from pipeline.converters import CONVERTERS, WORDS, FieldError, collect
-from pipeline.upload import Upload
+from pipeline.forms.converters import CONVERTERS, WORDS, FieldError, collect
+from pipeline.forms.upload import Upload
 
 FILE = Upload("a.txt", "text/plain", BytesIO(b"text"), 4)
 
