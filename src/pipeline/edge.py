@@ -84,7 +84,7 @@ def prepare(request: Request, response: Response) -> Any:
             length = sum(map(_length, body))
         # a view may say the length to a HEAD, and make no body
         if length or claimed is None or request.environ["REQUEST_METHOD"] != "HEAD":
-            claimed = ("Content-Length", f"{length}")
+            claimed = _LENGTHS.get(length) or _content_length(length)
     if status is not OK:
         check_header("Status", status)
         if status[:3] in ("204", "304") or status[0] == "1":
@@ -93,6 +93,17 @@ def prepare(request: Request, response: Response) -> Any:
     if claimed is not None:
         headers.append(claimed)
     return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
+
+
+_LENGTHS: dict[int, tuple[str, str]] = {}
+"""The header ``Content-Length`` by its value: to look it up takes half of the time that it takes to make it."""
+
+
+def _content_length(length: int) -> tuple[str, str]:
+    header = ("Content-Length", str(length))
+    if len(_LENGTHS) < 4096:
+        _LENGTHS[length] = header
+    return header
 
 
 def _length(block: Any) -> int:

@@ -11,13 +11,11 @@ from typing import Any
 import webob
 from webob.exc import (
     HTTPException,
-    HTTPForbidden,
     HTTPMethodNotAllowed,
     HTTPNotFound,
     WSGIHTTPException,
 )
 
-from pipeline.auth.policy import PUBLIC
 from pipeline.composition import element
 from pipeline.edge import close_with
 from pipeline.files import FileBody
@@ -37,32 +35,22 @@ def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
     answered with ``Allow`` where no view accepts it itself.
     """
     views = Views(scan)
-    lookup_view = views.lookup_view
+    find = views.find
 
     def publisher(request: Request, response: Response) -> None:
         context = request.context
-        view = lookup_view(context, request, f"{request.environ['REQUEST_METHOD']} {request.view_name}")
+        view = find(context, request, request.environ["REQUEST_METHOD"], request.view_name)
         if view is None:
-            no_view(views, request, response)
-            return
-        publish(view, request, response)
+            view = null_view(views, request)
+            if view is None:
+                no_view(views, request, response)
+                return
+            context = request.context
+        request.authorize(request, view)
+        call_view(view, context, request, response)
 
     publisher.views = views  # type: ignore[attr-defined]
     return publisher
-
-
-def publish(view: View, request: Request, response: Response) -> None:
-    """Call a view if it may be called."""
-    refuse_forbidden(view, request)
-    call_view(view, request.context, request, response)
-
-
-def refuse_forbidden(view: View, request: Request) -> None:
-    """Raise an HTTP exception if the view may not be called."""
-    if request.authorize is not None:
-        request.authorize(request, view)
-    elif view.permission is not None and view.permission != PUBLIC:
-        raise HTTPForbidden("This needs a login, and this site has none.")
 
 
 def call_view(view: View, context: Any, request: Request, response: Response) -> None:
@@ -81,7 +69,7 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
             raise
         result = error.wsgi_response
     if type(result) is str and response._headerlist and response._headerlist[0] is HTML:
-        response._app_iter = [result.encode("utf-8")]
+        response._app_iter = [result.encode()]
     else:
         try:
             put_result(result, view, request, response)
@@ -138,15 +126,19 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
         response._app_iter = result
 
 
+def null_view(views: Views, request: Request) -> View | None:
+    """The view that makes what is not there yet, for a PUT to its name; the context is what stands for it."""
+    if request.environ["REQUEST_METHOD"] != "PUT" or not request.view_name or request.subpath:
+        return None
+    null = views.adapt(request.context, INullResource)
+    view = views.find(null, request, "PUT", "") if null is not None else None
+    if view is not None:
+        null.__name__, request.context, request.view_name = request.view_name, null, ""
+    return view
+
+
 def no_view(views: Views, request: Request, response: Response) -> None:
     """Answer for a view that there is not: 404, 405, or OPTIONS."""
-    if request.environ["REQUEST_METHOD"] == "PUT" and request.view_name and not request.subpath:
-        null = views.adapt(request.context, INullResource)
-        view = views.find(null, request, "PUT", "") if null is not None else None
-        if view is not None:
-            null.__name__, request.context, request.view_name = request.view_name, null, ""
-            publish(view, request, response)
-            return
     allowed = views.allowed(request.context, request, request.view_name)
     if not allowed:
         raise HTTPNotFound("There is nothing at this address.")

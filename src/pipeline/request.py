@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from webob.exc import HTTPBadRequest
+from webob.exc import HTTPBadRequest, HTTPForbidden
 from webob.request import BaseRequest
 from zope.interface import implementer
 
+from pipeline.auth.policy import PUBLIC
 from pipeline.interfaces import IRequest
 
 try:
@@ -139,7 +140,7 @@ class Request(BaseRequest):
     traversal_hooks: tuple[Callable[[Request, Any], object], ...]
     principal: str | None = None
     """Who asks, as ``authenticate`` found out; None is nobody known."""
-    authorize: Callable[[Request, View], None] | None
+    authorize: Callable[[Request, View], None]
     """Raises an HTTP exception if the view may not be called; set by ``authenticate``."""
     verify: Callable[[Request, str, str], str | None] | None
     """Login and password to principal, limited against guessing; for login pages."""
@@ -350,10 +351,16 @@ class Request(BaseRequest):
         return f"{self.application_url}/{below}"
 
 
+def refuse_strangers(request: Request, view: View) -> None:
+    """Who may call a view where there is no ``authenticate``: anybody, if it needs no permission."""
+    if view.permission is not None and view.permission != PUBLIC:
+        raise HTTPForbidden("This needs a login, and this site has none.")
+
+
 _FRESH: dict[str, Any] = {
     "_closers": None,
     "attempts_left": 0,
-    "authorize": None,
+    "authorize": refuse_strangers,
     "context": None,
     "openers": {},
     "pipeline": None,
@@ -375,8 +382,8 @@ def fresh_request(environ: dict[str, Any], pipeline: Pipeline) -> Request:
     request.pipeline = pipeline
     request.views = pipeline.views
     request.openers = pipeline.openers
-    request.authorize = request.context = request.session = request.tm_in_use = request.verify = None
-    request._closers = None
+    request.authorize = refuse_strangers
+    request._closers = request.context = request.session = request.tm_in_use = request.verify = None
     request.attempts_left = 0
     request.traversal_hooks = request.virtual_root_path = ()
     request.view_name = ""

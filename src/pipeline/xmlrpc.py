@@ -23,7 +23,6 @@ from zope.interface import Interface
 from pipeline.auth.policy import PUBLIC
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.kinds import is_container
-from pipeline.publisher import refuse_forbidden
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.views import view
@@ -65,7 +64,7 @@ def _call(context: Any, request: Request, method: str, parameters: tuple[Any, ..
     found = request.views.find(context, request, "POST", name) if request.views is not None and name else None
     if found is None:
         raise HTTPNotFound(f"There is no method {method!r}.")
-    refuse_forbidden(found, request)
+    request.authorize(request, found)
     try:
         signature(found.function).bind(context, request, *parameters)
     except TypeError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zope.interface import Interface, alsoProvides, implementer
+from zope.interface import Interface, alsoProvides, classImplements, implementer
 
 from pipeline import Pipeline, element, view
 from pipeline.interfaces import ConfigurationError, IPublishTraverse, IRequest, IResult, ViewError
@@ -73,7 +73,7 @@ def added(*registrations: dict[str, Any]) -> Views:
     views = Views()
     for number, options in enumerate(registrations):
         options = {"context": None, "name": "", "methods": ("GET",), "request_type": None} | options
-        views.add(make(str(number)), permission=None, **options)
+        views.add(make(str(number)), **{"permission": None, **options})
     return views
 
 
@@ -216,6 +216,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"methods": ()}, "it accepts no method"),
     ({"methods": ("GET POST",)}, "'GET POST' is no method"),
     ({"methods": ("",)}, "'' is no method"),
+    ({"context": KeyError, "permission": "edit"}, "an error view takes no permission"),
 ]
 
 
@@ -414,7 +415,7 @@ def test_decorators_stack(package: Any) -> None:
         }
     )
     views = Views([name])
-    assert sorted(key for _, _, key, _ in views) == ["GET one", "HEAD one", "POST two", "error"]
+    assert sorted(key for _, _, key, _ in views) == ["GET one", "HEAD one", "POST two", "error "]
 
 
 def test_a_wrapper_of_a_view_is_what_is_called(package: Any) -> None:
@@ -539,6 +540,30 @@ def test_an_adapter_is_scanned(module: Any) -> None:
     assert Views([module(as_result)]).adapt(Thing(), IResult) == "adapted"
 
 
+def test_a_view_that_was_found_is_not_kept_for_longer_than_it_is_right() -> None:
+    """A class may be declared to implement one interface more after its instances were published."""
+
+    class Late(Thing):
+        """Of no interface yet."""
+
+    views = Views()
+    views.add(lambda context, request: "thing", Thing, "", ("GET",), None, None)
+    views.add(lambda context, request: "special", ISpecial, "", ("GET",), None, None)
+
+    def found(context: Any) -> Any:
+        view = views.find(context, plain, "GET", "")
+        return view and view.call(context, plain)
+
+    assert [found(Late()), found(Late()), found(Provider())] == ["thing", "thing", None]
+    classImplements(Late, ISpecial)
+    assert [found(Late()), found(Late())] == ["special", "special"]
+    views.add(lambda context, request: "late", Late, "", ("GET",), None, None)
+    assert [found(Late()), found(Thing())] == ["late", "thing"]
+    one = Thing()
+    alsoProvides(one, ISpecial)
+    assert [found(one), found(Thing())] == ["special", "thing"]
+
+
 # S2: what clients invent leaves nothing behind.
 
 
@@ -560,7 +585,7 @@ def size(views: Views) -> int:
 
     lookup = views.registry._v_lookup  # type: ignore[attr-defined]
     caches = [thing for thing in gc.get_referents(lookup) if isinstance(thing, dict)]
-    return count(caches) + len(views.known) + len(list(views))
+    return count(caches) + count(views.known) + len(list(views))
 
 
 def test_names_and_methods_that_clients_invent_leave_no_trace(call: Any, publish: Any) -> None:

@@ -6,6 +6,7 @@ import collections
 import datetime
 import enum
 import functools
+import inspect
 import re
 import types
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from zope.interface import Interface, alsoProvides, implementer
 from pipeline import Pipeline, element
 from pipeline.composition import Element
 from pipeline.elements.errors import errors
-from pipeline.elements.traverse import traverse
+from pipeline.elements.traverse import LONGEST_KEPT, MOST_KEPT, traverse
 from pipeline.interfaces import ConfigurationError, IPublishTraverse, IRequest
 from pipeline.kinds import CONTAINER, DENIED, LEAF, TRAVERSER, kind_of
 from pipeline.views import Views
@@ -214,6 +215,27 @@ def test_the_number_of_segments_is_limited(segments: int, status: int, segment: 
 def test_the_limit_can_be_chosen() -> None:
     app = site(max_segments=2)
     assert ask("/x/y", app).status_int == 200 and ask("/x/y/z", app).status_int == 414
+
+
+def test_paths_that_clients_invent_do_not_fill_the_memory() -> None:
+    """Paths are kept once parsed: few, short, and none that is refused."""
+    app = site()
+    [kept] = [cell.cell_contents for cell in parse_of(app).__closure__ if type(cell.cell_contents) is dict]
+    for number in range(3 * MOST_KEPT):
+        assert ask(f"/a/{number}", app).status_int == 200
+        assert len(kept) <= MOST_KEPT
+    ask("/a/b/c", app)
+    before = kept.copy()
+    for path in ("/" + "x" * LONGEST_KEPT, "/a/../b", "/_x", "/\0", "/\xff", "/x" * 200):
+        ask(path, app)
+        assert kept == before
+    assert reached("/a/b/c", app) == reached("/a/b/c", app) == (LEAF_, "", ())
+
+
+def parse_of(app: Pipeline) -> Any:
+    """What takes paths apart in the element ``traverse`` of a pipeline."""
+    handler = inspect.getclosurevars(app.handler).nonlocals["next"]  # of errors
+    return inspect.getclosurevars(handler).nonlocals["parse"]
 
 
 # S1 and S4

@@ -6,12 +6,14 @@ A policy is asked for each view that declares a permission but ``PUBLIC``, and, 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zope.interface import implementer
 
 from pipeline.interfaces import ISecurityPolicy
-from pipeline.request import Request
+
+if TYPE_CHECKING:
+    from pipeline.request import Request
 
 PUBLIC = "public"
 """The permission of a view that anybody may call, by any method that it accepts. No policy is asked."""

@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from webob.exc import HTTPBadRequest, HTTPFound, HTTPNotFound, HTTPRequestURITooLong
@@ -66,28 +66,23 @@ def traverse(
     if request_type is not None and not getattr(request_type, "extends", lambda _: False)(IRequest):
         raise ConfigurationError(f"traverse: the request_type {request_type!r} does not extend IRequest")
     kinds: dict[type, int] = {}
+    paths: dict[str, Path] = {}
     max_slashes = max_segments + 1
 
+    def parse(path: str) -> Path:
+        parsed = _parse(path, max_slashes)
+        if len(path) <= LONGEST_KEPT:
+            if len(paths) >= MOST_KEPT:
+                paths.clear()
+            paths[path] = parsed
+        return parsed
+
     def traverse(request: Request, response: Response) -> None:
-        path: str = request.environ.get("PATH_INFO", "")
-        if len(request.environ.get("QUERY_STRING", "")) > max_query:
+        environ = request.environ
+        path: str = environ.get("PATH_INFO", "")
+        if (query := environ.get("QUERY_STRING")) and len(query) > max_query:
             raise HTTPRequestURITooLong(f"The query is longer than {max_query} bytes.")
-        if not path.isascii():
-            path = _decode(path)
-        if not path.startswith("/"):
-            path = "/" + path
-        if "\0" in path:
-            raise HTTPBadRequest("The address has a NUL in it.")
-        if "/_" in path:
-            raise HTTPNotFound("There is nothing at this address.")
-        segments = path.split("/")
-        if len(segments) > max_slashes:
-            raise HTTPRequestURITooLong(f"The address has more than {max_segments} segments.")
-        if "/." in path:
-            if ".." in segments:
-                raise HTTPBadRequest("The address has a '..' in it.")
-            segments = [segment for segment in segments if segment != "."]
-        marked = "/@" in path or "/+" in path
+        names, marked, slashed = paths.get(path) or parse(path)
         if request_type is not None:
             alsoProvides(request, request_type)
         if root is None:
@@ -95,21 +90,21 @@ def traverse(
         else:
             obj = request.root = root(request) if wants_request else root()
         top = request.virtual_root_path
-        ahead = iter((*top, *segments) if top else segments)
+        ahead = iter((*top, "", *names) if top else names)
         hooks = request.traversal_hooks
         if hooks:
             hooks = _call(hooks, request, obj)
             ahead = chain(request.take_steps(), ahead)
-        adapted = request.views is not None and request.views.has_traversers
+        views = request.views
+        adapted = views is not None and views.has_traversers
         try:
             kind = kinds[type(obj)]
         except KeyError:
             kind = kinds[type(obj)] = kind_of(type(obj))
         while True:
             for name in ahead:
-                if not name:
-                    if top and request.virtual_root is None:  # the slash that begins what the visitor sees
-                        request.virtual_root = obj
+                if not name:  # the end of the path to the virtual root
+                    request.virtual_root = obj
                     continue
                 try:
                     if marked and (marker := _NAMESPACE.match(name)) is not None:
@@ -140,13 +135,13 @@ def traverse(
                     hooks = _call(hooks, request, obj)
                     ahead = chain(request.take_steps(), ahead)
             else:
-                if request.views is not None and request.views.has_defaults and not request.default_steps:
+                if views is not None and views.has_defaults and not request.default_steps:
                     request.default_steps = _default_steps(request, obj)
                     if request.default_steps:
                         ahead = iter(request.default_steps)
                         continue
                 if kind >= CONTAINER and not request.view_name:
-                    if path[-1] != "/" or (len(path) == 1 and not request.environ.get("PATH_INFO")):
+                    if not slashed:
                         if slash_redirect:
                             _add_slash(request)
                         request.lacks_slash = True
@@ -157,6 +152,34 @@ def traverse(
         next(request, response)
 
     return traverse
+
+
+Path: TypeAlias = tuple[tuple[str, ...], bool, bool]
+"""The names to walk; whether one may begin with the mark of a namespace; whether a slash is at the end."""
+
+MOST_KEPT = 1_000
+LONGEST_KEPT = 200
+"""Paths that were parsed are kept, so many of up to so many bytes: to parse one takes 0.35 microseconds."""
+
+
+def _parse(path: str, max_slashes: int) -> Path:
+    """The path of a URL, as WSGI has it, taken apart; an HTTP exception if it is none to be walked."""
+    slashed = path[-1:] == "/"
+    if not path.isascii():
+        path = _decode(path)
+    if path[:1] != "/":
+        path = "/" + path
+    if "\0" in path:
+        raise HTTPBadRequest("The address has a NUL in it.")
+    if "/_" in path:
+        raise HTTPNotFound("There is nothing at this address.")
+    segments = path.split("/")
+    if len(segments) > max_slashes:
+        raise HTTPRequestURITooLong(f"The address has more than {max_slashes - 1} segments.")
+    if ".." in segments:
+        raise HTTPBadRequest("The address has a '..' in it.")
+    names = tuple(segment for segment in segments if segment not in ("", "."))
+    return names, "/@" in path or "/+" in path, slashed
 
 
 class _IsView(LookupError):
