@@ -27,6 +27,33 @@ from pipeline.request import Request
 log = logging.getLogger("pipeline.data")
 
 
+class Synchronizers:
+    """What is told of each begin and end of a transaction, for a manager that keeps it anyway: the package's weak
+    set makes three lists of references in each transaction (0.9 microseconds)."""
+
+    def __init__(self) -> None:
+        self.all: tuple[Any, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def add(self, synchronizer: Any) -> None:
+        self.all = (*(one for one in self.all if one is not synchronizer), synchronizer)
+
+    def remove(self, synchronizer: Any) -> None:
+        """KeyError if it is not there."""
+        if not any(one is synchronizer for one in self.all):
+            raise KeyError(synchronizer)
+        self.all = tuple(one for one in self.all if one is not synchronizer)
+
+    def clear(self) -> None:
+        self.all = ()
+
+    def map(self, function: Callable[[Any], object]) -> None:
+        for synchronizer in self.all:
+            function(synchronizer)
+
+
 class Manager(TransactionManager):  # type: ignore[misc]
     """The transaction manager of one request at a time, kept by its owner between requests."""
 
@@ -35,6 +62,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(explicit=True)
+        self._synchs = Synchronizers()
         self.spoiled = False
         """What is in memory may differ from what is stored: the owner throws away what hangs on this."""
         self.judges: list[Callable[[BaseException], bool]] = []
