@@ -317,7 +317,7 @@ class Request(BaseRequest):
 
     def add_steps(self, *names: str) -> None:
         """For a traversal hook: have these steps taken before the rest of the path."""
-        self.more_steps = (*self.more_steps, *names)
+        self.more_steps = (*self.more_steps, *filter(None, names))
 
     def take_steps(self) -> tuple[str, ...]:
         """The steps that hooks have added, once."""

@@ -69,6 +69,14 @@ def traverse(
     paths: dict[str, Path] = {}
     max_slashes = max_segments + 1
 
+    def kind_known(obj: object) -> int:
+        """The kind of an object, kept for the next of its class; 404 for what is never published (S1)."""
+        kind = kind_of(type(obj))
+        if kind == DENIED:
+            raise HTTPNotFound("There is nothing at this address.")
+        kinds[type(obj)] = kind
+        return kind
+
     def parse(path: str) -> Path:
         parsed = _parse(path, max_slashes)
         if len(path) <= LONGEST_KEPT:
@@ -89,31 +97,37 @@ def traverse(
             obj = request.root
         else:
             obj = request.root = root(request) if wants_request else root()
+        ahead = iter(names)
         top = request.virtual_root_path
-        ahead = iter((*top, "", *names) if top else names)
+        if top:
+            ahead = chain(top, [""], names)
+            marked = True
         hooks = request.traversal_hooks
         if hooks:
             hooks = _call(hooks, request, obj)
             ahead = chain(request.take_steps(), ahead)
         views = request.views
-        adapted = views is not None and views.has_traversers
+        plain = _NONE if views is not None and views.has_traversers else CONTAINER
         try:
             kind = kinds[type(obj)]
         except KeyError:
-            kind = kinds[type(obj)] = kind_of(type(obj))
+            kind = kind_known(obj)
         while True:
             for name in ahead:
-                if not name:  # the end of the path to the virtual root
-                    request.virtual_root = obj
-                    continue
                 try:
-                    if marked and (marker := _NAMESPACE.match(name)) is not None:
-                        name = name[marker.end() :]
-                        if (marker[1] or "view") == "view":
-                            raise _IsView
-                        obj = _enter(request, obj, marker[1], name)
+                    if marked:
+                        if not name:  # the end of the path to the virtual root
+                            request.virtual_root = obj
+                            continue
+                        if (marker := _NAMESPACE.match(name)) is not None:
+                            name = name[marker.end() :]
+                            if (marker[1] or "view") == "view":
+                                raise _IsView
+                            obj = _enter(request, obj, marker[1], name)
+                        else:
+                            obj = _step(request, obj, kind, name)
                         hooks = request.traversal_hooks
-                    elif kind == CONTAINER and not adapted:
+                    elif kind == plain:
                         obj = obj[name]
                     else:
                         obj = _step(request, obj, kind, name)
@@ -128,9 +142,7 @@ def traverse(
                 try:
                     kind = kinds[type(obj)]
                 except KeyError:
-                    kind = kinds[type(obj)] = kind_of(type(obj))
-                if kind == DENIED:
-                    raise HTTPNotFound("There is nothing at this address.")
+                    kind = kind_known(obj)
                 if hooks:
                     hooks = _call(hooks, request, obj)
                     ahead = chain(request.take_steps(), ahead)
@@ -153,6 +165,9 @@ def traverse(
 
     return traverse
 
+
+_NONE = -1
+"""No kind of object: where some object has an ``IPublishTraverse`` adapter, each step looks for one."""
 
 Path: TypeAlias = tuple[tuple[str, ...], bool, bool]
 """The names to walk; whether one may begin with the mark of a namespace; whether a slash is at the end."""
@@ -206,7 +221,7 @@ def _enter(request: Request, obj: Any, space: str, name: str) -> Any:
 def _default_steps(request: Request, obj: Any) -> tuple[str, ...]:
     """The further steps that an object wants to be taken where the path ends."""
     default = request.views.adapt(obj, IDefaultSteps) if request.views is not None else None
-    return tuple(default.default_steps(request)) if default is not None else ()
+    return tuple(filter(None, default.default_steps(request))) if default is not None else ()
 
 
 def _call(hooks: tuple[Callable[[Request, Any], object], ...], request: Request, obj: Any) -> Any:
