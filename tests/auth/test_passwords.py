@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from argon2 import PasswordHasher
+from argon2 import PasswordHasher, extract_parameters
+from argon2.exceptions import VerifyMismatchError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,6 +39,12 @@ def test_the_right_one_is_asked_for_once(asked: list[str]) -> None:
 def test_nobody_takes_as_long_as_anybody_and_is_never_let_in(asked: list[str]) -> None:
     assert not Passwords().verify(None, "ben", "one") and not Passwords().verify("", "ben", "one")
     assert asked == ["one", "one"]
+
+
+def test_what_is_verified_for_nobody_has_the_price_of_a_hash() -> None:
+    assert extract_parameters(passwords._NOBODY) == extract_parameters(hash_password("one"))
+    with pytest.raises(VerifyMismatchError):  # found after the work, and not an InvalidHashError before it
+        PasswordHasher().verify(passwords._NOBODY, "one")
 
 
 def test_a_new_password_ends_the_old_one_at_once(asked: list[str]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from base64 import b64encode
 from collections import OrderedDict
 from threading import Lock
 
@@ -20,8 +21,18 @@ MAX_PASSWORD = 1024
 """Characters; more are refused unread."""
 
 _hasher = PasswordHasher()
-# Verified for a login that does not exist, so that its refusal takes as long as any.
-_NOBODY = _hasher.hash(secrets.token_urlsafe())
+
+
+def _hash_of_nothing() -> str:
+    """What is verified for a login that does not exist, so that its refusal takes as long as any: random bytes, in
+    the place of the hash that would take as long to be made."""
+    sizes = _hasher.salt_len, _hasher.hash_len
+    salt, digest = (b64encode(secrets.token_bytes(size)).decode().rstrip("=") for size in sizes)
+    price = f"m={_hasher.memory_cost},t={_hasher.time_cost},p={_hasher.parallelism}"
+    return f"$argon2id$v=19${price}${salt}${digest}"
+
+
+_NOBODY = _hash_of_nothing()
 
 
 def hash_password(password: str) -> str:
