@@ -1,7 +1,12 @@
 """The site of deploy.ini, which lies beside this script, for mod_wsgi and every other WSGI server.
 
-A pipeline that is not complete is refused here, before the first request. PIPELINE_VAR in the
-environment of the process names the data directory; without it, it is `var` of the checkout.
+A pipeline that is not complete is refused here, before the first request. Two variables in the environment of the
+process may say more; where it cannot be set, as under mod_wsgi, write `os.environ["PIPELINE_SITE"] = "/sites/example"`
+below the imports:
+
+PIPELINE_VAR   the data directory; without it, it is `var` of the checkout
+PIPELINE_SITE  the folder of the database that is the whole site for visitors, whose `/` is then its `/sites/example`;
+               without it, it is the root
 """
 
 import logging.config
@@ -18,4 +23,6 @@ options = {}
 if var:
     options["zodb_uri"] = f"file://{var}/Data.fs?blobstorage_dir={var}/blobs"
     options["session_keys"] = f"{var}/session_keys"
+if top := os.environ.get("PIPELINE_SITE"):
+    options["sites"] = f"* = {top}"
 application = load(f"config:{INI}", **options)

@@ -1,16 +1,16 @@
 """Traversal namespaces: ``++name++value`` as a segment of a path. ``scan = pipeline.namespaces`` registers
-these; one of them alone is had by scanning a module that imports nothing else.
+these; one of them alone is had by a subclass in a module of one's own, decorated alike.
 
     ++skin++name       the request provides the skin of that name: its views are found first
     ++lang++de         the visitor wants this language, whatever the browser says
     ++item++name       the item of that name, also where a view or an adapter has the name
     ++attribute++name  an attribute that the object's class lists in ``published_attributes``
-    ++resource++name   static files, see ``pipeline.resources``
     ++etc++name        what is registered by that name as a utility for ``IEtc``
     ++debug++flag      ``request.debug_flags``, in debug mode and from this machine alone (S17)
 
-``@@name`` and ``++view++name`` are part of traversal itself, ``++vh++`` of ``vhost``. A namespace of one's own
-is an adapter for ``INamespace`` with the namespace's name.
+``@@name`` and ``++view++name`` are part of traversal itself, ``++vh++`` of ``vhost``, and ``++resource++name``
+comes with the static files of that name (``pipeline.resources``). A namespace of one's own is an adapter
+for ``INamespace`` with the namespace's name.
 """
 
 from __future__ import annotations
@@ -110,7 +110,10 @@ class Attribute(Namespace):
         published = getattr(type(self.context), "published_attributes", ())
         if isinstance(published, str) or name not in published:
             raise KeyError(name)
-        return getattr(self.context, name)
+        try:
+            return getattr(self.context, name)
+        except AttributeError:
+            raise KeyError(name) from None
 
 
 @adapter(Interface, INamespace, name="etc")

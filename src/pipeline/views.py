@@ -26,6 +26,7 @@ from pipeline.forms.arguments import arguments_of, values
 from pipeline.interfaces import (
     ConfigurationError,
     IDefaultSteps,
+    INamespace,
     IPublishTraverse,
     IRequest,
     IView,
@@ -100,6 +101,7 @@ class AdapterNote(NamedTuple):
     adapts: Any
     provides: Any
     name: str
+    request_type: Any
 
     def register(self, views: Views, target: Any) -> None:
         views.add_adapter(target, *self)
@@ -143,10 +145,13 @@ def view(
     return _noting(ViewNote(context, name, tuple(methods), request_type, permission))
 
 
-def adapter(adapts: Any, provides: Any, name: str = "") -> Callable[[F], F]:
+def adapter(adapts: Any, provides: Any, name: str = "", request_type: Any = None) -> Callable[[F], F]:
     """Make a class or function ``(object) -> adapter`` the adapter of ``adapts`` (a class or interface)
-    for ``provides`` (an interface such as ``IPublishTraverse`` or ``IResult``)."""
-    return _noting(AdapterNote(adapts, provides, name))
+    for ``provides`` (an interface such as ``IPublishTraverse`` or ``IResult``).
+
+    request_type  for IPublishTraverse and INamespace: an interface that the request must provide
+    """
+    return _noting(AdapterNote(adapts, provides, name, request_type))
 
 
 def utility(provides: Any, name: str = "") -> Callable[[F], F]:
@@ -180,6 +185,7 @@ class Views:
         self.adapter_names: set[str] = set()
         """The names of adapters: no other is ever looked up."""
         self.has_traversers = False
+        self.has_typed_adapters = False
         self.has_defaults = False
         self._views: dict[tuple[Any, Any, str], tuple[View, bool]] = {}
         for dotted in scan:
@@ -241,13 +247,20 @@ class Views:
                 known = self.known.setdefault(name, {})
                 known[method] = known.get(method, {}) if request_spec is IRequest else None
 
-    def add_adapter(self, factory: Callable[[Any], Any], adapts: Any, provides: Any, name: str = "") -> None:
-        """Register an adapter factory for a class or interface."""
-        spec = _specification(adapts, factory)
-        other = self.registry.registered((spec,), provides, name)
+    def add_adapter(
+        self, factory: Callable[[Any], Any], adapts: Any, provides: Any, name: str = "", request_type: Any = None
+    ) -> None:
+        """Register an adapter factory for a class or interface, and for requests of a type."""
+        required: tuple[Any, ...] = (_specification(adapts, factory),)
+        if request_type is not None:
+            if provides not in (INamespace, IPublishTraverse):
+                raise ViewError(f"{factory!r}: no adapter for {provides!r} is chosen by the type of the request")
+            required += (_specification(request_type, factory),)
+            self.has_typed_adapters = True
+        other = self.registry.registered(required, provides, name)
         if other is not None and other is not factory:
             raise ViewError(f"two adapters of {adapts!r} for {provides!r}: {other!r} and {factory!r}")
-        self.registry.register((spec,), provides, name, factory)
+        self.registry.register(required, provides, name, factory)
         self.adapted.add(provides)
         self.adapter_names.add(name)
         self.has_traversers = IPublishTraverse in self.adapted
@@ -311,6 +324,12 @@ class Views:
             return None
         factory = self.lookup1(providedBy(obj), provides)
         return None if factory is None else factory(obj)
+
+    def adapter_for(self, obj: Any, request: Any, provides: Any, name: str = "") -> Callable[[Any], Any] | None:
+        """What makes the adapter of ``obj`` for the type of the request, or else for any request; or None."""
+        spec = providedBy(obj)
+        found = self.lookup((spec, providedBy(request)), provides, name) if self.has_typed_adapters else None
+        return self.lookup1(spec, provides, name) if found is None else found  # type: ignore[no-any-return]
 
     def utilities(self, provides: Any) -> list[Any]:
         """What ``@utility`` registered for an interface, in the order of the names."""

@@ -6,6 +6,9 @@ import xmlrpc.client
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transaction.interfaces import TransientError
 from webob import Request as Sent
 from zope.interface import Interface, implementer
 
@@ -13,6 +16,7 @@ from pipeline import Pipeline, element, view
 from pipeline.auth.policy import PUBLIC
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
+from pipeline.elements.retry import retry
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import (
     IDefaultSteps,
@@ -20,6 +24,7 @@ from pipeline.interfaces import (
     IJSONRequest,
     INamespace,
     INullResource,
+    IPublishTraverse,
     IRequest,
     IXMLRPCRequest,
 )
@@ -28,17 +33,25 @@ from pipeline.publisher import publisher
 from pipeline.views import adapter, utility
 
 
+class Note:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
 class Folder(dict[str, Any]):
-    published_attributes = ("title",)
-    title = None
-    secret = "x"
+    published_attributes = ("cover", "kind", "method", "missing")
+    cover = Note("a cover")
+    kind = Note
+    secret = Note("secret")
 
     def method(self) -> None: ...
 
 
-class Note:
-    def __init__(self, text: str) -> None:
-        self.text = text
+class Careless(dict[str, Any]):
+    """Publishes one attribute, but says it as if it were many."""
+
+    published_attributes = "secret"
+    secret = s = Note("secret")
 
 
 class Start(dict[str, Any]):
@@ -87,9 +100,30 @@ def hidden(context: Folder, request: Any) -> str:
     raise AssertionError("reached")
 
 
+@view(context=Folder, name="of_a_browser", methods=("POST",), permission=PUBLIC)
+def of_a_browser(context: Folder, request: Any, response: Any) -> str:
+    raise AssertionError("reached")
+
+
+@view(context=Folder, name="joined", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
+class Joined:
+    def __init__(self, context: Folder, request: Any) -> None:
+        self.context = context
+
+    def __call__(self, words: list[str], record: dict[str, Any], by: str = "-") -> str:
+        return by.join((*words, *record))
+
+
 @view(context=Folder, name="odd", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
 def odd(context: Folder, request: Any) -> object:
     return object()
+
+
+@view(context=Note, name="late", request_type=IPlainSkin)
+def late(context: Note, request: Any) -> str:
+    if request.attempt < 3:
+        raise TransientError
+    return f"{request.attempt} {request.application_url} {request.accept_language}"
 
 
 @adapter(Start, IDefaultSteps)
@@ -150,11 +184,16 @@ SCAN = (
 def root() -> Folder:
     made = Folder(note=Note("hello"), method=Note("item"), list=[Note("in a list")], start=Start())
     made["start"]["welcome"] = Note("welcome")
+    made["code"] = Folder
+    made["careless"] = Careless()
     return made
 
 
 def pipeline(root: Any, request_type: Any = None) -> Pipeline:
     return Pipeline(errors(), traverse(root=lambda: root, request_type=request_type), publisher(scan=SCAN))
+
+
+XMLRPC = pipeline(Folder(), IXMLRPCRequest)
 
 
 def ask(app: Any, path: str, **options: Any) -> tuple[int, str]:
@@ -169,20 +208,51 @@ def ask(app: Any, path: str, **options: Any) -> tuple[int, str]:
         ("/++skin++none/note", 404, None),
         ("/++skin++plain/++skin++plain/note", 400, None),  # S16
         ("/++lang++de/", 200, None),
+        ("/++lang++zh-Hant-TW/", 200, None),
         ("/++lang++<b>/", 404, None),
+        ("/++lang++/", 404, None),
+        ("/++lang++de,en/", 404, None),
+        ("/++lang++de/++lang++en/", 400, None),
         ("/++item++note", 200, "hello"),
+        ("/++item++method", 200, "item"),
+        ("/start/++item++welcome", 200, "welcome"),
         ("/++item++nothing", 404, None),
+        ("/++item++", 404, None),
+        ("/++item++list/++item++0", 400, None),
         ("/note/++item++text", 404, None),
         ("/list/++item++0", 404, None),
+        ("/++attribute++cover", 200, "a cover"),
         ("/++attribute++secret", 404, None),  # S4
-        ("/++attribute++method", 404, None),
+        ("/++attribute++method", 404, None),  # S1, though it is listed
+        ("/++attribute++kind", 404, None),
+        ("/++attribute++missing", 404, None),
         ("/++attribute++__class__", 404, None),
+        ("/++attribute++published_attributes", 404, None),
+        ("/++attribute++", 404, None),
+        ("/++attribute++cover/++attribute++cover", 400, None),
+        ("/cover", 404, None),
+        ("/note/++attribute++text", 404, None),
+        ("/careless/++attribute++secret", 404, None),
+        ("/careless/++attribute++s", 404, None),
         ("/++etc++about", 200, "about"),
+        ("/note/++etc++about", 200, "about"),
         ("/++etc++process", 404, None),
+        ("/++etc++", 404, None),
+        ("/++etc++about/++etc++about", 400, None),
+        ("/++resource++nothing/style.css", 404, None),  # more in test_resources
+        ("/++vh++http:evil.example:80/++/note", 404, None),  # S9; more in test_vhost
+        ("/VirtualHostBase/http/evil.example:80/VirtualHostRoot/note", 404, None),
         ("/++debug++traceback/note", 404, None),  # S17
         ("/++upper++shout", 200, "SHOUT"),
+        ("/++upper++a/++upper++b", 400, None),
         ("/++nobody++shout", 404, None),
         ("/++view++nothing", 404, None),
+        ("/++view++of_a_browser", 405, None),
+        ("/++view++_x", 404, None),
+        ("/++++note", 404, None),
+        ("/+note", 404, None),
+        ("/++note", 404, None),
+        ("/%2B%2Bitem%2B%2Bnote", 200, "hello"),
         ("/note/++view++", 200, "hello"),
         ("/note/@@", 200, "hello"),
         ("/start", 200, "welcome"),
@@ -211,6 +281,32 @@ def test_a_slash_is_added_behind_a_namespace(root: Folder) -> None:
     assert (answer.status_int, answer.headers["Location"]) == (302, "/++lang++de/sub/")
 
 
+def test_every_attempt_enters_them_anew(root: Folder) -> None:
+    """R2: the path and the types of the request are those of the first attempt again."""
+    app = Pipeline(retry(delay=0), errors(), traverse(root=lambda: root), publisher(scan=SCAN))
+    status, text = ask(app, "/++skin++plain/++lang++de/note/@@late")
+    assert (status, text) == (200, "3 http://localhost/++skin++plain/++lang++de de")
+
+
+def test_debug_flags(root: Folder) -> None:
+    """S17: for whom the request is in debug mode, and nobody else."""
+
+    @element(outside={"traverse": "the mode is asked for there"})
+    def developing(next: Any) -> Any:
+        def developing(request: Any, response: Any) -> None:
+            request.debug = "developer" in request.GET
+            next(request, response)
+            response.headers["X-Flags"] = " ".join(request.debug_flags)
+
+        return developing
+
+    app = Pipeline(errors(), developing(), traverse(root=lambda: root), publisher(scan=SCAN))
+    answer = Sent.blank("/++debug++timing/note?developer").get_response(app)
+    assert (answer.text, answer.headers["X-Flags"]) == ("hello", "timing")
+    assert ask(app, "/++debug++timing/note")[0] == 404
+    assert ask(app, "/++debug++a/++debug++b/note?developer")[0] == 400  # S16
+
+
 def test_hooks_add_steps(root: Folder) -> None:
     """A hook may lead on to further objects before the rest of the path is walked."""
 
@@ -232,10 +328,60 @@ def test_hooks_add_steps(root: Folder) -> None:
     assert ask(app, "/note") == (200, "inside")
 
 
+class Shelf:
+    """Has no items: a traverser makes them."""
+
+
+class Closed(Start):
+    """Its default step is a view, though an item has that name."""
+
+
+@adapter(Shelf, IPublishTraverse)
+class Books:
+    kind = "book"
+
+    def __init__(self, shelf: Shelf) -> None: ...
+
+    def publishTraverse(self, request: Any, name: str) -> Note:
+        return Note(f"{self.kind} {name}")
+
+
+@adapter(Shelf, IPublishTraverse, request_type=IJSONRequest)
+class Records(Books):
+    kind = "record"
+
+
+@adapter(Closed, IDefaultSteps)
+class ToTheSign:
+    def __init__(self, closed: Closed) -> None: ...
+
+    def default_steps(self, request: Any) -> tuple[str, ...]:
+        return ("@@sign",)
+
+
+@view(context=Closed, name="sign")
+def sign(closed: Closed, request: Any) -> str:
+    return "closed"
+
+
+@pytest.mark.parametrize(
+    ("request_type", "text"),
+    [(None, "book 7"), (IPlainSkin, "plain book 7 http://localhost"), (IJSONRequest, '{"text":"record 7"}')],
+)
+def test_a_traverser_may_be_for_a_type_of_requests(root: Folder, request_type: Any, text: str) -> None:
+    root["shelf"] = Shelf()
+    assert ask(pipeline(root, request_type), "/shelf/7") == (200, text)
+
+
+def test_a_default_step_may_be_marked_as_a_view(root: Folder) -> None:
+    root["closed"] = Closed(sign=Note("an item"))
+    assert ask(pipeline(root), "/closed/") == (200, "closed")
+
+
 def test_json_requests(root: Folder) -> None:
     app = pipeline(root, IJSONRequest)
     assert ask(app, "/note") == (200, '{"text":"hello"}')
-    assert ask(app, "/") == (200, '["list","method","note","start"]')
+    assert ask(app, "/") == (200, '["careless","code","list","method","note","start"]')
 
 
 def test_a_request_type_must_extend_the_request() -> None:
@@ -255,9 +401,11 @@ def call(app: Any, method: str, *parameters: Any) -> Any:
 
 def test_xmlrpc(root: Folder) -> None:
     app = pipeline(root, IXMLRPCRequest)
-    assert call(app, "titles", 2) == ["list", "method"]
+    assert call(app, "titles", 3) == ["careless", "code", "list"]
     root["sub"] = Folder(a=1, b=2)
     assert call(app, "sub.titles", 1) == ["a"]
+    assert call(app, "joined", ["a", "b"], {"c": 1}) == "a-b-c"
+    assert call(app, "joined", ["a"], {}, "+") == "a"
 
 
 @pytest.mark.parametrize(
@@ -266,10 +414,14 @@ def test_xmlrpc(root: Folder) -> None:
         ("nothing", (), 404),
         ("titles", (), 400),
         ("titles", (1, 2), 400),
+        ("titles", ("x",), 400),
+        ("titles", ([1],), 400),
         ("hidden", (), 403),
         ("_private.titles", (1,), 404),
         ("note.text.upper", (), 404),
         ("keys", (), 404),  # S2: a method of the object is no view
+        ("of_a_browser", (1,), 404),  # S20
+        ("code.titles", (1,), 404),  # S1
         ("__class__", (), 404),
         ("", (), 404),
     ],
@@ -288,6 +440,15 @@ def test_xmlrpc_faults(root: Folder, method: str, parameters: tuple[Any, ...], c
         b"<a/>",
         b"<methodCall></methodCall>",
         b"<!DOCTYPE a [<!ENTITY b 'c'>]><methodCall><methodName>&b;</methodName></methodCall>",
+        "<!DOCTYPE a><methodCall><methodName>titles</methodName></methodCall>".encode("utf-16"),
+        b"<?xml version='1.0' encoding='cp037'?>" + "<!DOCTYPE a><methodCall/>".encode("cp037"),
+        b"<?xml version='1.0' encoding='none'?><methodCall><methodName>titles</methodName></methodCall>",
+        b"<methodResponse><fault><value><string>x</string></value></fault></methodResponse>",
+        b"<methodCall><methodName>titles</methodName><params><param><value><base64>x</base64></value></param>"
+        b"</params></methodCall>",
+        b"<value><array><data>" * 2000,
+        b"<methodCall><methodName>titles</methodName><params><param><value><bigdecimal>x</bigdecimal></value>"
+        b"</param></params></methodCall>",
         b"<methodCall><methodName>titles</methodName><params><param><value><int>x</int></value></param>"
         b"</params></methodCall>",
         b"\xff\xfe",
@@ -298,10 +459,35 @@ def test_xmlrpc_refuses_what_is_no_call(root: Folder, body: bytes) -> None:
     assert sent.get_response(pipeline(root, IXMLRPCRequest)).status_int == 400
 
 
+_tags = st.sampled_from([
+    *("methodCall", "methodName", "params", "param", "value", "int", "i8", "string", "boolean", "double", "x"),
+    *("dateTime.iso8601", "base64", "array", "data", "struct", "member", "name", "nil", "fault", "bigdecimal"),
+])
+_xml = st.recursive(
+    st.sampled_from(["", "1", "x", "true", "titles", "sub.titles", "20261120T00:00:00", "&amp;", "&b;"]),
+    lambda inner: st.tuples(_tags, st.lists(inner, max_size=4)).map(lambda e: f"<{e[0]}>{''.join(e[1])}</{e[0]}>"),
+)
+
+
+@given(_xml, st.booleans())
+@settings(deadline=None, max_examples=150)
+def test_whatever_is_sent_as_a_call(text: str, is_call: bool) -> None:
+    """No input is a 500."""
+    if is_call:
+        text = f"<methodCall><methodName>titles</methodName><params>{text}</params></methodCall>"
+    sent = Sent.blank("/", method="POST", body=text.encode(), content_type="text/xml")
+    assert sent.get_response(XMLRPC).status_int in (200, 400)
+
+
 def test_xmlrpc_is_limited(root: Folder) -> None:
     """S15."""
     sent = Sent.blank("/", method="POST", body=b"<" * (1024 * 1024 + 1), content_type="text/xml")
     assert sent.get_response(pipeline(root, IXMLRPCRequest)).status_int == 413
+
+
+def test_what_xml_has_no_characters_for_is_replaced(root: Folder) -> None:
+    root["a\0b\ud800\U0001f600\f"] = Note("x")
+    assert call(pipeline(root, IXMLRPCRequest), "titles", 1) == ["a\ufffdb\ufffd\U0001f600\ufffd"]
 
 
 def test_a_result_that_xmlrpc_cannot_say_is_an_error(root: Folder) -> None:

@@ -564,6 +564,11 @@ def test_a_view_that_was_found_is_not_kept_for_longer_than_it_is_right() -> None
     assert [found(one), found(Thing())] == ["special", "thing"]
 
 
+def test_only_a_step_is_chosen_by_the_type_of_the_request() -> None:
+    with pytest.raises(ViewError, match="IResult"):
+        Views().add_adapter(lambda thing: thing, Thing, IResult, request_type=ITyped)
+
+
 # S2: what clients invent leaves nothing behind.
 
 

@@ -21,6 +21,7 @@ from pipeline.demo import check, site
 from pipeline.demo.models import Site
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction as commit
 from pipeline.elements.traverse import traverse
@@ -49,14 +50,15 @@ def no_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make_app(known_password: str, no_documentation: None) -> Callable[..., TestApp]:
-    """``make_app(uri)``: a client of a site that is made by its first request."""
+    """``make_app(uri)``: a client of a site that is made by its first request; ``limits`` are those of forms."""
 
-    def make_app(uri: str = "") -> TestApp:
+    def make_app(uri: str = "", **limits: int) -> TestApp:
         app = Pipeline(
             retry(delay=0),
             zodb(uri=uri or f"memory://demo-{next(_numbers)}", root="pipeline.demo:root"),
             errors(),
             commit(),
+            forms(**{"max_memory": 8 * 1024 * 1024, **limits}),
             authenticate(check=check),
             traverse(),
             publisher(scan=("pipeline.demo",)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from selenium import webdriver
@@ -17,7 +17,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 from pipeline.demo import site, users
 from pipeline.demo.models import Folder
 
-from .serving import Server
+from .serving import PASTER, Server
+from .test_output import TOP, fill, write_ini
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -176,6 +177,23 @@ def test_nothing_is_wider_than_a_phone(browser: WebDriver, server: Server) -> No
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 360, path
 
 
+def test_a_relative_link_of_a_default_page_in_a_browser(
+    browser: WebDriver, start: Callable[..., Any], free_port: int, tmp_path: Path
+) -> None:
+    """By the base that is put in, as the page is shown at another address than its own."""
+    fill(tmp_path)
+    start([PASTER, "serve", write_ini(tmp_path, free_port)], free_port, env={"PYTHONPATH": str(TOP / "tests")})
+    address = f"http://127.0.0.1:{free_port}"
+    browser.get(f"{address}/led/")
+    assert heading(browser) == "Start"
+    assert browser.execute_script("return document.baseURI") == f"{address}/led/start/"
+    page = browser.execute_script("return performance.getEntriesByType('navigation')[0].toJSON()")
+    assert 0 < page["encodedBodySize"] < page["decodedBodySize"]
+    follow(browser, "//a[.='relative link']")
+    assert browser.current_url == f"{address}/led/start/page"
+    assert article(browser) == "This is the page."
+
+
 def test_login_and_logout_in_a_browser(browser: WebDriver, server: Server) -> None:
     """Who needs a login is led to it and back; who may not is told so, logged in or not."""
     with_users(server)
@@ -197,9 +215,15 @@ def test_login_and_logout_in_a_browser(browser: WebDriver, server: Server) -> No
     assert heading(browser).startswith("New folder")
     assert [cookie["httpOnly"] for cookie in browser.get_cookies()] == [True]
 
+    old, new = server.keys.read_text(), "k" * 32 + "\n"
+    server.keys.write_text(old + new)
     server.restart()  # the keys stay, and with them the sessions
     browser.get(f"{server.address}/@@add-folder")
     assert heading(browser).startswith("New folder")
+    server.keys.write_text(new)
+    server.restart()  # the key is gone, and with it the session
+    browser.get(f"{server.address}/@@add-folder")
+    assert heading(browser) == "Log in"
 
 
 def test_a_folder_has_users_of_its_own_in_a_browser(browser: WebDriver, server: Server) -> None:

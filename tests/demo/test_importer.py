@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pipeline.demo import importer, root, site
 from pipeline.demo.filing import MAX_DEPTH, Found, Refused, content_type_of, file_into, find, shown
 from pipeline.demo.models import Document, Folder, Site
+from pipeline.files import FileBody
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
@@ -103,9 +105,8 @@ def test_what_becomes_of_a_directory(uri: str, top: Path, capsys: pytest.Capture
         assert folder["four.txt"].text == "with a mark\n"
         picture = folder["sub"]["pixel.png"]
         assert (picture.kind, picture.content_type, picture.content.size) == ("image", "image/png", len(PNG))
-        part = folder["sub"]["deeper"]["data.bin"].content.read()
-        assert b"".join(part) == bytes(range(256)) * 2000
-        part.close()
+        with closing(folder["sub"]["deeper"]["data.bin"].content.open()) as file:
+            assert b"".join(FileBody(file)) == bytes(range(256)) * 2000
         assert folder["sub"]["M\u00fcller.md"].title == "M\u00fcller.md"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.paste import load
+from pipeline.tools.command import main
 
 TOP = Path(__file__).resolve().parents[2]
 INI = TOP / "etc" / "deploy.ini"
@@ -25,6 +26,22 @@ def test_the_ini_loads_in_milliseconds(tmp_path: Path) -> None:
     seconds()  # imports
     assert min(seconds() for _ in range(5)) < 0.1
     assert [path.name for path in tmp_path.iterdir()] == ["session_keys"], "loading opens no database"
+
+
+ORDER = "log vhost retry zodb errors transaction forms authenticate traverse base compress coalesce publisher"
+
+
+def test_the_ini_has_all_elements_in_the_default_order(capsys: pytest.CaptureFixture[str]) -> None:
+    """And says of each what it is for."""
+    parser = RawConfigParser()
+    parser.read(INI)
+    assert parser["pipeline:main"]["pipeline"] == ORDER
+    assert main(["check", str(INI)]) == 0
+    assert "1 pipeline, 13 parts, in order and complete" in capsys.readouterr().out
+    lines = INI.read_text().splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith(("[filter:", "[app:")):
+            assert lines[number - 1].startswith("# "), line
 
 
 def test_nothing_is_swallowed_by_default_in_the_ini() -> None:

@@ -100,6 +100,32 @@ def test_combined(word: str, words: str, shape: Any) -> None:
     assert collect([("x:" + words.format(word), text)])[0] == shape(value)
 
 
+SHAPES = ["x:{}:list", "x:tuple:{}", "x:{}:required", "x:{}:default", "x.a:{}:record", "x.a:records:{}:list"]
+
+
+@pytest.mark.parametrize("word", list(CONVERTERS))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bad_and_combined(word: str, shape: str) -> None:
+    """A bad value is refused in every shape, beside a good one too; and so is a file, by every converter."""
+    name = shape.format(word)
+    good = next(text for text, _ in GOOD[word] if text)
+    for bad in (*BAD.get(word, ()), FILE):
+        with pytest.raises(FieldError) as caught:
+            collect([(name, good), (name, bad)])
+        assert (caught.value.field, caught.value.value) == (name, bad)
+
+
+@pytest.mark.parametrize("word", list(CONVERTERS))
+def test_what_is_empty_can_be_ignored(word: str) -> None:
+    text, value = next(case for case in GOOD[word] if case[0])
+    name = f"x:{word}:ignore_empty"
+    assert collect([(name, "")])[0] == {}
+    assert collect([(name, ""), (name, text)])[0] == {"x": value}
+    if word in BAD:
+        with pytest.raises(FieldError):
+            collect([(name, BAD[word][-1])])
+
+
 @pytest.mark.parametrize("word", list(CONVERTERS))
 @pytest.mark.parametrize("kind", ["record", "records"])
 def test_combined_with_records(word: str, kind: str) -> None:

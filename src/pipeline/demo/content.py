@@ -1,14 +1,15 @@
 """The bytes of a file in the database: a blob where the storage has them, otherwise pages.
 
-``store`` reads a stream to its end, in pieces; ``Content.read`` gives any part of it back, in
-pieces too, so that no file is ever in memory as a whole.
+``store`` reads a stream to its end, in pieces; what ``Content.open`` gives is read in pieces too, so that no
+file is ever in memory as a whole.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO
 
 from persistent import Persistent
 from ZODB.blob import Blob
@@ -28,45 +29,9 @@ class Content(Persistent):  # type: ignore[misc, unused-ignore]
     size = 0
     sha256 = ""
 
-    def read(self, start: int = 0, stop: int | None = None) -> Part:
-        """The bytes from ``start`` to ``stop``, to be iterated over and closed."""
-        stop = self.size if stop is None else min(stop, self.size)
-        return Part(self, self._open(start), start, stop)
-
-    def _open(self, start: int) -> _Source:
+    def open(self) -> Any:
+        """The bytes as a file, open for reading; whoever opens it closes it."""
         raise NotImplementedError
-
-
-class Part:
-    """Iterates over a part of the content. WebOb asks it for the part that a Range header names."""
-
-    def __init__(self, content: Content, source: _Source, start: int, stop: int) -> None:
-        self._content = content
-        self._source = source
-        self._left = max(stop - start, 0)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        piece = self._source.read(min(self._left, PIECE))
-        if not piece:
-            raise StopIteration
-        self._left -= len(piece)
-        return piece
-
-    def close(self) -> None:
-        self._source.close()
-
-    def app_iter_range(self, start: int, stop: int | None) -> Part:
-        """Another part of the same content, in place of this one."""
-        self.close()
-        return self._content.read(start, stop)
-
-
-class _Source(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-    def close(self) -> None: ...
 
 
 class _BlobContent(Content):
@@ -78,10 +43,9 @@ class _BlobContent(Content):
             for piece in pieces:
                 file.write(piece)
 
-    def _open(self, start: int) -> _Source:
+    def open(self) -> BinaryIO:
         # "c" is a plain file that outlives the transaction and the connection.
         file: BinaryIO = self._blob.open("c")
-        file.seek(start)
         return file
 
 
@@ -96,32 +60,43 @@ class _PagedContent(Content):
     def write(self, pieces: Iterator[bytes]) -> None:
         self._pages = tuple(_Page(piece) for piece in pieces)
 
-    def _open(self, start: int) -> _Source:
-        return _PageReader(self._pages, start)
+    def open(self) -> PageReader:
+        return PageReader(self._pages, self.size)
 
 
-class _PageReader:
-    """Reads pages, all of them PIECE bytes long but the last, and lets go of each one it is done with."""
+class PageReader:
+    """A file of pages, all of them PIECE bytes long but the last. Lets go of each one whose end it has read."""
 
-    def __init__(self, pages: tuple[_Page, ...], start: int) -> None:
+    def __init__(self, pages: tuple[_Page, ...], size: int) -> None:
         self._pages = pages
-        self._place = start
+        self._size = size
+        self._place = 0
 
     def read(self, size: int) -> bytes:
+        """Up to so many bytes, of one page."""
         index, offset = divmod(self._place, PIECE)
         if index >= len(self._pages):
             return b""
         page = self._pages[index]
-        data = page.data[offset : offset + size]
-        page._p_deactivate()
+        data: bytes = page.data[offset : offset + size]
+        if offset + len(data) == len(page.data):
+            page._p_deactivate()
         self._place += len(data)
         return data
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
+        self._place = max(start + offset, 0)
+        return self._place
 
     def close(self) -> None:
         self._pages = ()
 
 
-def store(stream: BinaryIO, jar: Any, limit: int) -> Content:
+def store(stream: IO[bytes], jar: Any, limit: int) -> Content:
     """Read ``stream`` to its end into new content that suits the database of connection ``jar``.
 
     TooLarge if there are more than ``limit`` bytes; then, as with any error, nothing is left.
@@ -145,7 +120,7 @@ def store(stream: BinaryIO, jar: Any, limit: int) -> Content:
     return content
 
 
-def read_full(stream: BinaryIO, size: int) -> bytes:
+def read_full(stream: IO[bytes], size: int) -> bytes:
     """``size`` bytes, or fewer at the end; a raw stream may give fewer at any time."""
     data = stream.read(size)
     while data and len(data) < size and (more := stream.read(size - len(data))):

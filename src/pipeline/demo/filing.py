@@ -69,6 +69,11 @@ def content_type_of(name: str) -> str:
     return kind or "application/octet-stream"
 
 
+def format_of(name: str) -> Format | None:
+    """The format of a document by its name; None if it is no document."""
+    return _FORMATS.get(os.path.splitext(name)[1].lower())
+
+
 def shown(path: str) -> str:
     """A path as it may be printed: nothing in it can command a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in path)
@@ -147,7 +152,7 @@ def _file(folder: Folder, found: Found, stream: BufferedReader, max_file: int, f
     there = _look(folder, found.parts)
     new = there is None
     name = found.parts[-1]
-    format = _FORMATS.get(found.path.suffix.lower())
+    format = format_of(name)
     limit = max_file if format is None else MAX_TEXT
     if os.fstat(stream.fileno()).st_size > limit:
         raise TooLarge(f"It has more than {limit:,} bytes.")
@@ -168,7 +173,7 @@ def _file(folder: Folder, found: Found, stream: BufferedReader, max_file: int, f
         if _nothing_to_do(there, Document, digest, force):
             return "unchanged"
         text = clean_text(_decode(data))
-        title = _title(text, format, name)
+        title = title_in(text, format, name)
         if isinstance(there, Document):
             there.edit(title, text, format)
         else:
@@ -222,7 +227,7 @@ def _add(folder: Folder, parts: tuple[str, ...], item: Item) -> Item:
     return item
 
 
-def _title(text: str, format: Format, name: str) -> str:
+def title_in(text: str, format: Format, name: str) -> str:
     """The first heading, or the name where there is none or it is no title."""
     try:
         return clean_title(title_of(text, format) or name)

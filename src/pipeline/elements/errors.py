@@ -50,6 +50,8 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
     """
 
     def errors(request: Request, response: Response) -> None:
+        if debug:
+            request.debug = is_local(request)
         if reporter is not None:
             request.__dict__["reporter"] = reporter
         before = response.snapshot()

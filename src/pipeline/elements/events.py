@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from zope.event import notify  # type: ignore[import-untyped]
-from zope.interface import Attribute, Interface, implementer
+from zope.event import notify, subscribers  # type: ignore[import-untyped]
+from zope.interface import Attribute, implementer
+from zope.interface.interfaces import IObjectEvent
 
 from pipeline.composition import element
 from pipeline.interfaces import Handler
@@ -13,17 +14,16 @@ from pipeline.request import Request
 from pipeline.response import Response
 
 
-class IBeforeTraverse(Interface):
+class IBeforeTraverse(IObjectEvent):
     """Traversal has reached an object, and will step on or call its view."""
 
-    object = Attribute("The object.")
     request = Attribute("The request.")
 
 
-class IEndRequest(Interface):
-    """A request is being closed."""
+class IEndRequest(IObjectEvent):
+    """A request, or an attempt at one that is made again, is being closed. The object is the context, or None if
+    traversal found none."""
 
-    object = Attribute("The context, or None if traversal found none.")
     request = Attribute("The request.")
 
 
@@ -47,11 +47,16 @@ def _reached(request: Request, obj: Any) -> None:
 
 @element(outside={"traverse": "it notifies at each step of traversal"})
 def events(next: Handler) -> Handler:
-    """Notify ``zope.event`` of each object that traversal reaches, and of the end of the request."""
+    """Notify ``zope.event`` of each object that traversal reaches, and of the end of the request.
+
+    The events are ``IBeforeTraverse`` and ``IEndRequest``, both of them an IObjectEvent of zope.interface. What a
+    subscriber raises at the first is answered like an error of a view, at the second it is logged.
+    """
 
     def events(request: Request, response: Response) -> None:
-        request.add_traversal_hook(_reached)
-        request.on_close(lambda: notify(EndRequest(request.context, request)))
+        if subscribers:
+            request.add_traversal_hook(_reached)
+            request.on_close(lambda: notify(EndRequest(request.context, request)))
         next(request, response)
 
     return events

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from webob.exc import HTTPBadRequest, HTTPFound, HTTPNotFound, HTTPRequestURITooLong
-from zope.interface import alsoProvides, providedBy
+from zope.interface import alsoProvides
 
 from pipeline.composition import element
 from pipeline.interfaces import (
@@ -105,7 +105,9 @@ def traverse(
         hooks = request.traversal_hooks
         if hooks:
             hooks = _call(hooks, request, obj)
-            ahead = chain(request.take_steps(), ahead)
+            if request.more_steps:
+                ahead = chain(request.take_steps(), ahead)
+                marked = True  # they may name a view, or a namespace
         views = request.views
         plain = _NONE if views is not None and views.has_traversers else CONTAINER
         try:
@@ -145,12 +147,15 @@ def traverse(
                     kind = kind_known(obj)
                 if hooks:
                     hooks = _call(hooks, request, obj)
-                    ahead = chain(request.take_steps(), ahead)
+                    if request.more_steps:
+                        ahead = chain(request.take_steps(), ahead)
+                        marked = True
             else:
                 if views is not None and views.has_defaults and not request.default_steps:
                     request.default_steps = _default_steps(request, obj)
                     if request.default_steps:
                         ahead = iter(request.default_steps)
+                        marked = True  # they may name a view, or a namespace
                         continue
                 if kind >= CONTAINER and not request.view_name:
                     if not slashed:
@@ -208,7 +213,7 @@ def _enter(request: Request, obj: Any, space: str, name: str) -> Any:
     request.namespaces = (*request.namespaces, space)
     factory = None
     if request.views is not None and space in request.views.adapter_names:
-        factory = request.views.lookup1(providedBy(obj), INamespace, space)
+        factory = request.views.adapter_for(obj, request, INamespace, space)
     try:
         if factory is not None:
             return factory(obj).step(request, name)
@@ -234,7 +239,7 @@ def _call(hooks: tuple[Callable[[Request, Any], object], ...], request: Request,
 def _step(request: Request, obj: Any, kind: int, name: str) -> Any:
     """One step that is not plainly a container's: LookupError if it cannot be taken."""
     if request.views is not None:
-        factory = request.views.lookup1(providedBy(obj), IPublishTraverse)
+        factory = request.views.adapter_for(obj, request, IPublishTraverse)
         if factory is not None:
             return factory(obj).publishTraverse(request, name)
     if kind == TRAVERSER:

@@ -80,13 +80,13 @@ def edit(context: Document, request: Request, response: Response) -> str:
 
 @view(context=Item, name="rename", permission="edit")
 def rename_form(context: Item, request: Request, response: Response) -> str:
-    _folder_of(context)
+    folder_of(context)
     return _form(context, request, response, "rename.html", _fields_of(context), Problems())
 
 
 @view(context=Item, name="rename", methods=("POST",), permission="edit")
 def rename(context: Item, request: Request, response: Response) -> str:
-    folder, old = _folder_of(context)
+    folder, old = folder_of(context)
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title", context.title))
     name = form.problems.check("name", clean_name, form.get("name", old))
@@ -106,13 +106,13 @@ def rename(context: Item, request: Request, response: Response) -> str:
 
 @view(context=Item, name="delete", permission="edit")
 def delete_form(context: Item, request: Request, response: Response) -> str:
-    _folder_of(context)
+    folder_of(context)
     return _delete_form(context, request, response, Problems())
 
 
 @view(context=Item, name="delete", methods=("POST",), permission="edit")
 def delete(context: Item, request: Request, response: Response) -> str:
-    folder, name = _folder_of(context)
+    folder, name = folder_of(context)
     form = read_form(request)
     _check_revision(form, context)
     if form.problems:
@@ -121,7 +121,7 @@ def delete(context: Item, request: Request, response: Response) -> str:
     return done(request, response, folder)
 
 
-def _folder_of(context: Item) -> tuple[Folder, str]:
+def folder_of(context: Item) -> tuple[Folder, str]:
     """Where an item is. The site and its counter stay where they are."""
     if context.__parent__ is None or context.__name__ is None or isinstance(context, (Site, Counter)):
         raise HTTPForbidden("This can be neither renamed nor deleted.")

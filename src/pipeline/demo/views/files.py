@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from pipeline import Request, Response, view
 from pipeline.demo.content import Content, TooLarge, store
 from pipeline.demo.filing import content_type_of
 from pipeline.demo.models import File, Folder
 from pipeline.demo.names import BadText, clean_name
-from pipeline.demo.views.forms import MAX_UPLOAD, Problems, Upload, read_form
+from pipeline.demo.views.forms import MAX_UPLOAD, Problems, read_form
 from pipeline.demo.views.page import answer, describe, done, wants_json
+from pipeline.files import serve
+from pipeline.forms.upload import Upload
 
 
 @view(context=Folder, name="upload", permission="edit")
@@ -36,19 +36,17 @@ def upload(context: Folder, request: Request, response: Response) -> str:
 
 
 def _take(folder: Folder, upload: Upload, replace: bool, problems: Problems) -> File | None:
-    # Some browsers on some systems send the whole path.
-    filename = upload.filename.replace("\\", "/").rpartition("/")[2]
     try:
-        name = clean_name(filename)
+        name = clean_name(upload.filename)
     except BadText as error:
-        problems["file"] = f"{filename}: {error}"
+        problems["file"] = f"{upload.filename}: {error}"
         return None
     there = folder.get(name)
     if there is not None and not (replace and isinstance(there, File)):
         problems.conflict("file", f"{name}: there is something of this name already.")
         return None
     try:
-        content: Content = store(upload.stream, folder._p_jar, MAX_UPLOAD)
+        content: Content = store(upload.file, folder._p_jar, MAX_UPLOAD)
     except TooLarge as error:
         problems["file"] = f"{name}: {error}."
         problems.status = 413
@@ -81,24 +79,17 @@ def download(context: File, request: Request, response: Response) -> object:
     if wants_json(request):
         return answer(request, response, "", describe(request, context))
     content = context.content
-    response.content_type = context.content_type
-    response.charset = None
-    response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
-    response.headers["Content-Disposition"] = _disposition(context)
     response.headers["Cache-Control"] = "no-cache"
     response.headers["Vary"] = "Accept"
-    response.accept_ranges = "bytes"
-    response.etag = content.sha256
-    response.last_modified = context.modified
-    response.conditional_response = True
-    response.app_iter = content.read()
-    response.content_length = content.size  # of which the line above has lost sight
+    serve(
+        request,
+        response,
+        content.open(),
+        content_type=context.content_type,
+        name=context.__name__,
+        etag=content.sha256,
+        modified=context.modified,
+        inline=context.kind == "image",
+    )
     return None
-
-
-def _disposition(file: File) -> str:
-    kind = "inline" if file.kind == "image" else "attachment"
-    name = file.__name__ or "file"
-    plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\%' else "_" for c in name)
-    return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"  # RFC 6266

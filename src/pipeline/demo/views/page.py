@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
-from importlib.resources import files
+from functools import partial
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -13,16 +12,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pipeline import Request, Response, redirect
 from pipeline.demo.models import Counter, Document, File, Folder, Item
 from pipeline.demo.tokens import make_token
+from pipeline.resources import Resources
 
 JSON = "application/json"
-STATIC = {name: (files("pipeline.demo") / "static" / name).read_bytes() for name in ("site.css", "icon.svg")}
-VERSIONS = {name: hashlib.sha256(body).hexdigest()[:16] for name, body in STATIC.items()}
-"""What changes when the file does; part of its address."""
+STATIC = Resources("demo", __name__, "../static")
 
 HEADERS = {
     # Nothing runs, nothing comes from elsewhere, nobody puts a page in a frame (S7).
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
+    "base-uri 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cache-Control": "private, no-cache",
@@ -93,7 +91,7 @@ def answer(
         page=lambda item: page_of(request, item),
         principal=request.principal,
         search=f"{home}/@@search",
-        static={name: f"{home}/@@{name}?v={version}" for name, version in VERSIONS.items()},
+        static=partial(STATIC.url, request),
         token=lambda: make_token(request),
         url=lambda item, *names: url_of(request, item, *names),
         **values,

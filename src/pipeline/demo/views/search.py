@@ -9,7 +9,6 @@ from webob.exc import HTTPBadRequest
 from pipeline import Request, Response, view
 from pipeline.demo.models import Document, Folder, Item
 from pipeline.demo.text import excerpt, fold, plain_text
-from pipeline.demo.views.forms import query_of
 from pipeline.demo.views.page import answer, page_of, url_of
 
 MAX_WORDS = 10
@@ -20,8 +19,8 @@ SHOWN = 50
 
 
 @view(context=Folder, name="search")
-def search(context: Folder, request: Request, response: Response) -> str:
-    query = query_of(request).get("q", "").strip()
+def search(context: Folder, request: Request, response: Response, q: str = "") -> str:
+    query = q.strip()
     words = list(dict.fromkeys(fold(query).split()))
     if len(query) > MAX_LENGTH or len(words) > MAX_WORDS:
         raise HTTPBadRequest(f"A search takes {MAX_WORDS} words and {MAX_LENGTH} characters at most.")

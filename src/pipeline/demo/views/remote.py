@@ -1,0 +1,211 @@
+"""What programs do, each by a protocol of its own: PUT and DELETE, XML-RPC, JSON.
+
+These views are for requests of one type alone. So they are there only where an ini turns that type on (S20).
+They take no form token: what they are sent, no page of another site can have a browser send unasked.
+"""
+
+from __future__ import annotations
+
+from typing import IO, Any, cast
+
+from webob.exc import (
+    HTTPBadRequest,
+    HTTPConflict,
+    HTTPPreconditionFailed,
+    HTTPRequestEntityTooLarge,
+)
+
+from pipeline import Request, Response, view
+from pipeline.auth.policy import PUBLIC
+from pipeline.demo.content import TooLarge, read_full, store
+from pipeline.demo.filing import content_type_of, format_of, title_in
+from pipeline.demo.models import FORMATS, Document, File, Folder, Format, Item
+from pipeline.demo.names import MAX_TEXT, BadText, clean_name, name_from_title
+from pipeline.demo.views.edit import STALE, TAKEN, folder_of
+from pipeline.demo.views.forms import MAX_UPLOAD
+from pipeline.demo.views.page import HEADERS, describe, url_of
+from pipeline.interfaces import IJSONRequest, INullResource, IRequest, IXMLRPCRequest
+from pipeline.views import adapter
+
+TYPES: dict[str, Format] = {
+    "text/markdown": "markdown",
+    "text/x-rst": "rst",
+    "text/html": "html",
+    "text/plain": "text",
+}
+"""Formats of what is sent under a name that says none."""
+
+
+class IAuthoringRequest(IRequest):
+    """From a program that writes by PUT and DELETE."""
+
+
+# PUT and DELETE
+
+
+@adapter(Folder, INullResource)
+class NewItem:
+    """What is not there yet, and a PUT makes."""
+
+    __name__ = ""
+
+    def __init__(self, folder: Folder) -> None:
+        self.__parent__ = folder
+
+
+@view(context=NewItem, methods=("PUT",), request_type=IAuthoringRequest, permission="edit")
+def put_new(context: NewItem, request: Request, response: Response) -> None:
+    """A document, if the name or the content type is that of a text; else a file."""
+    folder = context.__parent__
+    try:
+        name = clean_name(context.__name__)
+        format = format_of(name) or ("." not in name and TYPES.get(request.content_type)) or None
+        item: Item
+        if format is None:
+            item = File(name, _content(request, folder), content_type_of(name))
+        else:
+            text = _text(request)
+            item = Document(title_in(text, format, name), text, format)
+        folder[name] = item
+    except BadText as error:
+        raise HTTPBadRequest(str(error)) from None
+    response.status_int = 201
+    response.headers["Location"] = url_of(request, item)
+    response.etag = _tag(item)
+
+
+@view(context=Document, methods=("PUT",), request_type=IAuthoringRequest, permission="edit")
+def put_text(context: Document, request: Request, response: Response) -> None:
+    _refuse_stale(context, request)
+    try:
+        context.edit(context.title, _text(request), context.format)
+    except BadText as error:
+        raise HTTPBadRequest(str(error)) from None
+    _changed(context, response)
+
+
+@view(context=File, methods=("PUT",), request_type=IAuthoringRequest, permission="edit")
+def put_file(context: File, request: Request, response: Response) -> None:
+    _refuse_stale(context, request)
+    context.replace(_content(request, context), context.content_type)
+    _changed(context, response)
+
+
+@view(context=Item, methods=("DELETE",), request_type=IAuthoringRequest, permission="edit")
+def delete(context: Item, request: Request, response: Response) -> None:
+    folder, name = folder_of(context)
+    _refuse_stale(context, request)
+    del folder[name]
+    response.status_int = 204
+
+
+def _tag(item: Item) -> str:
+    """The ETag: of a file as its download has it; of anything else the revision, which JSON has."""
+    return item.content.sha256 if isinstance(item, File) else str(item.revision)
+
+
+def _refuse_stale(item: Item, request: Request) -> None:
+    """412 if the client has said (RFC 9110 section 13.1) that it means another state."""
+    tag = _tag(item)
+    if tag not in request.if_match or tag in request.if_none_match:
+        raise HTTPPreconditionFailed(STALE)
+
+
+def _changed(item: Item, response: Response) -> None:
+    response.status_int = 204
+    response.etag = _tag(item)
+
+
+def _body(request: Request) -> IO[bytes]:
+    """What is sent; 400 if it is a part (RFC 9110 section 14.5), which would be stored as the whole."""
+    if "HTTP_CONTENT_RANGE" in request.environ:
+        raise HTTPBadRequest("A PUT of a part is not taken.")
+    return cast("IO[bytes]", request.body_file)
+
+
+def _text(request: Request) -> str:
+    data = read_full(_body(request), MAX_TEXT + 1)
+    if len(data) > MAX_TEXT:
+        raise HTTPRequestEntityTooLarge(f"A text may have {MAX_TEXT // 1024} KiB at most.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise HTTPBadRequest("The text is not UTF-8.") from None
+
+
+def _content(request: Request, item: Item) -> Any:
+    try:
+        return store(_body(request), item._p_jar, MAX_UPLOAD)
+    except TooLarge as error:
+        raise HTTPRequestEntityTooLarge(f"This is too large: {error}.") from None
+
+
+# XML-RPC
+
+
+@view(context=Folder, name="list", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
+def list_items(context: Folder, request: Request, start: int = 0, count: int = 100) -> list[dict[str, Any]]:
+    """Type, name and title of the items from place ``start`` on, in the order of their titles."""
+    if not 0 <= start <= start + count <= start + 1000:
+        raise HTTPBadRequest("start is 0 or more, and count is 1000 or less.")
+    items = context.items(start, start + count)
+    return [{"type": item.kind, "name": item.__name__, "title": item.title} for item in items]
+
+
+@view(context=Item, name="get", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
+def get(context: Item, request: Request) -> dict[str, Any]:
+    """All there is to say of an item, with the text of a document."""
+    return describe(request, context)
+
+
+@view(context=Folder, name="add_document", methods=("POST",), request_type=IXMLRPCRequest, permission="edit")
+def add_document(
+    context: Folder, request: Request, title: str, text: str, format: str = "markdown", name: str = ""
+) -> str:
+    """Make a document, and return its address."""
+    try:
+        name = clean_name(name or name_from_title(title))
+        if name in context:
+            raise HTTPConflict(TAKEN)
+        context[name] = document = Document(title, text, _format(format))
+    except BadText as error:
+        raise HTTPBadRequest(str(error)) from None
+    return url_of(request, document)
+
+
+@view(context=Document, name="edit", methods=("POST",), request_type=IXMLRPCRequest, permission="edit")
+def edit(context: Document, request: Request, text: str, revision: int) -> int:
+    """Store a text that was made of a revision, and return the new one."""
+    if revision != context.revision:
+        raise HTTPConflict(STALE)
+    try:
+        context.edit(context.title, text, context.format)
+    except BadText as error:
+        raise HTTPBadRequest(str(error)) from None
+    return context.revision
+
+
+def _format(name: str) -> Format:
+    for format in FORMATS:
+        if format == name:
+            return format
+    raise BadText(f"The format is one of {', '.join(FORMATS)}.")
+
+
+# JSON
+
+
+@view(context=Folder, name="tree", request_type=IJSONRequest)
+def tree(context: Folder, request: Request, response: Response, depth: int = 3) -> dict[str, Any]:
+    """What is in a folder and, ``depth`` deep, in those in it."""
+    if not 0 <= depth <= 10:
+        raise HTTPBadRequest("depth is a number up to 10.")
+    response.headers.update(HEADERS)
+    return _branch(context, request, depth)
+
+
+def _branch(item: Item, request: Request, depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": item.kind, "title": item.title, "url": url_of(request, item)}
+    if isinstance(item, Folder) and depth:
+        found["items"] = {inner.__name__: _branch(inner, request, depth - 1) for inner in item.items()}
+    return found

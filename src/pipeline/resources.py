@@ -1,0 +1,217 @@
+"""Static files of a package, or of any directory, at ``++resource++name@version/path``.
+
+A module that is scanned makes them, and its views ask for their addresses::
+
+    STATIC = Resources("site", __name__, "static")      # the directory "static" beside this module
+
+    STATIC.url(request, "style.css")       # http://host/++resource++site@0f343b0931126a20/style.css
+
+The version is a hash of all names and contents. So a file that links to another one by a relative address
+links to the same version of it, and under the version that is here clients and proxies may keep a file for
+ever. Under another version, or none, the file of today is served all the same, to be asked for again each time
+(its ETag makes that a 304): by a redirect, two servers with two versions behind one address would send a
+visitor to and fro.
+
+What there is, is found and read once, when the module is imported. A path leads to nothing else (S14). Left out are
+names that begin with "." or "_" or like a namespace, which traversal takes for something else (S3), and links
+that lead out of the directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from sys import modules
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import quote
+
+from webob.exc import HTTPNotFound
+from zope.interface import Interface, implementer
+
+from pipeline.auth.policy import PUBLIC
+from pipeline.files import serve
+from pipeline.interfaces import ConfigurationError, INamespace, IPublishTraverse
+from pipeline.request import PATH_SAFE, Request
+from pipeline.response import Response
+from pipeline.views import NOTES, Views
+
+FOR_EVER = "public, max-age=31536000, immutable"
+ASK_AGAIN = "public, no-cache"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NO_NAME = (".", "_", "@@", "++")
+
+
+class IResources(Interface):
+    """Under this interface resources stand in the registry. Applications use ``Resources``."""
+
+
+class Resources:
+    """The static files of a directory.
+
+    name       in their address: letters, digits, ``.``, ``_`` and ``-``
+    module     ``__name__`` of the module that makes them; its ``scan`` publishes them
+    directory  absolute, or beside that module's file; ConfigurationError if there is none
+    """
+
+    def __init__(self, name: str, module: str, directory: str | Path) -> None:
+        if not _NAME.fullmatch(name):
+            raise ConfigurationError(f"resources {name!r}: a name is of letters, digits, '.', '_' and '-'")
+        beside = Path(getattr(modules[module], "__file__", None) or "")
+        self.top = os.path.realpath(beside.parent / directory)
+        if not os.path.isdir(self.top):
+            raise ConfigurationError(f"resources {name!r}: there is no directory {self.top}")
+        self.name = name
+        self.files = dict(_files(self.top))
+        self.folders = {path[:end] for path in self.files for end in range(len(path)) if path[end] == "/"}
+        contents = "".join(f"{path}\0{file.sha256}\0" for path, file in self.files.items())
+        self.version = hashlib.sha256(contents.encode()).hexdigest()[:16]
+        self.__module__ = module  # where `scan` looks for what is noted
+        self.__dict__[NOTES] = (self,)
+
+    def register(self, views: Views, target: Any) -> None:
+        """Called by ``scan``: publish these, by what serves any."""
+        views.add_named(self, IResources, self.name)
+        views.add_adapter(Namespace, Interface, INamespace, "resource")
+        views.add(show, Resource, "", ("GET",), None, PUBLIC)
+
+    def url(self, request: Request, path: str) -> str:
+        """The address of a file, with the version; KeyError if there is no such file."""
+        if path not in self.files:
+            raise KeyError(f"resources {self.name!r}: {self.top} has no {path!r} that is published")
+        place = quote(path, safe="/" + PATH_SAFE)
+        return f"{request.application_url}/++resource++{self.name}@{self.version}/{place}"
+
+
+class File(NamedTuple):
+    """A file as it was found."""
+
+    path: str
+    """Where it is, links followed."""
+    sha256: str
+    state: tuple[int, ...]
+
+    def open(self, top: str) -> tuple[BinaryIO, bool]:
+        """The file, and whether it is the one that was found. 404 if it is gone, or leads out of ``top`` now."""
+        try:
+            file = open(self.path, "rb", buffering=0, opener=_at_once)  # noqa: SIM115
+        except OSError:
+            raise HTTPNotFound("There is no such file.") from None
+        found = os.fstat(file.fileno())
+        if _state(found) == self.state:
+            return file, True
+        if stat.S_ISREG(found.st_mode) and _is_at(self.path, top, found):
+            return file, False
+        file.close()
+        raise HTTPNotFound("There is no such file.")
+
+
+class Resource(NamedTuple):
+    """A file that a path has led to."""
+
+    resources: Resources
+    path: str
+    current: bool
+    """Whether the path has the version that is here."""
+
+
+def show(resource: Resource, request: Request, response: Response) -> None:
+    """Serve a static file; it is the site's own, so that a browser may show it."""
+    resources, path, current = resource
+    found = resources.files[path]
+    file, unchanged = found.open(resources.top)
+    kind = mimetypes.guess_type(path)[0] or ""
+    serve(
+        request,
+        response,
+        file,
+        content_type=f"{kind}; charset=UTF-8" if kind.startswith("text/") else None,
+        name=path.rpartition("/")[2],
+        etag=found.sha256[:32] if unchanged else None,
+        inline=True,
+    )
+    response.headers["Cache-Control"] = FOR_EVER if current and unchanged else ASK_AGAIN
+
+
+@implementer(IPublishTraverse)
+class Folder:
+    """A directory of resources that a path has led to. It has no view."""
+
+    def __init__(self, resources: Resources, path: str, current: bool) -> None:
+        self.resources = resources
+        self.path = path
+        self.current = current
+
+    def publishTraverse(self, request: Request, name: str) -> Folder | Resource:
+        path = self.path + name
+        if path in self.resources.files:
+            return Resource(self.resources, path, self.current)
+        if path in self.resources.folders:
+            return Folder(self.resources, f"{path}/", self.current)
+        raise KeyError(name)
+
+
+@implementer(INamespace)
+class Namespace:
+    """``++resource++name`` and ``++resource++name@version``."""
+
+    def __init__(self, context: Any) -> None:
+        pass
+
+    def step(self, request: Request, name: str) -> Folder:
+        name, _, version = name.partition("@")
+        found = request.views.named(IResources, name) if request.views is not None else None
+        if found is None:
+            raise KeyError(name)
+        return Folder(found, "", version == found.version)
+
+
+def _files(top: str) -> Iterator[tuple[str, File]]:
+    """The files below a directory, by the rest of their path, in its order."""
+    for place, folders, names in os.walk(top, onerror=_refuse):
+        folders[:] = sorted(filter(_is_name, folders))
+        for name in sorted(filter(_is_name, names)):
+            path = os.path.realpath(os.path.join(place, name))
+            if not _inside(top, path) or not os.path.isfile(path):
+                continue
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                state = _state(os.fstat(file.fileno()))
+            rest = os.path.relpath(os.path.join(place, name), top)
+            yield rest.replace(os.sep, "/"), File(path, digest, state)
+
+
+def _is_name(name: str) -> bool:
+    return not name.startswith(_NO_NAME) and name.isprintable()
+
+
+def _inside(top: str, path: str) -> bool:
+    return path.startswith(os.path.join(top, ""))
+
+
+def _is_at(path: str, top: str, found: os.stat_result) -> bool:
+    """Whether the file that was opened at a path is there, and inside: it may be a link by now."""
+    now = os.path.realpath(path)
+    try:
+        return _inside(top, now) and os.path.samestat(os.lstat(now), found)
+    except OSError:
+        return False
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    """What tells a file from another one, and from itself changed."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file, but do not wait for who writes into a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _refuse(error: OSError) -> None:
+    raise error

@@ -1,0 +1,311 @@
+"""Static resources: what is served and for how long it may be kept, and what is never served."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline import Pipeline, view
+from pipeline.elements.errors import errors
+from pipeline.elements.traverse import traverse
+from pipeline.interfaces import ConfigurationError, ViewError
+from pipeline.publisher import publisher
+from pipeline.resources import Resources
+from small_sites import Answer, call_app
+
+STYLE = "body { color: green } /* grün */"
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """A directory with files to be served, and beside it one that is not."""
+    top = tmp_path / "static"
+    for name, text in {
+        "style.css": STYLE,
+        "app.js": "import './js/part.js'",
+        "js/part.js": "1",
+        "js/deep/er/x.js": "2",
+        "größe 1.txt": "x",
+        "page.html": "<p>",
+        "unknown.xyzzy": "?",
+        ".env": "secret",
+        ".git/config": "secret",
+        "js/.hidden": "secret",
+        "_private.css": "secret",
+        "js/_x/y.js": "secret",
+        "@@view.css": "secret",
+        "++skin++x": "secret",
+        "../outside.txt": "secret",
+    }.items():
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (top / "inner.css").symlink_to("style.css")
+    (top / "outer.txt").symlink_to("../outside.txt")
+    (top / "passwd").symlink_to("/etc/passwd")
+    (top / "etc").symlink_to("/etc")
+    (top / "up").symlink_to("..")
+    (top / "nowhere").symlink_to("nothing")
+    os.mkfifo(top / "pipe")
+    return top
+
+
+@pytest.fixture
+def made(top: Path, module: Callable[..., str]) -> Resources:
+    """The resources "site" of a module that can be scanned."""
+    name = module()
+    sys.modules[name].STATIC = static = Resources("site", name, top)  # type: ignore[attr-defined]
+    return static
+
+
+@pytest.fixture
+def app(made: Resources) -> Pipeline:
+    return Pipeline(errors(), traverse(root=dict), publisher(scan=(made.__module__,)))
+
+
+def test_the_address_has_a_hash_of_the_contents(made: Resources, top: Path, module: Callable[..., str]) -> None:
+    class Asked:
+        application_url = "http://host/++skin++x"
+
+    url = made.url(Asked(), "js/part.js")  # type: ignore[arg-type]
+    assert url == f"http://host/++skin++x/++resource++site@{made.version}/js/part.js"
+    assert "/gr%C3%B6%C3%9Fe%201.txt" in made.url(Asked(), "größe 1.txt")  # type: ignore[arg-type]
+    assert len(made.version) == 16
+    assert Resources("other", module(), top).version == made.version
+    (top / "style.css").write_text("changed")
+    assert Resources("site", module(), top).version != made.version
+
+
+@pytest.mark.parametrize("path", ["nothing.css", ".env", "_private.css", "outer.txt", "js", "", "/style.css"])
+def test_there_is_no_address_of_what_is_not_served(made: Resources, path: str) -> None:
+    with pytest.raises(KeyError, match="site"):
+        made.url(None, path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("style.css", "text/css; charset=UTF-8"),
+        ("inner.css", "text/css; charset=UTF-8"),
+        ("app.js", None),
+        ("js/part.js", None),
+        ("js/deep/er/x.js", None),
+        ("js//part.js", None),
+        ("./js/./part.js", None),
+        ("gr%C3%B6%C3%9Fe%201.txt", "text/plain; charset=UTF-8"),
+        ("page.html", "text/html; charset=UTF-8"),
+        ("unknown.xyzzy", "application/octet-stream"),
+        ("style.css/", "text/css; charset=UTF-8"),
+    ],
+)
+def test_allowed(app: Pipeline, made: Resources, path: str, kind: str | None) -> None:
+    kept, asked = (call_app(app, f"/++resource++site{at}/{path}") for at in (f"@{made.version}", ""))
+    assert (kept.status, asked.status) == (200, 200)
+    assert kept.body == asked.body and b"secret" not in kept.body
+    assert kept.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+    assert asked.headers["Cache-Control"] == "public, no-cache"
+    for answer in (kept, asked):
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert kind is None or answer.headers["Content-Type"] == kind
+
+
+@pytest.mark.parametrize("at", ["@VERSION", ""])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env",
+        ".git/config",
+        "js/.hidden",
+        "_private.css",  # S3
+        "js/_x/y.js",
+        "@@view.css",
+        "++skin++x",
+        "outer.txt",
+        "passwd",
+        "etc/passwd",
+        "up/outside.txt",
+        "up/static/style.css",
+        "nowhere",
+        "pipe",
+        "nothing.css",
+        "js/",
+        "",
+        "style.css/x",
+        "STYLE.css",
+        "js%2Fpart.css",
+        "..%5Coutside.txt",
+        "/etc/passwd",
+        "%2Fetc%2Fpasswd",
+    ],
+)
+def test_refused(app: Pipeline, made: Resources, at: str, path: str) -> None:
+    answer = call_app(app, f"/++resource++site{at.replace('VERSION', made.version)}/{path}")
+    assert answer.status == 404
+    assert b"secret" not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/++resource++site/../outside.txt", 400),  # S14
+        ("/++resource++site/js/../../outside.txt", 400),
+        ("/++resource++site/%2e%2e/outside.txt", 400),
+        ("/++resource++site/style.css%00.txt", 400),
+        ("/++resource++site/%ff", 400),
+        ("/++resource++/style.css", 404),
+        ("/++resource++other/style.css", 404),
+        ("/++resource++@/style.css", 404),
+        ("/++resource++Site/style.css", 404),
+        ("/++resource++site/++resource++site/style.css", 400),  # S16
+        ("/++resource++site/js", 302),  # to the address with a slash, which is a 404
+        ("/++resource++site/style.css/@@edit", 404),
+        ("/++resource++site/style.css/@@", 200),
+    ],
+)
+def test_other_addresses(app: Pipeline, path: str, status: int) -> None:
+    assert call_app(app, path).status == status
+
+
+_segments = st.sampled_from([
+    *("..", ".", "", "%2e%2e", "%2F", "%5c", "~", "*", "etc", "passwd", "up", "static", "outside.txt", "outer.txt"),
+    *("js", "part.js", "deep", "style.css", ".env", ".git", "config", "_x", "++skin++x", "@@", "%00", "%ff", "C:"),
+])
+
+
+@given(st.lists(_segments | st.text("ab./%_@+\\:", max_size=6), max_size=6), st.booleans())
+@settings(
+    deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_path_leads_out(app: Pipeline, made: Resources, segments: list[str], current: bool) -> None:
+    """S3, S14"""
+    at = f"@{made.version}" if current else ""
+    answer = call_app(app, f"/++resource++site{at}/{'/'.join(segments)}", valid=False)
+    assert answer.status in (200, 302, 400, 404)
+    assert b"secret" not in answer.body and b"root:" not in answer.body
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_a_file_is_only_read(app: Pipeline, method: str) -> None:
+    answer = call_app(app, "/++resource++site/style.css", method)
+    assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+
+
+@pytest.mark.parametrize("at", ["", "@", "@x", "@0123456789abcdef"])
+def test_another_version_is_answered_with_this_one_for_now(app: Pipeline, at: str) -> None:
+    answer = call_app(app, f"/++resource++site{at}/style.css")
+    assert (answer.status, answer.text) == (200, STYLE)
+    assert answer.headers["Cache-Control"] == "public, no-cache"
+
+
+def test_the_rest_is_that_of_files(app: Pipeline, made: Resources) -> None:
+    address = f"/++resource++site@{made.version}/style.css"
+    whole = call_app(app, address)
+    assert whole.headers["Content-Length"] == str(len(STYLE.encode()))
+    assert whole.headers["Content-Disposition"] == 'inline; filename="style.css"'
+    part = call_app(app, address, HTTP_RANGE="bytes=0-3")
+    assert (part.status, part.body) == (206, b"body")
+    same = call_app(app, address, HTTP_IF_NONE_MATCH=whole.headers["ETag"])
+    assert same.status == 304
+    assert same.headers["Cache-Control"] == whole.headers["Cache-Control"]
+    assert call_app(app, address, HTTP_IF_MODIFIED_SINCE=whole.headers["Last-Modified"]).status == 304
+    assert call_app(app, address, "HEAD").headers["Content-Length"] == whole.headers["Content-Length"]
+
+
+# What changes after the load.
+
+
+def ask(app: Pipeline, made: Resources, path: str) -> Answer:
+    return call_app(app, f"/++resource++site@{made.version}/{path}")
+
+
+def test_a_file_that_has_changed_is_not_kept(app: Pipeline, made: Resources, top: Path) -> None:
+    before = ask(app, made, "style.css")
+    (top / "style.css").write_text("changed")
+    for path in ("style.css", "inner.css"):
+        answer = ask(app, made, path)
+        assert (answer.text, answer.headers["Cache-Control"]) == ("changed", "public, no-cache")
+        assert answer.headers["ETag"] != before.headers["ETag"]
+    assert "immutable" in ask(app, made, "app.js").headers["Cache-Control"]
+
+
+def test_a_file_that_is_gone_is_not_there(app: Pipeline, made: Resources, top: Path) -> None:
+    (top / "style.css").unlink()
+    assert ask(app, made, "style.css").status == 404
+    (top / "style.css").mkdir()
+    assert ask(app, made, "style.css").status == 404
+
+
+def test_a_file_that_has_become_a_link_leads_nowhere(app: Pipeline, made: Resources, top: Path) -> None:
+    (top / "style.css").unlink()
+    (top / "style.css").symlink_to("../outside.txt")
+    assert ask(app, made, "style.css").status == 404
+    (top / "js").rename(top / "old")
+    (top.parent / "js").mkdir()
+    (top.parent / "js" / "part.js").write_text("secret")
+    (top / "js").symlink_to("../js")
+    assert ask(app, made, "js/part.js").status == 404
+
+
+@pytest.mark.timeout(20)
+def test_a_file_that_has_become_a_pipe_stops_nobody(app: Pipeline, made: Resources, top: Path) -> None:
+    (top / "style.css").unlink()
+    os.mkfifo(top / "style.css")
+    assert ask(app, made, "style.css").status == 404
+
+
+def test_a_new_file_comes_with_the_next_load(
+    app: Pipeline, made: Resources, top: Path, module: Callable[..., str]
+) -> None:
+    (top / "new.css").write_text("new")
+    assert ask(app, made, "new.css").status == 404
+    assert "new.css" in Resources("site", module(), top).files
+
+
+# Registration.
+
+
+def test_a_view_asks_for_an_address(made: Resources, module: Callable[..., str]) -> None:
+    @view(context=dict)
+    def index(context: Any, request: Any) -> str:
+        return made.url(request, "style.css")
+
+    app = Pipeline(errors(), traverse(root=dict), publisher(scan=(made.__module__, module(index))))
+    url = call_app(app, "/", SCRIPT_NAME="/site").text
+    assert url.startswith("http://127.0.0.1/site/++resource++site@")
+    answer = call_app(app, urlsplit(url).path.removeprefix("/site"), SCRIPT_NAME="/site")
+    assert (answer.text, "immutable" in answer.headers["Cache-Control"]) == (STYLE, True)
+
+
+def test_the_directory_may_be_beside_the_module(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = ModuleType("beside")
+    beside.__file__ = str(top.parent / "beside.py")
+    monkeypatch.setitem(sys.modules, "beside", beside)
+    assert "style.css" in Resources("site", "beside", "static").files
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a@b", "_a", ".a", "a b", "ä", "++a"])
+def test_a_name_that_no_path_leads_to_is_refused(top: Path, module: Callable[..., str], name: str) -> None:
+    with pytest.raises(ConfigurationError, match="a name is of letters"):
+        Resources(name, module(), top)
+
+
+def test_what_is_no_directory_is_refused(top: Path, module: Callable[..., str]) -> None:
+    for place in (top / "nothing", top / "style.css"):
+        with pytest.raises(ConfigurationError, match="there is no directory"):
+            Resources("site", module(), place)
+
+
+def test_two_of_one_name_are_refused(made: Resources, top: Path, module: Callable[..., str]) -> None:
+    name = module()
+    sys.modules[name].OTHER = Resources("site", name, top)  # type: ignore[attr-defined]
+    with pytest.raises(ViewError, match="site"):
+        Pipeline(traverse(root=dict), publisher(scan=(made.__module__, name)))

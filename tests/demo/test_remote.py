@@ -1,0 +1,104 @@
+"""PUT and XML-RPC on the demo where something goes wrong on the way: what is answered is what is stored."""
+
+from __future__ import annotations
+
+import io
+import xmlrpc.client
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from transaction.interfaces import TransientError
+from webob.exc import HTTPConflict
+from webtest import TestApp
+
+from pipeline import Pipeline
+from pipeline.demo import check
+from pipeline.demo.views import remote
+from pipeline.demo.views.remote import IAuthoringRequest
+from pipeline.elements.authenticate import authenticate
+from pipeline.elements.errors import errors
+from pipeline.elements.retry import retry
+from pipeline.elements.transaction import transaction
+from pipeline.elements.traverse import traverse
+from pipeline.elements.zodb import zodb
+from pipeline.interfaces import IXMLRPCRequest
+from pipeline.publisher import publisher
+
+from .conftest import PASSWORD
+
+
+@pytest.fixture
+def client(known_password: str, no_documentation: None) -> Callable[[Any], TestApp]:
+    """``client(request_type)`` asks one site as the administrator."""
+
+    def client(request_type: Any) -> TestApp:
+        app = TestApp(
+            Pipeline(
+                retry(delay=0),
+                zodb(uri="memory://demo-remote", root="pipeline.demo:root"),
+                errors(),
+                transaction(),
+                authenticate(check=check),
+                traverse(request_type=request_type),
+                publisher(scan=("pipeline.demo", "pipeline.xmlrpc")),
+            )
+        )
+        app.authorization = ("Basic", ("admin", PASSWORD))
+        return app
+
+    return client
+
+
+class Once(io.BytesIO):
+    """A body that can be read once, as that of a server."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, *arguments: int) -> int:
+        raise io.UnsupportedOperation
+
+
+@pytest.mark.parametrize("size", [10, 500_000])
+def test_a_put_that_is_tried_again_stores_all_of_it(
+    client: Callable[[Any], TestApp], monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """R2"""
+    attempts = []
+    real = remote.store
+
+    def store(*arguments: Any) -> Any:
+        content = real(*arguments)
+        attempts.append(content.size)
+        if len(attempts) < 3:
+            raise TransientError
+        return content
+
+    monkeypatch.setattr(remote, "store", store)
+    app, name = client(IAuthoringRequest), f"/file-{size}.bin"
+    environ = {"wsgi.input": Once(b"x" * size), "CONTENT_LENGTH": str(size)}
+    app.request(name, method="PUT", environ=environ, status=201)
+    assert attempts == [size] * 3
+    assert app.get(name).body == b"x" * size
+
+
+def test_a_call_that_fails_has_stored_nothing(
+    client: Callable[[Any], TestApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R3: a fault is an error, though its status is 200."""
+
+    def fail(*arguments: Any) -> str:
+        raise HTTPConflict("too late")
+
+    app = client(IXMLRPCRequest)
+    monkeypatch.setattr(remote, "url_of", fail)
+    body = xmlrpc.client.dumps(("Title", "text"), "add_document").encode()
+    for _ in range(2):
+        answer = app.post("/", body, content_type="text/xml", status=200)
+        with pytest.raises(xmlrpc.client.Fault, match="too late"):
+            xmlrpc.client.loads(answer.body)
+    monkeypatch.undo()
+    call = xmlrpc.client.dumps((), "list").encode()
+    listed = xmlrpc.client.loads(app.post("/", call, content_type="text/xml").body)[0][0]
+    assert "title" not in [item["name"] for item in listed]  # type: ignore[call-overload, index, union-attr]
