@@ -17,9 +17,9 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from transaction import TransactionManager
+from transaction import Transaction, TransactionManager
 from transaction._transaction import Status
-from transaction.interfaces import NoTransaction
+from transaction.interfaces import AlreadyInTransaction, NoTransaction
 
 from pipeline.interfaces import ReadOnlyTransaction, Unavailable
 from pipeline.request import Request
@@ -60,9 +60,16 @@ class Manager(TransactionManager):  # type: ignore[misc]
     readers: tuple[type, ...] = ()
     """Classes of data managers that join to read as well, and see to it that nothing is written."""
 
+    unaware: tuple[type, ...] = ()
+    """Classes of synchronizers that do not look at the transaction that they are told of, nor act on its completion
+    before it: for them none need be made."""
+
     def __init__(self) -> None:
         super().__init__(explicit=True)
         self._synchs = Synchronizers()
+        self._txn: Any = None
+        self.unmade = False
+        """A transaction has begun, and nobody has asked for it yet."""
         self.spoiled = False
         """What is in memory may differ from what is stored: the owner throws away what hangs on this."""
         self.judges: list[Callable[[BaseException], bool]] = []
@@ -72,10 +79,55 @@ class Manager(TransactionManager):  # type: ignore[misc]
         self.leavers: list[Callable[[], object]] = []
         """Called when the request is done with this manager, last in, first out."""
 
+    def start(self) -> None:
+        """Begin a transaction, as ``begin`` does, that is made when somebody asks for it.
+
+        A request that only reads from a ZODB never does: no data manager joins. To make and to abort one takes a
+        quarter of such a request.
+        """
+        synchronizers = self._synchs.all
+        for one in synchronizers:
+            if type(one) not in self.unaware:
+                self.begin()
+                return
+        if self._txn is not None or self.unmade:
+            raise AlreadyInTransaction
+        self.unmade = True
+        for one in synchronizers:
+            one.newTransaction(None)
+
+    def begin(self) -> Any:
+        if self.unmade:
+            raise AlreadyInTransaction
+        return super().begin()
+
     def get(self) -> Any:
         if self._txn is None:
-            raise NoTransaction("the transaction of this request is over, and no other was begun")
+            if not self.unmade:
+                raise NoTransaction("the transaction of this request is over, and no other was begun")
+            self.unmade = False
+            self._txn = Transaction(self._synchs, self)
         return self._txn
+
+    def registerSynch(self, synch: Any) -> None:
+        if self.unmade:
+            if type(synch) in self.unaware:
+                synch.newTransaction(None)
+            else:
+                self.get()
+        super().registerSynch(synch)
+
+    def abort(self) -> None:
+        if self.unmade:
+            self.end_unmade()
+        else:
+            super().abort()
+
+    def end_unmade(self) -> None:
+        """End a transaction that nobody has asked for."""
+        self.unmade = False
+        for one in self._synchs.all:
+            one.afterCompletion(None)
 
     def leave(self) -> None:
         """Abort what is open and let go of what was used. An error is logged and stops nothing (R6)."""
@@ -89,7 +141,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
                 log.exception("%r failed after a request", leaver)
 
 
-def begin(request: Request, tm: TransactionManager) -> None:
+def begin(request: Request, tm: Manager) -> None:
     """Begin the transaction of a request: to write, if something is going to commit it."""
     global _known
     lineage = request.pipeline.lineage
@@ -98,7 +150,7 @@ def begin(request: Request, tm: TransactionManager) -> None:
         has_transaction = any(contract.answers_to("transaction") for contract in lineage)
         _known = lineage, has_transaction
     if has_transaction and not request.reading_only:
-        tm.begin()
+        tm.start()
     else:
         begin_to_read(tm)
 
@@ -139,7 +191,7 @@ def refusal(tm: TransactionManager, what: object) -> ReadOnlyTransaction:
 
 def is_open(tm: TransactionManager) -> bool:
     """Whether a transaction is open."""
-    return tm._txn is not None
+    return tm._txn is not None or getattr(tm, "unmade", False)
 
 
 def joined(tm: TransactionManager) -> list[Any]:
@@ -156,6 +208,8 @@ def end_unchanged(tm: TransactionManager) -> bool:
     """End the transaction, somehow, if nothing has joined it. Whether none is open then."""
     transaction = tm._txn
     if transaction is None:
+        if getattr(tm, "unmade", False):
+            tm.end_unmade()
         return True
     if transaction._resources or transaction._before_commit or transaction._after_commit:
         return False
@@ -176,7 +230,7 @@ def is_committed(transaction: Any) -> bool:
 
 def abort_quietly(tm: TransactionManager) -> None:
     """Abort the transaction if one is open; an error is logged (R6)."""
-    if tm._txn is not None:
+    if is_open(tm):
         try:
             tm.abort()
         except Exception:

@@ -21,12 +21,13 @@ from BTrees.OOBTree import OOBTree
 from persistent import Persistent
 from persistent.mapping import PersistentMapping
 from transaction.interfaces import NoTransaction
+from ZODB.Connection import Connection
 from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
 from ZODB.POSException import ConflictError
 
 from pipeline import Pipeline, Request, Response, element
-from pipeline.data import Outage
+from pipeline.data import Outage, is_open
 from pipeline.elements import transaction as transaction_module
 from pipeline.elements import zodb as module
 from pipeline.elements.errors import errors
@@ -270,6 +271,35 @@ def test_root_by_dotted_name(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ask(app)
     ask(app)
     assert seen == [Site, Site]
+
+
+def test_r5_a_root_that_was_made_in_vain_is_not_seen_again(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands outside of the transaction, as an error view does, gets the root that is stored, or none."""
+    monkeypatch.setitem(sys.modules, "test_zodb_site", test_module := ModuleType("test_zodb_site"))
+    test_module.make_site = make_site  # type: ignore[attr-defined]
+    kept: list[bool] = []
+
+    @element(outside={"transaction": "it looks at what is left"})
+    def look(next: Any) -> Any:
+        def look(request: Request, response: Response) -> None:
+            try:
+                next(request, response)
+            finally:
+                kept.append("root" in request.__dict__)
+
+        return look
+
+    def view(request: Request, response: Response) -> None:
+        write(request, response)
+        if request.path == "/fails":
+            raise ValueError
+
+    database = zodb(uri=uri, root="test_zodb_site:make_site")
+    app = Pipeline(retry(), database, errors(), look(), transaction(), end(view=view))
+    assert ask(app, "/fails").status_int == 500
+    assert ask(app).status_int == 200
+    assert ask(app, "/fails").status_int == 500
+    assert kept == [False, True, True]
 
 
 def test_root_by_path(uri: str) -> None:
@@ -542,7 +572,7 @@ def test_r5_a_stream_gives_the_connection_back(uri: str, client: Callable[[Any],
     assert len(pool(uri).idle) == 0
     client(body)
     assert len(pool(uri).idle) == 1
-    assert not pool(uri).idle[0].tm._txn
+    assert not is_open(pool(uri).idle[0].tm)
 
 
 def test_r5_a_stream_that_fails_gives_the_connection_back(uri: str) -> None:
@@ -601,7 +631,7 @@ def test_r5_whatever_happens(uri: str, at: str, error: type[BaseException]) -> N
         logging.disable(logging.NOTSET)
     idle = list(pool(uri).idle)
     assert len(idle) == (0 if at == "enter" else 1)
-    assert [kept.tm._txn for kept in idle] == [None] * len(idle)
+    assert not any(is_open(kept.tm) for kept in idle)
     ask(app(faulty=False))
     assert ask(site_of(uri, read)).text == ("2" if at == "close" else "1")
 
@@ -713,14 +743,14 @@ class Flaky:
         self.pool = pool(uri)
         monkeypatch.setattr(module, "_lost_exceptions", lambda storage: (TimeoutError,))
         monkeypatch.setattr(Outage, "PAUSE", 0.05)
-        poll = module.Manager.begin
+        poll = Connection.newTransaction
 
-        def begin(manager: Any) -> Any:
+        def poll_or_fail(connection: Any, transaction: Any, sync: bool = True) -> None:
             if self.down:
                 raise TimeoutError("the server does not answer")
-            return poll(manager)
+            poll(connection, transaction, sync)
 
-        monkeypatch.setattr(module.Manager, "begin", begin)
+        monkeypatch.setattr(Connection, "newTransaction", poll_or_fail)
 
 
 def test_a_database_that_goes_away_and_comes_back(
@@ -951,6 +981,9 @@ def test_control_a_stream_has_no_transaction(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_private_parts_that_are_used_are_there() -> None:
     """Of ZODB and of transaction, which have no public ones for it."""
     assert callable(DB(None).open()._release_resources)
+    connection = DB(None).open()
+    connection.newTransaction(None)  # it does not look at the transaction ...
+    assert connection.beforeCompletion(None) is None and connection.afterCompletion(None) is None
     from transaction import TransactionManager
 
     tm = TransactionManager(explicit=True)

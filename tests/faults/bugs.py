@@ -10,6 +10,7 @@ import time
 
 from pipeline import Request, Response
 from pipeline.composition import Element
+from pipeline.data import is_open
 from pipeline.interfaces import Handler
 from pipeline.order import Contract
 
@@ -85,7 +86,7 @@ def transaction_narrow(next: Handler) -> Handler:
                 tm.abort()
             raise
         finally:
-            if (tm := request.tm_in_use) is not None and tm._txn is not None:
+            if (tm := request.tm_in_use) is not None and is_open(tm):
                 tm.commit()
 
     return transaction
@@ -96,10 +97,9 @@ def retry_everything(next: Handler) -> Handler:
     """Whatever fails is tried again, also where it may be stored already (R4)."""
 
     def retry(request: Request, response: Response) -> None:
-        first = response.snapshot()
+        first, held = response.snapshot(), request.hold()
         for attempt in range(5):
             request.attempts_left = 4 - attempt
-            before = request.__dict__.copy()
             try:
                 next(request, response)
             except Exception:
@@ -108,8 +108,7 @@ def retry_everything(next: Handler) -> Handler:
             if response._status < "500":
                 return
             request.close()
-            request.__dict__.clear()
-            request.__dict__.update(before, _closers=None)
+            request.let_go(held)
             response.restore(first)
             time.sleep(0.4)
 

@@ -18,6 +18,7 @@ from persistent import Persistent
 from webob.exc import HTTPBadRequest, HTTPConflict
 
 from pipeline import Request, Response, view
+from pipeline.data import is_open
 from pipeline.testing import FakeDataManager
 from servers.toxiproxy import call
 
@@ -263,6 +264,6 @@ def streams(site: Site, request: Request, response: Response) -> str:
                 "open": sorted(opened - closed.keys()),
                 "twice": sorted(id for id, times in closed.items() if times > 1),
                 "connections": len(connections),
-                "transactions": sum(c.transaction_manager._txn is not None for c in connections),
+                "transactions": sum(is_open(c.transaction_manager) for c in connections),
             }
         )

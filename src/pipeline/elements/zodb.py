@@ -21,6 +21,7 @@ from weakref import WeakSet
 import zodburi
 from transaction import TransactionManager
 from zc.lockfile import LockError
+from ZODB.Connection import Connection
 from ZODB.DB import DB
 from ZODB.POSException import ConflictError
 from ZODB.utils import z64
@@ -93,8 +94,13 @@ def zodb(
         return use(request).connection
 
     def open_root(request: Request) -> Any:
-        found = use(request).root
-        return found if find_root is None else find_root(found)
+        kept = use(request)
+        if find_root is None:
+            return kept.root
+        found = find_root(kept.root)
+        if getattr(found, "_p_jar", kept) is None:  # it was made now, and is nothing if it is aborted
+            kept.tm.get().addAfterAbortHook(request.__dict__.pop, ("root", None))
+        return found
 
     return Offers(next, tm=open_tm, zodb=open_zodb, root=open_root)
 
@@ -130,6 +136,7 @@ class Kept:
         self.epoch = pool.epoch
         self.since = 0.0
         self.tm = Manager()
+        self.tm.unaware = (Connection,)
         self.tm.judges.append(self._is_lost)
         self.connection = db.open(transaction_manager=self.tm)
         self.root: Any = None
@@ -146,7 +153,7 @@ class Kept:
     def give_back(self) -> None:
         """Have the request done with this connection: it is kept for another one, or thrown away."""
         tm, pool = self.tm, self.pool
-        if tm._txn is not None or tm.leavers:
+        if tm._txn is not None or tm.unmade or tm.leavers:
             tm.leave()
         if tm.spoiled or self.epoch is not pool.epoch or len(pool.idle) >= pool.size:
             self.throw_away()
