@@ -9,16 +9,17 @@ PYTHON = python3 python3.13 python3.12 python3.11
 # More for pytest, such as ARGS="-x -k traverse".
 ARGS =
 
-.PHONY: help serve test test-servers faults bench lint clean
+.PHONY: help serve test test-servers faults bench bench-ci lint clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make serve          install, and serve the site of etc/deploy.ini on http://$(HOST):$(PORT)/"
 	@echo "                    (PORT=9090 another port, VAR=/some/dir another data directory)"
 	@echo "make test           install, and run the tests; what is missing for some is said at their end"
-	@echo "make test-servers   the tests that need a browser, Apache or the package index; none is skipped"
+	@echo "make test-servers   the tests that need a browser, servers or the package index; none is skipped"
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
-	@echo "make bench          the benchmarks beside the peers, in an environment of their own"
+	@echo "make bench          the benchmarks beside the peers, in an environment of their own: 15 minutes"
+	@echo "make bench-ci       a small part of them; fails where a ratio is more than twice its budget"
 	@echo "make lint           ruff and mypy"
 	@echo "make clean          remove the environments and caches; the data directory stays"
 	@echo "PYTHON=python3.13   chooses the Python, ARGS='-x -k retry' adds to pytest's command line"
@@ -51,6 +52,10 @@ bench:
 	@$(MAKE) --no-print-directory VENV=.venv-bench .venv-bench/bench.stamp
 	.venv-bench/bin/python -m bench $(ARGS)
 
+bench-ci:
+	@$(MAKE) --no-print-directory VENV=.venv-bench-ci .venv-bench-ci/bench-ci.stamp
+	.venv-bench-ci/bin/python -m bench ci
+
 lint: $(VENV)/lint.stamp
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
@@ -65,6 +70,7 @@ INSTALL_serve = -e '.[paster,demo]'
 INSTALL_test = -e '.[test,browser,databases]'
 INSTALL_lint = -e '.[test,browser,databases,lint]'
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
+INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt
 
 $(VENV)/%.stamp: setup.py $(VENV)/pyvenv.cfg
 	@echo "Installing in $(VENV): $(INSTALL_$*)    This takes about a minute, once."

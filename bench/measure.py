@@ -8,9 +8,9 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ def get(app: App, template: Environ) -> tuple[str, list[tuple[str, str]], bytes]
     def start_response(status: str, headers: list[tuple[str, str]], exc_info: object = None) -> Any:
         answer[:] = [status, headers]
 
+    template["wsgi.input"].seek(0)
     result = app(template.copy(), start_response)
     try:
         body = b"".join(result)
@@ -89,20 +90,52 @@ class Contender:
     """How often the application's own code ran so far."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Figure:
-    """Microseconds for one request: of each round, and the least and the middle one."""
+    """Something measured several times: the least, the middle one, and what was found in each round."""
 
-    name: str
-    rounds: list[float] = field(default_factory=list)
+    least: float
+    median: float
+    rounds: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, rounds: Iterable[float]) -> Figure:
+        found = tuple(rounds)
+        return cls(min(found), statistics.median(found), found)
+
+    @classmethod
+    def one_more(cls, many: Figure, few: Figure, number: float) -> Figure:
+        """What each of ``number`` more costs. The least of the differences would be one of noise."""
+        return cls((many.least - few.least) / number, (many.median - few.median) / number)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures in rows and columns; the column of a table that has but one is named ""."""
+
+    title: str
+    unit: str
+    rows: dict[str, dict[str, Figure]]
+    by: str = "least"
+    """Whether the least or the median of a figure counts."""
+    base: str = ""
+    """The row that the others are compared with, in a table with one column."""
+
+    def value(self, row: str, column: str = "") -> float | None:
+        """The value that counts; None if it was not measured."""
+        figure = self.rows.get(row, {}).get(column)
+        return None if figure is None else float(getattr(figure, self.by))
 
     @property
-    def least(self) -> float:
-        return min(self.rounds)
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(column for row in self.rows.values() for column in row))
 
-    @property
-    def median(self) -> float:
-        return statistics.median(self.rounds)
+
+def flat(title: str, figures: Mapping[str, Figure], base: str = "", unit: str = "µs", by: str = "least") -> Table:
+    """A table with one column, the fastest first."""
+    more_is_better = unit == "requests/s"
+    inorder = sorted(figures.items(), key=lambda item: float(getattr(item[1], by)), reverse=more_is_better)
+    return Table(title, unit, {name: {"": figure} for name, figure in inorder}, by, base)
 
 
 def _nothing(status: str, headers: Any, exc_info: object = None) -> None:
@@ -112,7 +145,11 @@ def _nothing(status: str, headers: Any, exc_info: object = None) -> None:
 def calls(app: App, template: Environ) -> Callable[[], None]:
     """A call of the app as a server makes it, less the sending."""
 
+    rewind = template["wsgi.input"].seek if "CONTENT_LENGTH" in template else None
+
     def call() -> None:
+        if rewind is not None:
+            rewind(0)
         result = app(template.copy(), _nothing)
         for _block in result:
             pass
@@ -133,30 +170,31 @@ def check(contender: Contender) -> None:
         raise SystemExit(f"{contender.name} answered without running its application")
 
 
-def compare(contenders: list[Contender], rounds: int = 9, seconds: float = 0.1) -> dict[str, Figure]:
-    """Time the contenders in turn; the cost of copying the environ is measured too, and taken off."""
+def compare(contenders: Sequence[Contender], rounds: int = 200, seconds: float = 0.01) -> dict[str, Figure]:
+    """Microseconds for one request to each, in turn; to copy the environ is measured too, and taken off.
+
+    Many short rounds: of these, the least is one in which nobody else ran.
+    """
     for contender in contenders:
         check(contender)
     template = contenders[0].request
-    timed: dict[str, Callable[[], None]] = {"": lambda: template.copy() and None}
+    timed: dict[str, Callable[[], object]] = {"": lambda: template.copy()}
     timed |= {contender.name: calls(contender.app, contender.request) for contender in contenders}
     counts = {name: _count(call, seconds) for name, call in timed.items()}
-    figures = {name: Figure(name) for name in timed}
+    found: dict[str, list[float]] = {name: [] for name in timed}
     before = {c.name: c.ran() for c in contenders if c.ran}
     gc.collect()
     for _ in range(rounds):
         for name, call in timed.items():
-            figures[name].rounds.append(_time(call, counts[name]))
+            found[name].append(_time(call, counts[name]))
     for contender in contenders:
         if contender.ran and contender.ran() - before[contender.name] != rounds * counts[contender.name]:
             raise SystemExit(f"{contender.name} did not run its application for every request")
-    copying = figures.pop("").least
-    for figure in figures.values():
-        figure.rounds = [taken - copying for taken in figure.rounds]
-    return figures
+    copying = min(found.pop(""))
+    return {name: Figure.of(time - copying for time in times) for name, times in found.items()}
 
 
-def _count(call: Callable[[], None], seconds: float) -> int:
+def _count(call: Callable[[], object], seconds: float) -> int:
     """How many calls fill a round."""
     count = 1
     while (taken := _time(call, count) * count / 1e6) < seconds / 4:
@@ -164,7 +202,7 @@ def _count(call: Callable[[], None], seconds: float) -> int:
     return max(1, int(count * seconds / taken))
 
 
-def _time(call: Callable[[], None], count: int) -> float:
+def _time(call: Callable[[], object], count: int) -> float:
     """Microseconds for one of ``count`` calls."""
     steps = range(count)
     started = time.perf_counter()
@@ -173,8 +211,8 @@ def _time(call: Callable[[], None], count: int) -> float:
     return (time.perf_counter() - started) / count * 1e6
 
 
-def machine(*distributions: str) -> dict[str, Any]:
-    """What the figures were taken on."""
+def machine() -> dict[str, Any]:
+    """What the figures are taken on."""
     model = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.processor(),
@@ -184,8 +222,41 @@ def machine(*distributions: str) -> dict[str, Any]:
         "cpu": model,
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
-        "versions": {name: version(name) for name in distributions},
+        "versions": dict(_versions()),
     }
+
+
+PACKAGES = ["WebOb", "zope.interface", "ZODB", "waitress", "gunicorn", "uWSGI", "wheezy.web", "falcon", "bottle"]
+PACKAGES += ["Flask", "pyramid", "morepath", "CherryPy", "zope.publisher", "Zope"]
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for name in PACKAGES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            pass
+
+
+class Others:
+    """What else ran on this machine, between the making of this and ``percent``."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.before = self._seconds()
+
+    def percent(self) -> int:
+        """Of the time of all processors."""
+        taken = self._seconds() - self.before
+        available = (time.monotonic() - self.began) * (os.cpu_count() or 1)
+        return max(0, round(100 * taken / available))
+
+    def _seconds(self) -> float:
+        """All that is not idle and not waiting, less what this process and its children took."""
+        for line in _lines("/proc/stat"):
+            user, nice, system, _idle, _waiting, *more = map(int, line.split()[1:9])
+            return (user + nice + system + sum(more)) / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
+        return 0.0
 
 
 def _lines(path: str) -> list[str]:
@@ -195,13 +266,30 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def write(path: Path, suite: str, facts: Mapping[str, Any], figures: Mapping[str, Figure], **more: Any) -> None:
-    """Write the figures of one suite as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    document = {
-        "suite": suite,
-        "machine": facts,
-        "microseconds": {name: asdict(figure) for name, figure in figures.items()},
-        **more,
+RESULTS = Path(__file__).parent / "results"
+Result = dict[str, Table]
+"""What a suite found: its tables, by a short name."""
+
+
+def write(suite: str, facts: Mapping[str, Any], result: Result) -> None:
+    """Keep what a suite found."""
+    RESULTS.mkdir(exist_ok=True)
+    document = {"machine": facts, "tables": {name: asdict(table) for name, table in result.items()}}
+    (RESULTS / f"{suite}.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+def read(suite: str) -> tuple[dict[str, Any], Result]:
+    """What was kept of a suite: the machine, and the tables; nothing if it did not run."""
+    path = RESULTS / f"{suite}.json"
+    if not path.exists():
+        return {}, {}
+    document = json.loads(path.read_text())
+    return document["machine"], {name: _table(**fields) for name, fields in document["tables"].items()}
+
+
+def _table(rows: Mapping[str, Mapping[str, Any]], **fields: Any) -> Table:
+    figures = {
+        row: {column: Figure(f["least"], f["median"], tuple(f["rounds"])) for column, f in columns.items()}
+        for row, columns in rows.items()
     }
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    return Table(rows=figures, **fields)

@@ -1,4 +1,4 @@
-"""The suites that run in one process. Each prints a table and returns its figures."""
+"""The suites that run this pipeline and its peers in one process: a page, out of a database, one more element."""
 
 from __future__ import annotations
 
@@ -7,78 +7,61 @@ from collections.abc import Callable
 from typing import Any
 
 from bench import contenders, database
-from bench.measure import Contender, Figure, compare, environ
+from bench.budgets import PYRAMID
+from bench.contenders import Count
+from bench.measure import Contender, Figure, Result, Table, compare, environ, flat
 
 
-def table(title: str, figures: dict[str, Figure], base: str) -> None:
-    """Print figures, fastest first, with the ratio to ``base``."""
-    print(f"\n{title}\n{'':28} {'least µs':>9} {'median':>9} {'ratio':>7}")
-    for figure in sorted(figures.values(), key=lambda figure: figure.least):
-        ratio = figure.least / figures[base].least
-        print(f"{figure.name:28} {figure.least:9.2f} {figure.median:9.2f} {ratio:7.2f}")
-    sys.stdout.flush()
-
-
-def inprocess(rounds: int, seconds: float, names: tuple[str, ...] = ()) -> dict[str, Figure]:
+def inprocess(rounds: int = 200, seconds: float = 0.01, names: tuple[str, ...] = ()) -> Result:
     """A page three segments deep, without a database."""
     made = [
-        contenders.contender(name, make)
-        for name, make in contenders.PEERS.items()
-        if not names or name in names
+        contenders.contender(name, make) for name, make in contenders.PEERS.items() if not names or name in names
     ]
     figures = compare(made, rounds, seconds)
-    table("A page three segments deep, no database", figures, "pipeline")
-    return figures
+    return {"page": flat("A page three segments deep, without a database", figures, "pipeline")}
 
 
-def zodb(rounds: int, seconds: float, with_zope: bool = True) -> dict[str, Figure]:
+def zodb(rounds: int = 200, seconds: float = 0.01, with_zope: bool = True, with_write: bool = True) -> Result:
     """The same out of an object database; and a write of one object."""
-    made = [
-        database.read("pipeline, read", database.ours),
-        database.read("Pyramid + tm + retry + zodbconn, read", database.pyramid),
-    ]
+    readers = {"pipeline": database.ours, PYRAMID: database.pyramid}
     if with_zope:
-        made.append(database.read("Zope, read", contenders.zope))
-    figures = compare(made, rounds, seconds)
-    table("A page three segments deep, out of a ZODB", figures, "pipeline, read")
-    writes = compare(
-        [
-            database.write("pipeline, write", database.ours),
-            database.write("Pyramid + tm + retry + zodbconn, write", database.pyramid),
-        ],
-        max(3, rounds // 3),
-        seconds,
-    )
-    table("One object written and committed", writes, "pipeline, write")
-    return figures | writes
+        readers["Zope"] = contenders.zope
+    figures = compare([database.read(name, make) for name, make in readers.items()], rounds, seconds)
+    tables = {"read": flat("A page three segments deep, out of a ZODB", figures, "pipeline")}
+    if with_write:
+        writers = {"pipeline": database.ours, PYRAMID: database.pyramid}
+        figures = compare([database.write(name, make) for name, make in writers.items()], rounds, seconds)
+        tables["write"] = flat("One object written, and committed to the disk", figures, "pipeline")
+    return tables
 
 
 NUMBERS = (0, 1, 5, 20, 50)
 
 
-def elements(rounds: int, seconds: float) -> dict[str, Figure]:
+def elements(rounds: int = 200, seconds: float = 0.01, numbers: tuple[int, ...] = NUMBERS) -> Result:
     """The cost of one more element, middleware, or tween that does nothing."""
-    made = [
-        Contender(f"{count} {kind}", make(count), environ("/a/b/c"))
-        for kind, make in (("elements", _elements), ("middlewares", _middlewares), ("tweens", _tweens))
-        for count in NUMBERS
-    ]
+    kinds: dict[str, Callable[[int, Count], Any]] = {"elements": noop_elements, "middlewares": _middlewares}
+    if numbers == NUMBERS:
+        kinds["tweens"] = _tweens
+    made = []
+    for kind, make in kinds.items():
+        for number in numbers:
+            count = Count()
+            made.append(Contender(f"{number} {kind}", make(number, count), environ("/a/b/c"), ran=count))
     figures = compare(made, rounds, seconds)
-    for kind in ("elements", "middlewares", "tweens"):
-        figures[f"one more of {kind}"] = Figure(
-            f"one more of {kind}",
-            [
-                (many - none) / NUMBERS[-1]
-                for many, none in zip(
-                    figures[f"{NUMBERS[-1]} {kind}"].rounds, figures[f"0 {kind}"].rounds, strict=True
-                )
-            ],
-        )
-    table("Elements, middlewares and tweens that do nothing", figures, "one more of elements")
-    return figures
+    rows = {
+        kind: {
+            **{str(number): figures[f"{number} {kind}"] for number in numbers},
+            "one more": Figure.one_more(
+                figures[f"{numbers[-1]} {kind}"], figures[f"{numbers[0]} {kind}"], numbers[-1] - numbers[0]
+            ),
+        }
+        for kind in kinds
+    }
+    return {"elements": Table("So many elements, middlewares or tweens that do nothing", "µs", rows)}
 
 
-def _elements(count: int) -> Any:
+def noop_elements(number: int, count: Count) -> Any:
     from pipeline import Pipeline, element
 
     def noop(number: int) -> Any:
@@ -91,10 +74,10 @@ def _elements(count: int) -> Any:
         noop.__name__ = f"noop{number}"
         return element(noop)
 
-    return Pipeline(*(noop(number) for number in range(count)), contenders.bare(contenders.Count()))
+    return Pipeline(*map(noop, range(number)), contenders.bare(count))
 
 
-def _middlewares(count: int) -> Any:
+def _middlewares(number: int, count: Count) -> Any:
     """A middleware that does nothing but what one must do that is to see status and headers."""
 
     def noop(app: Any) -> Any:
@@ -106,21 +89,26 @@ def _middlewares(count: int) -> Any:
 
         return noop
 
-    app = contenders.bare(contenders.Count())
-    for _ in range(count):
+    app = contenders.bare(count)
+    for _ in range(number):
         app = noop(app)
     return app
 
 
-def _tweens(count: int) -> Any:
+def _tweens(number: int, count: Count) -> Any:
     from pyramid.config import Configurator
     from pyramid.response import Response
 
-    config = Configurator(root_factory=lambda request: TREE)
-    TREE = contenders.tree()
-    config.add_view(lambda context, request: Response("hello"), context=contenders.Page)
+    root = contenders.tree()
+    config = Configurator(root_factory=lambda request: root)
+
+    def page(context: Any, request: Any) -> Any:
+        count.ran += 1
+        return Response("hello")
+
+    config.add_view(page, context=contenders.Page)
     module = sys.modules[__name__]
-    for number in range(count):
+    for index in range(number):
 
         def tween(handler: Any, registry: Any) -> Any:
             def noop(request: Any) -> Any:
@@ -128,13 +116,6 @@ def _tweens(count: int) -> Any:
 
             return noop
 
-        setattr(module, f"tween{number}", tween)
-        config.add_tween(f"{__name__}.tween{number}")
+        setattr(module, f"tween{index}", tween)
+        config.add_tween(f"{__name__}.tween{index}")
     return config.make_wsgi_app()
-
-
-SUITES: dict[str, Callable[..., dict[str, Figure]]] = {
-    "inprocess": inprocess,
-    "zodb": zodb,
-    "elements": elements,
-}
