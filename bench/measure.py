@@ -221,7 +221,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "cpu": model,
         "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "versions": dict(_versions()),
     }
 

@@ -1,4 +1,7 @@
-"""The header Authorization, and Origin, Sec-Fetch-Site and the user that a server says: a line for each."""
+"""The header Authorization, and Origin, Sec-Fetch-Site and the user that a server says: a line for each.
+
+A first line that begins with "=" is put in base64, as the fuzzer would otherwise be busy with that.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,16 @@ SEEDS = (
     b"Basic " + b64encode(b"ann:right") + b"\nhttp://localhost\nsame-origin\nann",
     b"Basic " + b64encode("änn:€".encode()) + b"\nhttp://[\ncross-site",
     b"Bearer x\nnull",
+    b"=ann:right\nhttp://localhost:80",
+    b"=ann:right:\nHTTP://LOCALHOST\nnone",
+    b"=a\0nn:\xff",
 )
 
 
 def make(data: bytes) -> Environ:
+    if data[:1] == b"=":
+        credentials, _, others = data[1:].partition(b"\n")
+        data = b"Basic " + b64encode(credentials) + b"\n" + others
     sent = environ("/a/b/edit", **dict(zip(NAMES, data.decode("latin-1").split("\n"), strict=False)))
     sent["REQUEST_METHOD"] = "POST" if len(data) % 2 else "GET"
     return sent

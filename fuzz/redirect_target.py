@@ -1,4 +1,7 @@
-"""Where a login leads back to. What a browser would take for another site breaks the promise (S8)."""
+"""Where a login leads back to. What a browser would take for another site breaks the promise (S8).
+
+A byte above 127 stands for one of ``PIECES``, as the fuzzer would otherwise be busy with finding them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,14 @@ with atheris.instrument_imports(include=["pipeline"]):
     from pipeline.auth.login import fields, way_back
 
 HOST = "http://localhost"
+PIECES = (
+    *(b"http:", b"https:", b"//", b"/\\", b"\\", b"localhost", b":80", b"@", b"evil.example", b"javascript:"),
+    *(b"\t", b"\r\n", b"\0", b" ", "\u2028".encode(), "\uff0f".encode(), "ä".encode(), b"\xe4", b"%2f", b"%5c"),
+    *(b"?", b"#", b";", b"..", b"[::1]"),
+)
 SEEDS = (
+    bytes(range(128, 128 + len(PIECES))),
+    *(bytes([0x80, 0x82, 0x85, 0x87, 0x88]), bytes([0x80, 0x82, 0x85, 0x86]), bytes([0x83, 0x88])),
     *(b"/a/b?c=d#e", b"//evil.example", b"/\\evil.example", b"\thttp://evil.example", b"javascript:x"),
     *(b"http://localhost/a", b"http://localhost@evil.example/", b"http://localhost:80/", b"/\n/evil.example"),
     *("/ä\u2028".encode(), b"?", b"", b"a:b", b"./a:b", b"http:\\\\evil.example"),
@@ -39,7 +49,8 @@ def back(context: Folder, request: Request) -> object:
 
 
 def make(data: bytes) -> Environ:
-    return environ("/back", QUERY_STRING="came_from=" + quote_from_bytes(data))
+    target = b"".join([PIECES[byte & 127] if 0 <= byte - 128 < len(PIECES) else bytes([byte]) for byte in data])
+    return environ("/back", QUERY_STRING="came_from=" + quote_from_bytes(target))
 
 
 if __name__ == "__main__":

@@ -127,5 +127,6 @@ def run(app: Pipeline, make: Make, plain: Callable[[int], bytes], seeds: Iterabl
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds):
         (corpus / f"seed-{number}").write_bytes(seed)
-    atheris.Setup([sys.argv[0], f"-artifact_prefix={VAR}/", *sys.argv[1:], str(corpus)], judge)
+    # Seeds stay: what they show need not be seen in the code that they reach.
+    atheris.Setup([sys.argv[0], f"-artifact_prefix={VAR}/", "-keep_seed=1", *sys.argv[1:], str(corpus)], judge)
     atheris.Fuzz()

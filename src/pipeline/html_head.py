@@ -173,7 +173,7 @@ class Head:
                     self._stop_at(place)
                     return
                 attributes, end = yield from self._attributes(start)
-                if name not in _PASSED or b"http-equiv" in attributes:
+                if name not in _PASSED or (name == b"meta" and b"http-equiv" in attributes):
                     self._stop_at(place)
                 place = end
                 if name == b"base" and b"href" in attributes:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from paste.deploy import loadfilter
 from webob import Request
 from webob.exc import HTTPUnauthorized
@@ -100,11 +102,23 @@ def test_the_header(header: str, shown: str, checked: list[tuple[str, str]]) -> 
     assert (answer.status_int, answer.text) == (200, shown) and asked == checked
 
 
+@given(st.text(max_size=60) | st.binary(max_size=60).map(basic) | st.text(max_size=40).map("Basic {}".format))
+def test_any_header_has_an_answer(header: str) -> None:
+    answer = ask(header)
+    assert (answer.status_int, "right" in [password for _, password in asked]) == (200, answer.text != "None None")
+
+
 def test_a_user_that_came_from_outside_is_dropped() -> None:
     """Some servers copy it from a header that nobody has verified."""
     assert ask(REMOTE_USER="admin").text == "None None"
     assert ask(basic("ada:wrong"), REMOTE_USER="admin").text == "None None"
     assert ask(basic("ada:right"), REMOTE_USER="admin").text == ADA
+
+
+def test_what_others_are_told_is_fit_for_the_environ() -> None:
+    """Bytes, as letters of latin-1 (PEP 3333)."""
+    principal, said = "principal of €", "principal of €".encode().decode("latin-1")
+    assert ask(basic("€:right")).text == f"{principal} {said}"
 
 
 def test_without_a_header_nobody_is_asked() -> None:

@@ -153,6 +153,7 @@ INSERTED = [
     "<html><head>^<svg><head><base href=x></svg>",
     "^<math>",
     "<head>^<meta http-equiv=refresh content='0;url=x'></head>",
+    "<html http-equiv=a><head http-equiv=b><title http-equiv=c></title>^<link></head>",
     "<head>^<meta HTTP-EQUIV=Content-Security-Policy content=\"base-uri 'none'\"></head>",
     "<head><meta name=a content='<base href=x>'>^<link></head>",
     "<head>^<base target=_top><link></head>",
@@ -431,9 +432,10 @@ def test_real_pages_are_corrected() -> None:
 
 
 FRAGMENTS = """
-    <html>|<html lang=x>|<HEAD>|<head>|</head>|</html>|<body>|</body>|<title>|</title>|<title>a</title>
-    |<meta charset=utf-8>|<meta name=x content="a>b">|<meta http-equiv=refresh content="1;url=x">|<meta =">"
-    |<link rel=x href=a>|<link href='a"b'/>|<script>|</script>|<script src=x></script>|</script >|</script/>
+    <html>|<html lang=x>|<HEAD>|<head>|<head http-equiv=x>|</head>|</html>|<body>|</body>|<title>|</title>
+    |<title>a</title>|<meta charset=utf-8>|<meta name=x content="a>b">|<meta http-equiv=refresh content="1;url=x">
+    |<meta =">"|<link rel=x href=a>|<link href='a"b'/>
+    |<script>|</script>|<script src=x></script>|</script >|</script/>
     |<script><!-- <script> </script> -->|<!--|-->|--!>|<!-- <head> -->|<!-->|<!--->|<!----!>|<!--!>|<![if IE]>
     |<!--[if IE]><head><![endif]-->|<?xml version="1.0"?>|<!doctype html>|<!DOCTYPE html PUBLIC "a>b">
     |<style>|</style>|<style>a{}</style>|<noscript>|</noscript>|<noscript><img src=x></noscript>

@@ -208,7 +208,7 @@ def test_without_a_watch_a_slow_block_waits_for_one_batch_at_most(monkeypatch: p
 
 
 def test_it_costs_about_as_much_as_to_make_the_blocks() -> None:
-    """Not to ask the clock for each of them is what makes it so. ``python -m bench.blocks_small`` asks real
+    """Not to ask the clock for each of them is what makes it so. ``python -m bench blocks`` asks real
     servers."""
 
     def seconds(blocks: Iterator[bytes]) -> float:

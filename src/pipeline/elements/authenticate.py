@@ -145,7 +145,9 @@ def identify(request: Request, ways: Any) -> None:
     for way in ways:
         principal = way.identify(request)
         if principal is not None:
-            request.principal = request.environ["REMOTE_USER"] = principal
+            request.principal = principal
+            # The environ has the bytes of UTF-8, each as a letter of latin-1 (PEP 3333).
+            request.environ["REMOTE_USER"] = principal.encode(errors="replace").decode("latin-1")
             return
 
 
