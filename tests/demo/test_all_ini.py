@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 import subprocess
 import sys
-import time
 import xmlrpc.client
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -26,26 +23,23 @@ from pipeline.demo import site, users
 from pipeline.demo.models import Document, Folder
 from pipeline.paste import load
 from pipeline.tools.command import main
+from processes import TOP, Process, unused_port
 
 from .test_browser import browser, press, text_of, type_in
 
 __all__ = ["browser"]
 
-TOP = Path(__file__).resolve().parents[2]
 PASSWORD = "correct horse"
 TEXT = "# Tea\n\nGreen tea at **80** degrees.\n"
 
 
 class Served(NamedTuple):
     port: int
-    output: Path
+    process: Process
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
-
-    def said(self) -> str:
-        return self.output.read_text(errors="replace")
 
 
 class Answer(NamedTuple):
@@ -95,33 +89,18 @@ def fill(uri: str) -> None:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     directory = tmp_path_factory.mktemp("all")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = unused_port()
     uri = f"file://{directory}/Data.fs?blobstorage_dir={directory}/blobs"
     fill(uri)
     chosen = [f"http_port={port}", f"zodb_uri={uri}", f"session_keys={directory}/session_keys"]
     command = [Path(sys.executable).with_name("paster"), "serve", write_ini(directory), *chosen]
-    environ = os.environ | {"PYTHONPATH": str(TOP / "tests"), "PYTHONUNBUFFERED": "1"}
-    served = Served(port, directory / "said")
-    with served.output.open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=TOP, env=environ, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
+    process = Process(command, directory / "said", env={"PYTHONPATH": str(TOP / "tests")})
     try:
-        end = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > end:
-                    pytest.fail(f"it does not listen, and said:\n{served.said()}", pytrace=False)
-                time.sleep(0.05)
-        yield served
+        process.wait_for_port(port)
+        yield Served(port, process)
     finally:
-        process.terminate()
-        process.wait(10)
-    assert "Traceback" not in served.said()
+        process.stop()
+    assert "Traceback" not in process.said()
 
 
 def ask(

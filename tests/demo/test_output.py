@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -28,10 +26,10 @@ from webtest import TestApp
 from pipeline.demo import site
 from pipeline.demo.content import store
 from pipeline.demo.models import Document, File, Folder
+from processes import TOP, Process, unused_port
 
 from .streams import LINE, LINES, PAUSE
 
-TOP = Path(__file__).resolve().parents[2]
 TEXT = b"A line of a long file, which is number %d.\n"
 LOG = b"".join(TEXT % number for number in range(20_000))
 PICTURE = b"\x89PNG\r\n\x1a\n" + b"".join(hashlib.sha256(b"%d" % n).digest() for n in range(10_000))
@@ -82,7 +80,7 @@ def command(server: str, ini: Path, port: int) -> list[str | Path]:
 class Served(NamedTuple):
     server: str
     port: int
-    output: Path
+    process: Process
 
 
 SERVERS = ["waitress", "gunicorn"]
@@ -94,34 +92,16 @@ if shutil.which("uwsgi"):  # it is compiled when it is installed, which is too m
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The site, served by each of the servers that have a ``wsgi.file_wrapper``."""
     directory = tmp_path_factory.mktemp("output")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = unused_port()
     ini = write_ini(directory, port)
-    started = command(request.param, ini, port)
     fill(directory)
-    said = directory / "said"
-    with said.open("wb") as output:
-        environ = os.environ | {"PYTHONPATH": str(TOP / "tests"), "PYTHONUNBUFFERED": "1"}
-        process = subprocess.Popen(
-            started, cwd=TOP, env=environ, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
+    started = command(request.param, ini, port)
+    process = Process(started, directory / "said", env={"PYTHONPATH": str(TOP / "tests")})
     try:
-        end = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert process.poll() is None and time.monotonic() < end, said.read_text(errors="replace")
-                time.sleep(0.05)
-        yield Served(request.param, port, said)
+        process.wait_for_port(port)
+        yield Served(request.param, port, process)
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        process.stop()
 
 
 class Answer(NamedTuple):
@@ -340,7 +320,7 @@ def test_a_filter_that_breaks_breaks_the_connection(served: Served, accept: str)
     with pytest.raises((IncompleteRead, ConnectionResetError)):
         ask(served, "/@@breaks", Accept_Encoding=accept)
     assert ask(served, "/counter").status == 200
-    assert "ValueError: the filter broke" in served.output.read_text(errors="replace")
+    assert "ValueError: the filter broke" in served.process.said()
 
 
 # Pages reached by default steps.
