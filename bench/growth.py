@@ -22,13 +22,13 @@ from bench.measure import App, Contender, Environ, Figure, Result, Table, compar
 from bench.site import Document, Node, Page, check
 from bench.suites import noop_elements
 from pipeline import Pipeline, view
-from pipeline.auth.policy import PUBLIC
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
 from pipeline.elements.traverse import traverse
 from pipeline.elements.vhost import vhost
+from pipeline.interfaces import PUBLIC
 from pipeline.publisher import publisher
 
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)

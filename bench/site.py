@@ -8,7 +8,7 @@ from persistent import Persistent
 from persistent.mapping import PersistentMapping
 
 from pipeline import Request, view
-from pipeline.auth.policy import PUBLIC
+from pipeline.interfaces import PUBLIC
 
 
 class Node(dict):  # type: ignore[type-arg]

@@ -168,6 +168,10 @@ class IAuthentication(Interface):
         """
 
 
+PUBLIC = "public"
+"""The permission of a view that anybody may call, by any method that it accepts. No policy is asked."""
+
+
 class ISecurityPolicy(Interface):
     """Decides who may call a view."""
 

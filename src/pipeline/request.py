@@ -16,8 +16,7 @@ from webob.exc import HTTPBadRequest, HTTPForbidden
 from webob.request import BaseRequest
 from zope.interface import implementer
 
-from pipeline.auth.policy import PUBLIC
-from pipeline.interfaces import IRequest
+from pipeline.interfaces import PUBLIC, IRequest
 
 try:
     from transaction.interfaces import TransientError

@@ -33,9 +33,8 @@ from urllib.parse import quote
 from webob.exc import HTTPNotFound
 from zope.interface import Interface, implementer
 
-from pipeline.auth.policy import PUBLIC
 from pipeline.files import serve
-from pipeline.interfaces import ConfigurationError, INamespace, IPublishTraverse
+from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace, IPublishTraverse
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 from pipeline.views import NOTES, Views

@@ -22,8 +22,7 @@ from xml.parsers.expat import ExpatError, ParserCreate
 from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestEntityTooLarge
 from zope.interface import Interface, providedBy
 
-from pipeline.auth.policy import PUBLIC
-from pipeline.interfaces import IRequest, IView, IXMLRPCRequest
+from pipeline.interfaces import PUBLIC, IRequest, IView, IXMLRPCRequest
 from pipeline.kinds import DENIED, is_container, kind_of
 from pipeline.request import Request
 from pipeline.response import Response

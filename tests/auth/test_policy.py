@@ -10,10 +10,10 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from pipeline import Pipeline, Request, view
-from pipeline.auth.policy import EVERYONE, LOGGED_IN, PUBLIC, LocalGrants, LoggedIn
+from pipeline.auth.policy import EVERYONE, LOGGED_IN, LocalGrants, LoggedIn
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
-from pipeline.interfaces import ISecurityPolicy
+from pipeline.interfaces import PUBLIC, ISecurityPolicy
 
 
 class Place:

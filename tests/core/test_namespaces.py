@@ -13,12 +13,12 @@ from webob import Request as Sent
 from zope.interface import Interface, implementer
 
 from pipeline import Pipeline, element, view
-from pipeline.auth.policy import PUBLIC
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import (
+    PUBLIC,
     IDefaultSteps,
     IEtc,
     IJSONRequest,

@@ -6,11 +6,10 @@ from persistent import Persistent
 from zope.interface import Interface, implementer
 
 from pipeline import Request, Response, view
-from pipeline.auth.policy import PUBLIC
 from pipeline.demo.models import Document, Folder, Item
 from pipeline.forms.converters import IFieldConverter
 from pipeline.forms.upload import Upload
-from pipeline.interfaces import IDefaultSteps, IEtc, INamespace, IRequest
+from pipeline.interfaces import PUBLIC, IDefaultSteps, IEtc, INamespace, IRequest
 from pipeline.namespaces import skin
 from pipeline.views import adapter, utility
 

@@ -15,10 +15,9 @@ from webob.exc import HTTPUnauthorized
 from zope.interface import implementer
 
 from pipeline import Pipeline, element
-from pipeline.auth.policy import PUBLIC
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
-from pipeline.interfaces import ConfigurationError, ISecurityPolicy, OptionError
+from pipeline.interfaces import PUBLIC, ConfigurationError, ISecurityPolicy, OptionError
 
 asked: list[tuple[str, str]] = []
 seen: list[Any] = []

@@ -13,8 +13,7 @@ from urllib.parse import parse_qsl
 from webob.exc import HTTPBadRequest, HTTPNotFound
 from zope.interface import Interface
 
-from pipeline.auth.policy import PUBLIC
-from pipeline.interfaces import UnsafeRedirect
+from pipeline.interfaces import PUBLIC, UnsafeRedirect
 from pipeline.request import Request
 from pipeline.response import Response, redirect
 from pipeline.views import view

@@ -6,17 +6,13 @@ A policy is asked for each view that declares a permission but ``PUBLIC``, and, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zope.interface import implementer
 
 from pipeline.interfaces import ISecurityPolicy
+from pipeline.request import Request
 
-if TYPE_CHECKING:
-    from pipeline.request import Request
-
-PUBLIC = "public"
-"""The permission of a view that anybody may call, by any method that it accepts. No policy is asked."""
 UNDECLARED = "undeclared"
 """What is asked of the policy for a view that declares no permission."""
 

@@ -9,9 +9,10 @@ from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
 
 from pipeline.auth.authentication import SAFE_METHODS, Basic, Verifier
 from pipeline.auth.limiter import Limiter
-from pipeline.auth.policy import PUBLIC, UNDECLARED, LoggedIn
+from pipeline.auth.policy import UNDECLARED, LoggedIn
 from pipeline.composition import element
 from pipeline.interfaces import (
+    PUBLIC,
     ConfigurationError,
     Handler,
     IAuthentication,

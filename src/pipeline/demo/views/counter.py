@@ -7,9 +7,9 @@ browser do what only this visitor may do, and this anybody may do.
 from __future__ import annotations
 
 from pipeline import Request, Response, view
-from pipeline.auth.policy import PUBLIC
 from pipeline.demo.models import Counter
 from pipeline.demo.views.page import answer, describe, wants_json
+from pipeline.interfaces import PUBLIC
 
 ATTEMPTS = 40
 """How often a number is tried for. Everybody writes this one object, so that in a crowd every second

@@ -6,9 +6,9 @@ from webob.exc import HTTPUnauthorized
 
 from pipeline import Request, Response, redirect, view
 from pipeline.auth.login import fields, log_in, log_out, way_back
-from pipeline.auth.policy import PUBLIC
 from pipeline.demo.models import Folder
 from pipeline.demo.views.page import answer, page_of, top_of
+from pipeline.interfaces import PUBLIC
 
 WRONG = "Name or password is wrong."
 

@@ -16,7 +16,6 @@ from webob.exc import (
 )
 
 from pipeline import Request, Response, view
-from pipeline.auth.policy import PUBLIC
 from pipeline.demo.content import TooLarge, read_full, store
 from pipeline.demo.filing import content_type_of, format_of, title_in
 from pipeline.demo.models import FORMATS, Document, File, Folder, Format, Item
@@ -24,7 +23,7 @@ from pipeline.demo.names import MAX_TEXT, BadText, clean_name, name_from_title
 from pipeline.demo.views.edit import STALE, TAKEN, folder_of
 from pipeline.demo.views.forms import MAX_UPLOAD
 from pipeline.demo.views.page import HEADERS, describe, url_of
-from pipeline.interfaces import IJSONRequest, INullResource, IRequest, IXMLRPCRequest
+from pipeline.interfaces import PUBLIC, IJSONRequest, INullResource, IRequest, IXMLRPCRequest
 from pipeline.views import adapter
 
 TYPES: dict[str, Format] = {
