@@ -289,6 +289,27 @@ def test_the_pauses_grow_and_are_jittered(no_pauses: list[float], monkeypatch: p
     assert asked == 6 * [(0, 2)]
 
 
+@pytest.mark.parametrize(("seconds", "patience", "tried"), [(1, 5, 7), (1, 0.5, 3), (60, 20, 3), (1, 0, 2)])
+def test_what_takes_long_is_not_tried_for_long(
+    seconds: float, patience: float, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempt that begins when the patience is over is the last one."""
+    now = 1000.0
+
+    def view(request: Request, response: Response) -> int:
+        nonlocal now
+        now += seconds
+        return request.attempts_left
+
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    failing = Failing(99, view)
+    answer = ask(site(failing, errors(), patience=patience))
+    assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
+    assert len(failing.seen) == tried
+    assert failing.seen[-1] == 0
+    assert 0 not in failing.seen[:-1]
+
+
 def test_conflicts_in_a_database_are_repaired() -> None:
     """Two requests change one object; the second to commit starts anew, from what the first has stored."""
     app: Any = None

@@ -850,6 +850,23 @@ def test_a_request_that_asks_for_the_session_only_ends_no_outage(url: str) -> No
     assert database(url).outage.since is None
 
 
+def test_where_every_connection_is_in_use(url: str, caplog: Any) -> None:
+    """503 with Retry-After once the patience is over, and all is well when one comes back."""
+
+    def view(request: Request, response: Response) -> Iterator[bytes]:
+        return (title.encode() for title in request.sql.execute(text("SELECT title FROM book")).scalars())
+
+    app = site(url, view, pool_size=1, max_overflow=0, pool_timeout=0.01)
+    body = start(app)
+    answer = ask(app)
+    assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
+    (line,) = (record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)
+    assert "503, Unavailable: every connection to the database is in use: QueuePool limit of size 1" in line
+    assert b"".join(body) == b"abc"
+    body.close()
+    assert ask(app).body == b"abc"
+
+
 def test_what_is_shown_of_a_url_has_no_secrets() -> None:
     for url, shown in [
         ("postgresql+psycopg2://user:secret@host:5432/db?x=y", "postgresql+psycopg2://host:5432/db"),

@@ -107,9 +107,13 @@ def machine() -> str:
         except Missing:
             continue
         versions.append(" ".join((done.stdout + done.stderr).split()))
+    try:
+        system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except OSError:
+        system = platform.system()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"Recorded on {datetime.now(UTC):%d %B %Y} with {platform.python_implementation()} "
-        f"{platform.python_version()} on {platform.system()} {platform.release()}, "
+        f"{platform.python_version()} on {system}, Linux {platform.release()}, "
         f"{len(os.sched_getaffinity(0))} CPUs, {memory:.0f} GiB of memory. {', '.join(versions)}."
     )

@@ -25,6 +25,8 @@ class Postgres(Server):
 
     def command(self) -> list[str | Path]:
         settings = ["listen_addresses=127.0.0.1", "max_connections=200", "max_prepared_transactions=50"]
+        settings += ["recovery_init_sync_method=syncfs"]  # not file by file: there are thousands
+        settings += ["deadlock_timeout=100ms"]  # as docs/reliability.rst advises
         settings += [f"unix_socket_directories={self.directory}", *self.settings]
         options = [word for setting in settings for word in ("-c", setting)]
         return [self.program, "-D", self.data, "-p", str(self.port), *options]
@@ -47,8 +49,8 @@ class Postgres(Server):
     def create(self, database: str) -> None:
         self.ask(f'CREATE DATABASE "{database}"')
 
-    def stop(self, seconds: float = 20, number: int = signal.SIGINT) -> int:
-        # SIGTERM would wait for the clients to go away.
+    def stop(self, seconds: float = 20, number: int = signal.SIGQUIT) -> int:
+        # SIGTERM would wait for the clients to go away; SIGINT for a checkpoint, 20 s of it after many tests.
         return super().stop(seconds, number)
 
     def uri(self, database: str, port: int | None = None, options: str = "") -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import zodburi
 from ZODB.DB import DB
 
 from servers.base import connects
+from servers.fixtures import running
 from servers.mariadb import MariaDB
 from servers.postgres import Postgres
 from servers.toxiproxy import Toxiproxy
@@ -36,14 +39,17 @@ def test_postgres(postgres: Postgres, new_name: Callable[[], str]) -> None:
     put_and_get(postgres.uri(name))
 
 
-def test_postgres_is_killed_and_comes_back(postgres: Postgres, new_name: Callable[[], str]) -> None:
-    name = new_name()
-    postgres.create(name)
-    postgres.ask("CREATE TABLE t (i integer); INSERT INTO t VALUES (7)", name)
-    postgres.kill()
-    assert not connects(postgres.port)
-    postgres.start()
-    assert postgres.ask("SELECT i FROM t", name) == "7"
+def test_postgres_is_killed_and_comes_back(
+    servers_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    """One of its own: it looks through all its files then, which are many after other tests."""
+    with running(Postgres, servers_dir, missing) as postgres:
+        postgres.create("site")
+        postgres.ask("CREATE TABLE t (i integer); INSERT INTO t VALUES (7)", "site")
+        postgres.kill()
+        assert not connects(postgres.port)
+        postgres.start()
+        assert postgres.ask("SELECT i FROM t", "site") == "7"
 
 
 def test_mariadb(mariadb: MariaDB, new_name: Callable[[], str]) -> None:

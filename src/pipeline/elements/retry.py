@@ -22,6 +22,8 @@ log = logging.getLogger("pipeline.retry")
 LONGEST_PAUSE = 0.1
 """Seconds between two attempts, on average, at most. Longer ones would help nobody: where eight writers meet on
 one object all the time, an attempt fails as often after a second as after a tenth of it."""
+# 503s of 8 writers of one object in 2 processes, on ZEO, PostgreSQL, MariaDB: 0.26, 0.52, 0.04 % with 20 attempts;
+# 2.8, 24, 0.05 % with 20, one at a time in a process; none with 100 (at most 60, 8 s), or 0, 0.11, 0 % when busy.
 IN_MEMORY = 64 * 1024
 """Bytes of a body that are kept in memory; a longer one is kept in a temporary file."""
 
@@ -34,8 +36,9 @@ class EnvironChanged(Exception):
 def retry(
     next: Handler,
     *,
-    attempts: int = 20,
+    attempts: int = 100,
     delay: float = 0.005,
+    patience: float = 20.0,
     body_limit: int = 64 * 1024 * 1024,
     debug: bool = False,
 ) -> Handler:
@@ -44,6 +47,8 @@ def retry(
     attempts    how often a request is tried at most; 1 is never again
     delay       seconds before the second attempt, on average; doubled for each further one up to 0.1, and
                 jittered, so that those who met do not meet again
+    patience    seconds after the first failure from which on one more attempt is the last: a view that takes a
+                second is tried some twenty times, one that takes a minute three times
     body_limit  bytes of a request body that are kept for another attempt, in memory or in a temporary
                 file. A longer body is read once, and its request is not tried again
     debug       whether it is an error if an attempt would not start with the environ of the first: it names
@@ -94,6 +99,7 @@ def retry(
     ) -> None:
         """Further attempts, after one that failed; raises what failed last if there are none left."""
         first_environ, first_response, first_request = first
+        end = time.monotonic() + patience
         try:
             while True:
                 if not request.attempts_left or not request.is_transient(failure):
@@ -109,7 +115,8 @@ def retry(
                     environ["wsgi.input"] = body.reader()
                 attempt, left = request.attempt, request.attempts_left
                 request.let_go(first_request)
-                request.attempt, request.attempts_left = attempt + 1, left - 1
+                request.attempt = attempt + 1
+                request.attempts_left = left - 1 if time.monotonic() < end else 0
                 response.restore(first_response)
                 time.sleep(random.uniform(0, 2) * min(delay * 2 ** (attempt - 1), LONGEST_PAUSE))
                 try:

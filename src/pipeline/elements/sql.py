@@ -19,8 +19,10 @@ from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.orm.exc import StaleDataError
+from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 from transaction import TransactionManager
 from transaction.interfaces import ISynchronizer
 from zope.interface import implementer
@@ -28,7 +30,7 @@ from zope.sqlalchemy.datamanager import SessionDataManager
 
 from pipeline.composition import Offers, element
 from pipeline.data import Manager, Outage, begin, is_committed, reads_only, refusal
-from pipeline.interfaces import CommitUncertain, ConfigurationError, Handler
+from pipeline.interfaces import CommitUncertain, ConfigurationError, Handler, Unavailable
 from pipeline.request import Request
 
 log = logging.getLogger("pipeline.sql")
@@ -59,12 +61,13 @@ def sql(
     url              of the database, as SQLAlchemy understands it: sqlite:///path, postgresql://...
     pool_size        connections that are kept open, at most; default 5
     max_overflow     connections beyond these, when they are needed at the same time; default 10
-    pool_timeout     seconds that a request waits for one of all these; default 30
+    pool_timeout     seconds that a request waits for one of all these, and then is a 503; default 30
     pool_recycle     seconds after which a connection is replaced; default never
     pool_pre_ping    whether a connection is tried before a request gets it
     isolation_level  such as SERIALIZABLE; default the database's own
-    twophase         whether to commit in two phases, for another database beside this one: then both commit
-                     or neither does, whatever fails in between
+    twophase         whether to commit in two phases, for another database beside this one: both commit or
+                     neither does, unless one is lost after all have voted; then the answer says so (R4), and
+                     what the other has prepared waits for somebody to decide
 
     Provides ``request.sql``, opened on first use and joined to ``request.tm`` by zope.sqlalchemy. Only inside
     of ``transaction`` can the database be changed.
@@ -93,6 +96,8 @@ class Database:
             raise ConfigurationError("sql: with AUTOCOMMIT no statement could be taken back; leave it out")
         try:
             parsed = make_url(url)
+            if parsed.get_dialect()().get_dialect_pool_class(parsed) is QueuePool:
+                settings = {**settings, "poolclass": Connections}
             self.engine = create_engine(parsed, **settings)
         except (SQLAlchemyError, ImportError, TypeError, ValueError) as error:
             raise ConfigurationError(f"sql: {type(error).__name__}: {error}") from error
@@ -156,6 +161,16 @@ class Database:
         self.engine.dispose(close=False)
         self.outage = Outage(self.outage.name)
         self.managers.clear()
+
+
+class Connections(QueuePool):
+    """The pool of an engine: that none of its connections is free in time is an outage, though of our making."""
+
+    def connect(self) -> PoolProxiedConnection:
+        try:
+            return super().connect()
+        except PoolTimeout as error:
+            raise Unavailable(f"every connection to the database is in use: {error}") from error
 
 
 BOUND = "pipeline.sql"

@@ -1,0 +1,86 @@
+"""``twophase`` on PostgreSQL, beside a ZODB: both are committed, or neither is; and what is left if not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import webob
+from sqlalchemy import text
+from transaction.interfaces import TransientError
+
+from pipeline import Pipeline, Request, Response, element
+from pipeline.elements import sql as sql_module
+from pipeline.elements import zodb as zodb_module
+from pipeline.elements.errors import errors
+from pipeline.elements.retry import retry
+from pipeline.elements.sql import sql
+from pipeline.elements.transaction import transaction
+from pipeline.elements.zodb import zodb
+from pipeline.testing import FakeDataManager, Fault
+from servers.postgres import Postgres
+
+pytestmark = pytest.mark.servers
+
+
+@element
+def end(*, fails: Any) -> Any:
+    """Writes to both databases, beside a third that may fail at its first attempt, after the others' votes."""
+
+    def end(request: Request, response: Response) -> None:
+        request.root["written"] = request.root.get("written", 0) + 1
+        request.sql.execute(text("INSERT INTO written VALUES (1)"))
+        if request.attempt == 1:
+            FakeDataManager(request.tm, fails=fails, key="~last").join()
+
+    return end
+
+
+@pytest.fixture
+def ask(postgres: Postgres, new_name: Callable[[], str], tmp_path: Path) -> Iterator[Any]:
+    """What is answered where something fails, and how much is stored then: objects, rows, and promises."""
+    postgres.create(name := new_name())
+    postgres.ask("CREATE TABLE written (one integer)", name)
+
+    def ask(fails: dict[str, Fault]) -> tuple[int, str, int, int, int]:
+        database = zodb(uri=f"file://{tmp_path}/Data.fs")
+        inner = (sql(url=postgres.url(name), twophase=True), errors(), transaction())
+        answer = webob.Request.blank("/", method="POST").get_response(
+            Pipeline(retry(), database, *inner, end(fails=fails))
+        )
+
+        def look(request: Request, response: Response) -> None:
+            response.text = str(request.root.get("written", 0))
+
+        reader: Any = element(lambda: look)
+        objects = webob.Request.blank("/").get_response(Pipeline(database, reader()))
+        rows = postgres.ask("SELECT count(*) FROM written", name)
+        promises = postgres.ask(f"SELECT count(*) FROM pg_prepared_xacts WHERE database = '{name}'")
+        outcome = answer.headers.get("X-Outcome", "")
+        return answer.status_int, outcome, int(objects.text), int(rows), int(promises)
+
+    yield ask
+    sql_module.close_all()
+    sql_module._databases.clear()
+    zodb_module.close_all()
+    zodb_module._pools.clear()
+
+
+def test_both_are_committed(ask: Any) -> None:
+    assert ask({}) == (200, "", 1, 1, 0)
+
+
+@pytest.mark.parametrize("step", ["commit", "tpc_vote"])
+def test_neither_is_if_another_cannot(ask: Any, step: str) -> None:
+    assert ask({step: OSError("no")}) == (500, "", 0, 0, 0)
+
+
+def test_a_conflict_after_their_votes_is_tried_again_in_both(ask: Any) -> None:
+    assert ask({"tpc_vote": TransientError("no")}) == (200, "", 1, 1, 0)
+
+
+def test_r4_after_all_votes_nobody_knows(ask: Any) -> None:
+    """The third fails when the two are done: they stay so, and the answer says that it is not known."""
+    assert ask({"tpc_finish": OSError("no")}) == (500, "unknown", 1, 1, 0)
