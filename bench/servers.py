@@ -238,7 +238,8 @@ def _command(name: str, directory: Path, address: str) -> list[Any]:
         where = [f"--listen={address}"]
         if address.startswith("unix:"):
             where = [f"--unix-socket={address.removeprefix('unix:')}", "--unix-socket-perms=666"]
-        return [*python, "waitress", *where, f"--threads={THREADS}", "app:application"]
+        more = [f"--threads={THREADS}", "--connection-limit=1000"]  # beyond its 100 it lets connections wait
+        return [*python, "waitress", *where, *more, "app:application"]
     if kind == "gunicorn":
         threads = ["--worker-class=gthread", f"--threads={THREADS}", "--keep-alive=60"]
         workers = ["--no-control-socket", f"--workers={processes or 1}"]
