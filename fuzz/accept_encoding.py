@@ -9,7 +9,7 @@ import atheris
 import brotli
 import zstandard
 
-from fuzz.target import Broken, Environ, Folder, Pipeline, Request, environ, pipeline, run, view
+from fuzz.target import Broken, Environ, Folder, Pipeline, Request, environ, judged, pipeline, run, view
 
 with atheris.instrument_imports(include=["pipeline"]):
     import pipeline.elements.compress
@@ -38,28 +38,15 @@ def unpacked(encoding: str, body: bytes) -> bytes:
     return body
 
 
-def judged(app: Any) -> Any:
-    """The app, with a look at what it sends."""
-
-    def judged(environ: Environ, start_response: Any) -> Any:
-        started: list[Any] = []
-        sent = app(environ, lambda status, headers: started.extend((status, headers)))
-        body = b"".join(sent)
-        if hasattr(sent, "close"):
-            sent.close()
-        status, headers = started
-        encoding = dict(headers).get("Content-Encoding", "")
-        accept = environ["HTTP_ACCEPT_ENCODING"].lower()
-        if unpacked(encoding, body) != PAGE:
-            raise Broken("another page came out")
-        if encoding and encoding not in accept and "*" not in accept:
-            raise Broken(f"{encoding} was not asked for")
-        if dict(headers).get("Vary") != "Accept-Encoding":
-            raise Broken("caches are not told")
-        start_response(status, headers)
-        return [body]
-
-    return judged
+def judge(environ: Environ, status: str, said: dict[str, str], body: bytes) -> None:
+    encoding = said.get("Content-Encoding", "")
+    accept = environ["HTTP_ACCEPT_ENCODING"].lower()
+    if unpacked(encoding, body) != PAGE:
+        raise Broken("another page came out")
+    if encoding and encoding not in accept and "*" not in accept:
+        raise Broken(f"{encoding} was not asked for")
+    if said.get("Vary") != "Accept-Encoding":
+        raise Broken("caches are not told")
 
 
 def make(data: bytes) -> Environ:
@@ -74,4 +61,4 @@ if __name__ == "__main__":
         pipeline.elements.compress.compress(),
         pipeline.publisher.publisher(scan=(__name__,)),
     )
-    run(judged(app), make, lambda length: b"gzip;q=0.5," * (length // 11), SEEDS)
+    run(judged(app, judge), make, lambda length: b"gzip;q=0.5," * (length // 11), SEEDS)

@@ -8,7 +8,7 @@ from typing import Any
 
 import atheris
 
-from fuzz.target import Broken, Environ, Folder, Pipeline, Request, environ, pipeline, run, view
+from fuzz.target import Broken, Environ, Folder, Pipeline, Request, environ, judged, pipeline, run, view
 
 with atheris.instrument_imports(include=["pipeline"]):
     from pipeline.files import serve
@@ -34,31 +34,17 @@ def file(context: Folder, request: Request, response: Any) -> None:
     serve(request, response, io.BytesIO(FILE), name="x", etag="tag", modified=1_700_000_000)
 
 
-def judged(app: Any) -> Any:
-    """The app, with a look at what it sends."""
-
-    def judged(environ: Environ, start_response: Any) -> Any:
-        started: list[Any] = []
-        sent = app(environ, lambda status, headers: started.extend((status, headers)))
-        body = b"".join(sent)
-        if hasattr(sent, "close"):
-            sent.close()
-        status, headers = started
-        said = dict(headers)
-        if status[:3] == "206":
-            found = re.fullmatch(r"bytes (\d+)-(\d+)/2048", said["Content-Range"])
-            if found is None or body != FILE[int(found[1]) : int(found[2]) + 1] or not body:
-                raise Broken(f"{said['Content-Range']}, and {len(body)} bytes")
-        elif status[:3] == "200" and body != FILE:
-            raise Broken(f"{len(body)} bytes of a whole")
-        elif status[:3] not in ("200", "304", "412", "416"):
-            raise Broken(status)
-        if status[:3] != "304" and said["Content-Length"] != str(len(body)):
-            raise Broken("another length")
-        start_response(status, headers)
-        return [body]
-
-    return judged
+def judge(environ: Environ, status: str, said: dict[str, str], body: bytes) -> None:
+    if status[:3] == "206":
+        found = re.fullmatch(r"bytes (\d+)-(\d+)/2048", said["Content-Range"])
+        if found is None or body != FILE[int(found[1]) : int(found[2]) + 1] or not body:
+            raise Broken(f"{said['Content-Range']}, and {len(body)} bytes")
+    elif status[:3] == "200" and body != FILE:
+        raise Broken(f"{len(body)} bytes of a whole")
+    elif status[:3] not in ("200", "304", "412", "416"):
+        raise Broken(status)
+    if status[:3] != "304" and said["Content-Length"] != str(len(body)):
+        raise Broken("another length")
 
 
 def make(data: bytes) -> Environ:
@@ -72,4 +58,4 @@ if __name__ == "__main__":
         pipeline.elements.traverse.traverse(root=Folder),
         pipeline.publisher.publisher(scan=(__name__,)),
     )
-    run(judged(app), make, lambda length: b"bytes=0-" + b"1" * length, SEEDS)
+    run(judged(app, judge), make, lambda length: b"bytes=0-" + b"1" * length, SEEDS)

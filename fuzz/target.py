@@ -90,6 +90,23 @@ def environ(path: str = "/", body: bytes = b"", **headers: str) -> Environ:
     }
 
 
+def judged(app: Any, judge: Callable[[Environ, str, dict[str, str], bytes], None]) -> Any:
+    """The app, with a look at what it sends: ``judge`` raises Broken if status, headers and body do not fit."""
+
+    def judged(environ: Environ, start_response: Any) -> Any:
+        started: list[Any] = []
+        sent = app(environ, lambda status, headers: started.extend((status, headers)))
+        body = b"".join(sent)
+        if hasattr(sent, "close"):
+            sent.close()
+        status, headers = started
+        judge(environ, status, dict(headers), body)
+        start_response(status, headers)
+        return [body]
+
+    return judged
+
+
 def ask(app: Pipeline, environ: Environ) -> float:
     """Judge the answer; return the seconds that it took."""
     statuses: list[str] = []

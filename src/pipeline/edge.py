@@ -11,7 +11,7 @@ exactly once (R7).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any, NoReturn
 
@@ -21,9 +21,6 @@ from pipeline.files import BLOCK, FileBody, SentFile
 from pipeline.interfaces import Handler, WSGIApp
 from pipeline.request import Request
 from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
-
-StartResponse = Callable[..., Any]
-
 
 _BARE: tuple[Any, ...] = (OK, [], [], False, ())
 """What a response is restored to that nobody took a snapshot of."""

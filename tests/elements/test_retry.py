@@ -10,13 +10,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
-from wsgiref.validate import validator
 
 import pytest
 import webob
 from transaction.interfaces import TransientError
 from webob.exc import HTTPConflict, HTTPServiceUnavailable
 
+import around_a_view
+from around_a_view import View, end
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements import retry as module
 from pipeline.elements.errors import errors
@@ -26,30 +27,9 @@ from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import Unavailable
 from pipeline.testing import fault
 
-View = Callable[[Request, Response], object]
 
-
-@element
-def end(*, view: View) -> Any:
-    """The end of a pipeline: calls ``view``, which may return a body."""
-
-    def end(request: Request, response: Response) -> None:
-        body = view(request, response)
-        response.app_iter = [b"done"] if body is None else body
-
-    return end
-
-
-def ask(app: Any, path: str = "/", method: str = "GET", body: bytes | None = None, **environ: Any) -> Any:
-    """One request under wsgiref's validator, read to its end and closed."""
-    request = webob.Request.blank(path, environ, method=method)
-    if body is not None:
-        request.body = body
-    status, headers, blocks = request.call_application(validator(app))
-    try:
-        return webob.Response(status=status, headerlist=headers, app_iter=list(blocks))
-    finally:
-        blocks.close()
+def ask(app: Any, path: str = "/", method: str = "GET", **options: Any) -> Any:
+    return around_a_view.ask(app, path, method, **options)
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from wsgiref.validate import validator
 
 import pytest
 import webob
@@ -22,6 +21,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, rela
 from sqlalchemy.orm.exc import StaleDataError
 from sqlalchemy.schema import ForeignKey
 
+from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
 from pipeline.data import Outage
 from pipeline.elements import sql as module
@@ -34,8 +34,6 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import zodb
 from pipeline.interfaces import ConfigurationError, ReadOnlyTransaction
 from pipeline.testing import FakeDataManager, fault
-
-View = Callable[[Request, Response], object]
 
 
 class Base(DeclarativeBase):
@@ -55,32 +53,6 @@ class Book(Base):
     author_id: Mapped[int | None] = mapped_column(ForeignKey("author.id"))
     title: Mapped[str] = mapped_column(String(50))
     author: Mapped[Author | None] = relationship(back_populates="books")
-
-
-@element
-def end(*, view: View) -> Any:
-    """The end of a pipeline: calls ``view``, which may return a body."""
-
-    def end(request: Request, response: Response) -> None:
-        body = view(request, response)
-        response.app_iter = [b"done"] if body is None else body
-
-    return end
-
-
-def ask(app: Any, path: str = "/", method: str = "POST", **environ: Any) -> webob.Response:
-    """One request under wsgiref's validator, read to its end and closed."""
-    request = webob.Request.blank(path, environ, method=method)
-    status, headers, body = request.call_application(validator(app))
-    try:
-        return webob.Response(status=status, headerlist=headers, app_iter=list(body))
-    finally:
-        body.close()
-
-
-def start(app: Any) -> Any:
-    """The body of a request that is not read yet."""
-    return app(webob.Request.blank("/").environ, lambda *arguments: None)
 
 
 @pytest.fixture

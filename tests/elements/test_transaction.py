@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
-from wsgiref.validate import validator
 
 import pytest
 import webob
@@ -13,6 +12,7 @@ from transaction import TransactionManager
 from transaction.interfaces import NoTransaction, TransientError
 from webob.exc import HTTPBadRequest, HTTPFound, HTTPNotFound
 
+from around_a_view import View, ask, end
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements import transaction as module
 from pipeline.elements.errors import errors
@@ -22,32 +22,9 @@ from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import CommitUncertain, ReadOnlyTransaction
 from pipeline.testing import FakeDataManager
 
-View = Callable[[Request, Response], object]
-
 
 class Oops(Exception):
     pass
-
-
-@element
-def end(*, view: View) -> Any:
-    """The end of a pipeline: calls ``view``, which may return a body."""
-
-    def end(request: Request, response: Response) -> None:
-        body = view(request, response)
-        response.app_iter = [b"done"] if body is None else body
-
-    return end
-
-
-def ask(app: Any, path: str = "/", method: str = "POST", **environ: Any) -> webob.Response:
-    """One request under wsgiref's validator, read to its end and closed."""
-    request = webob.Request.blank(path, environ, method=method)
-    status, headers, body = request.call_application(validator(app))
-    try:
-        return webob.Response(status=status, headerlist=headers, app_iter=list(body))
-    finally:
-        body.close()
 
 
 @pytest.fixture(autouse=True)

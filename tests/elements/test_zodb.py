@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from wsgiref.validate import validator
 
 import pytest
 import webob
@@ -26,6 +25,7 @@ from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
 from ZODB.POSException import ConflictError
 
+from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
 from pipeline.data import Outage, is_open
 from pipeline.elements import transaction as transaction_module
@@ -37,34 +37,6 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import Kept, Pool, close_all, zodb
 from pipeline.interfaces import ConfigurationError, OrderError, ReadOnlyTransaction
 from pipeline.testing import fault
-
-View = Callable[[Request, Response], object]
-
-
-@element
-def end(*, view: View) -> Any:
-    """The end of a pipeline: calls ``view``, which may return a body."""
-
-    def end(request: Request, response: Response) -> None:
-        body = view(request, response)
-        response.app_iter = [b"done"] if body is None else body
-
-    return end
-
-
-def ask(app: Any, path: str = "/", method: str = "POST", **environ: Any) -> webob.Response:
-    """One request under wsgiref's validator, read to its end and closed."""
-    request = webob.Request.blank(path, environ, method=method)
-    status, headers, body = request.call_application(validator(app))
-    try:
-        return webob.Response(status=status, headerlist=headers, app_iter=list(body))
-    finally:
-        body.close()
-
-
-def start(app: Any) -> Any:
-    """The body of a request that is not read yet."""
-    return app(webob.Request.blank("/").environ, lambda *arguments: None)
 
 
 @pytest.fixture(autouse=True)
