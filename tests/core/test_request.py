@@ -254,3 +254,17 @@ def test_the_url_below_a_prefix_and_a_virtual_root(environ: Any) -> None:
 def test_an_object_to_which_no_path_leads_has_no_url(name: str, environ: Any) -> None:
     with pytest.raises(ValueError, match="so it has no URL"):
         fresh(environ()).absolute_url(Place(ROOT, name))
+
+
+def test_what_is_held_is_every_slot() -> None:
+    """R2: what one attempt sets, another one does not find; but for the environ, closers, and what is counted."""
+    request = Request({})
+    kept = {"environ", "_closers", "attempts_left"}
+    slots = set(Request.__slots__) - kept
+    before = {name: getattr(request, name) for name in slots}
+    held = request.hold()
+    for name in slots:
+        setattr(request, name, name)
+    request.subpath = ("set",)
+    request.let_go(held)
+    assert {name: getattr(request, name) for name in slots} == before and request.subpath == ()
