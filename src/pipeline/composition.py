@@ -264,7 +264,8 @@ class Pipeline:
         try:
             if not self._finished:
                 self.finish()
-            self.handler(request, response)
+            handler = self.handler  # read, then called: Python does not keep in mind where it found what it calls
+            handler(request, response)
             body = prepare(request, response)
             if type(body) is not list:
                 body = stream(request, response, body)
@@ -278,7 +279,7 @@ class Pipeline:
                 request.bytes_sent = sum(map(len, body))
             close(request)
         try:
-            start_response(response._status, response._headerlist)
+            start_response(response._status, response._own_headers)
         except BaseException:  # the server will not close what it was not given
             close(request)
             raise
@@ -314,7 +315,7 @@ class Pipeline:
         try:
             self.handler(request, response)
             body = prepare(request, response)
-            start_response(response._status, response._headerlist)
+            start_response(response._status, response._own_headers)
             return body if type(body) is list else InnerBody(request, body)
         finally:
             environ["pipeline.response"] = outer_response

@@ -58,6 +58,33 @@ def prepare(request: Request, response: Response) -> Any:
     body = response._app_iter
     if type(body) is not list or response.filters or response.conditional_response:
         body = _unusual(request, response, body)
+    claimed = None if response._own_headers is None else _check_headers(response)
+    status = response._status
+    if type(body) is list:
+        if len(body) == 1 and type(body[0]) is bytes:
+            length = len(body[0])
+        else:
+            length = sum(map(_length, body))
+        # a view may say the length to a HEAD, and make no body
+        if length or claimed is None or request.environ["REQUEST_METHOD"] != "HEAD":
+            try:
+                claimed = _LENGTHS[length]
+            except KeyError:
+                claimed = _content_length(length)
+    if status is not OK:
+        check_header("Status", status)
+        if status[:3] in ("204", "304") or status[0] == "1":
+            response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
+            return []
+    if response._own_headers is None:
+        response._own_headers = [HTML] if claimed is None else [HTML, claimed]
+    elif claimed is not None:
+        response._own_headers.append(claimed)
+    return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
+
+
+def _check_headers(response: Response) -> tuple[str, str] | None:
+    """Refuse headers that must not be sent (S6); take out and return the Content-Length that was put there."""
     headers = response._headerlist
     claimed: tuple[str, str] | None = None
     for pair in headers:
@@ -73,23 +100,7 @@ def prepare(request: Request, response: Response) -> Any:
                 claimed = pair
     if claimed is not None:
         headers[:] = [pair for pair in headers if pair[0].lower() != "content-length"]
-    status = response._status
-    if type(body) is list:
-        if len(body) == 1 and type(body[0]) is bytes:
-            length = len(body[0])
-        else:
-            length = sum(map(_length, body))
-        # a view may say the length to a HEAD, and make no body
-        if length or claimed is None or request.environ["REQUEST_METHOD"] != "HEAD":
-            claimed = _LENGTHS.get(length) or _content_length(length)
-    if status is not OK:
-        check_header("Status", status)
-        if status[:3] in ("204", "304") or status[0] == "1":
-            headers[:] = [pair for pair in headers if pair[0].lower() != "content-type"]
-            return []
-    if claimed is not None:
-        headers.append(claimed)
-    return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
+    return claimed
 
 
 _LENGTHS: dict[int, tuple[str, str]] = {}

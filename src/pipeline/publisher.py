@@ -15,6 +15,7 @@ from webob.exc import (
     HTTPNotFound,
     WSGIHTTPException,
 )
+from zope.interface import providedBy
 
 from pipeline.composition import element
 from pipeline.edge import close_with
@@ -35,18 +36,20 @@ def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
     answered with ``Allow`` where no view accepts it itself.
     """
     views = Views(scan)
-    find = views.find
+    known = views.known
 
     def publisher(request: Request, response: Response) -> None:
         context = request.context
-        view = find(context, request, request.environ["REQUEST_METHOD"], request.view_name)
-        if view is None:
-            view = null_view(views, request)
-            if view is None:
+        try:
+            view = known[request.view_name][request.environ["REQUEST_METHOD"]][providedBy(context)]
+        except KeyError:
+            found = find_view(views, request)
+            if found is None:
                 no_view(views, request, response)
                 return
-            context = request.context
-        request.authorize(request, view)
+            view, context = found, request.context
+        authorize = request.authorize  # to call a slot takes longer than to read it and to call what it holds
+        authorize(request, view)
         call_view(view, context, request, response)
 
     publisher.views = views  # type: ignore[attr-defined]
@@ -60,15 +63,13 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
     on, also when it was returned, so that it aborts and finds its error view.
     """
     try:
-        if view.takes_response:
-            result = view.call(context, request, response)
-        else:
-            result = view.call(context, request)
+        call = view.call
+        result = call(context, request, response) if view.takes_response else call(context, request)
     except HTTPException as error:
         if error.wsgi_response.status_int >= 400:
             raise
         result = error.wsgi_response
-    if type(result) is str and response._headerlist and response._headerlist[0] is HTML:
+    if type(result) is str and ((own := response._own_headers) is None or (own and own[0] is HTML)):
         response._app_iter = [result.encode()]
     else:
         try:
@@ -124,6 +125,12 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
     else:
         close_with(request, result)
         response._app_iter = result
+
+
+def find_view(views: Views, request: Request) -> View | None:
+    """The view that is asked for, or one that makes what is not there yet."""
+    view = views.find(request.context, request, request.environ["REQUEST_METHOD"], request.view_name)
+    return null_view(views, request) if view is None else view
 
 
 def null_view(views: Views, request: Request) -> View | None:

@@ -81,10 +81,8 @@ class Request(BaseRequest):
         "environ",
         "openers",
         "pipeline",
-        "session",
         "tm_in_use",
         "traversal_hooks",
-        "verify",
         "view_name",
         "views",
         "virtual_root_path",
@@ -141,10 +139,10 @@ class Request(BaseRequest):
     """Who asks, as ``authenticate`` found out; None is nobody known."""
     authorize: Callable[[Request, View], None]
     """Raises an HTTP exception if the view may not be called; set by ``authenticate``."""
-    verify: Callable[[Request, str, str], str | None] | None
-    """Login and password to principal, limited against guessing; for login pages."""
-    session: Session | None
+    session: Session | None = None
     """Begins and ends sessions, where ``authenticate`` has them; for login pages."""
+    verify: Callable[[Request, str, str], str | None] | None = None
+    """Login and password to principal, limited against guessing; where there are sessions, for login pages."""
     local_authentication: Any = None
     """The IAuthentication of the place that traversal has reached, if it has one."""
     refused_logins: tuple[Callable[[], None], ...] = ()
@@ -212,10 +210,8 @@ class Request(BaseRequest):
             self.context,
             self.openers,
             self.pipeline,
-            self.session,
             self.tm_in_use,
             self.traversal_hooks,
-            self.verify,
             self.view_name,
             self.views,
             self.virtual_root_path,
@@ -230,10 +226,8 @@ class Request(BaseRequest):
             self.context,
             self.openers,
             self.pipeline,
-            self.session,
             self.tm_in_use,
             self.traversal_hooks,
-            self.verify,
             self.view_name,
             self.views,
             self.virtual_root_path,
@@ -363,10 +357,8 @@ _FRESH: dict[str, Any] = {
     "context": None,
     "openers": {},
     "pipeline": None,
-    "session": None,
     "tm_in_use": None,
     "traversal_hooks": (),
-    "verify": None,
     "view_name": "",
     "views": None,
     "virtual_root_path": (),
@@ -382,7 +374,7 @@ def fresh_request(environ: dict[str, Any], pipeline: Pipeline) -> Request:
     request.views = pipeline.views
     request.openers = pipeline.openers
     request.authorize = refuse_strangers
-    request._closers = request.context = request.session = request.tm_in_use = request.verify = None
+    request._closers = request.context = request.tm_in_use = None
     request.attempts_left = 0
     request.traversal_hooks = request.virtual_root_path = ()
     request.view_name = ""

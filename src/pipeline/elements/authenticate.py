@@ -71,21 +71,22 @@ def authenticate(
     verify = Verifier(check, Limiter(failures, interval))
     session = _session(keys, session_age, login) if "session" in by else None
     shipped = [session if way == "session" else Basic(verify, realm) for way in by]
-    with_utilities: dict[Views, list[Any]] = {}
+    ways_with: dict[Views | None, list[Any]] = {None: shipped}
     decide = policy()
     if not ISecurityPolicy.providedBy(decide):
         raise ConfigurationError(f"authenticate: option 'policy': {policy!r} makes no ISecurityPolicy")
 
+    allow_undeclared = undeclared == "allow"
+    methods_undeclared = SAFE_METHODS if undeclared == "read" else frozenset[str]()
+
     def authorize(request: Request, view: View) -> None:
         permission = view.permission
-        if permission == PUBLIC:
-            return
         if permission is None:
-            if undeclared == "allow" or (
-                undeclared == "read" and request.environ["REQUEST_METHOD"] in SAFE_METHODS
-            ):
+            if allow_undeclared or request.environ["REQUEST_METHOD"] in methods_undeclared:
                 return
             permission = UNDECLARED
+        elif permission == PUBLIC:
+            return
         if decide.permits(request, permission, request.context) is not True:
             if request.principal is None:
                 raise HTTPUnauthorized("This needs a login.")
@@ -96,13 +97,12 @@ def authenticate(
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
         request.authorize = authorize
-        request.session, request.verify = session, verify
-        ways: list[Any] = shipped
-        views = request.views
-        if views is not None and IAuthentication in views.adapted:
-            if views not in with_utilities:
-                with_utilities[views] = [*views.utilities(IAuthentication), *shipped]
-            ways = with_utilities[views]
+        if session is not None:
+            request.session, request.verify = session, verify
+        try:
+            ways = ways_with[request.views]
+        except KeyError:
+            ways = find_ways(request.views)
         try:
             if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or ways is not shipped:
                 identify(request, ways)
@@ -123,6 +123,12 @@ def authenticate(
             for name, value in answer.headerlist:
                 if name.lower() == "www-authenticate":
                     response.headers.setdefault(name, value)
+
+    def find_ways(views: Any) -> list[Any]:
+        """The ways to find out who asks where these views are published, kept for the next request."""
+        ours = views.utilities(IAuthentication) if IAuthentication in views.adapted else []
+        ways_with[views] = found = [*ours, *shipped] if ours else shipped
+        return found
 
     def hook(request: Request, obj: Any) -> None:
         if request.views is not None:

@@ -87,10 +87,12 @@ def traverse(
 
     def traverse(request: Request, response: Response) -> None:
         environ = request.environ
-        path: str = environ.get("PATH_INFO", "")
         if (query := environ.get("QUERY_STRING")) and len(query) > max_query:
             raise HTTPRequestURITooLong(f"The query is longer than {max_query} bytes.")
-        names, marked, slashed = paths.get(path) or parse(path)
+        try:
+            names, marked, slashed = paths[environ["PATH_INFO"]]
+        except KeyError:
+            names, marked, slashed = parse(environ.get("PATH_INFO", ""))
         if request_type is not None:
             alsoProvides(request, request_type)
         if root is None:
