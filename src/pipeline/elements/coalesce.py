@@ -23,6 +23,10 @@ from pipeline.response import Response
 LIVE = ("text/event-stream", "multipart/x-mixed-replace")
 """What a client waits for, block by block."""
 
+SIZE = 120 * 1024
+"""Bytes that are sent at a time: fewer cost a server more calls, and from 128 KiB on malloc gets each block from
+the system, page by page. Joined to 64 KiB, blocks of 128 bytes took 1.8 (waitress) and 2.0 (gunicorn) times what blocks
+of 64 KiB take; joined to this, 1.6 and 1.7."""
 MANY = 32
 """Blocks that must go into one, for it to be worth while to gather them without a clock."""
 MOST = 8_192
@@ -38,10 +42,10 @@ TICK = 0.002
         "round, a page in blocks of 128 bytes takes three to five times as long and comes out twice as large",
     }
 )
-def coalesce(next: Handler, *, size: int = 65_536, threshold: float = 0.005) -> Handler:
+def coalesce(next: Handler, *, size: int = SIZE, threshold: float = 0.005) -> Handler:
     """Join the blocks of a streamed body, so that many small ones cost what few large ones do.
 
-    size       bytes from which joined blocks are sent; 0 turns this element off
+    size       bytes from which joined blocks are sent, 120 KiB if nothing is said; 0 turns this element off
     threshold  seconds since something was sent, after which all that is there is sent
 
     The first block leaves as it is made, and so does each for which the producer takes longer than
