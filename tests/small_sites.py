@@ -15,10 +15,31 @@ from wsgiref.validate import validator
 import pytest
 from webob.headers import ResponseHeaders
 
-from pipeline import Pipeline
+from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
 from pipeline.publisher import publisher
+
+
+class Enough(BaseException):
+    """Nothing more is to happen to this request."""
+
+
+def made_by_the_edge(environ: dict[str, Any]) -> tuple[Request, Response]:
+    """A request and a response as a pipeline makes them, and as no element has seen them yet."""
+    made: list[Any] = []
+
+    @element
+    def end() -> Any:
+        def end(request: Request, response: Response) -> None:
+            made.extend((request, response))
+            raise Enough
+
+        return end
+
+    with pytest.raises(Enough):
+        Pipeline(end())(environ, None)
+    return made[0], made[1]
 
 
 class Answer:

@@ -24,9 +24,11 @@ from pipeline.edge import InnerBody, answer, close, foreign, prepare, stream
 from pipeline.interfaces import ConfigurationError, Handler, Opener, WSGIApp
 from pipeline.options import Signature, Source
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
-from pipeline.request import Request, fresh_request
-from pipeline.response import Response, fresh_response
+from pipeline.request import Request, refuse_strangers
+from pipeline.response import OK, Response
 from pipeline.views import Views
+
+_new: Any = object.__new__
 
 
 class Element:
@@ -259,8 +261,23 @@ class Pipeline:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if "pipeline.request" in environ:
             return self._continue(environ, start_response)
-        request = environ["pipeline.request"] = fresh_request(environ, self)
-        response = environ["pipeline.response"] = fresh_response()
+        # What Request(environ) and Response() make, whose calls would take 11,200 instructions, a fourth of all.
+        request = environ["pipeline.request"] = _new(Request)
+        request.environ = environ
+        request.pipeline = self
+        request.views = self.views
+        request.openers = self.openers
+        request.authorize = refuse_strangers
+        request._closers = request.context = request.tm_in_use = None
+        request.attempts_left = 0
+        request.traversal_hooks = request.virtual_root_path = ()
+        request.view_name = ""
+        response = environ["pipeline.response"] = _new(Response)
+        response._status = OK
+        response._own_headers = None
+        response._app_iter = ()
+        response.conditional_response = False
+        response.filters = ()
         try:
             if not self._finished:
                 self.finish()
@@ -306,7 +323,7 @@ class Pipeline:
             request.on_close(partial(outer_environ.pop, "pipeline.held", None))
         else:
             request.let_go(held)
-        response = environ["pipeline.response"] = fresh_response()
+        response = environ["pipeline.response"] = Response()
         request.environ = environ
         request.openers = {**self.openers, **request.openers}
         request.pipeline = self

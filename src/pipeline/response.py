@@ -23,7 +23,6 @@ OK = "200 OK"
 HTML = ("Content-Type", "text/html; charset=UTF-8")
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 
-_new = object.__new__
 _ASCII = "".join(map(chr, range(33, 127)))
 
 KNOWN_NAMES: set[str] = set()
@@ -235,17 +234,6 @@ def _checked(header: property) -> property:
 for _name, _header in vars(webob.Response).items():
     if getattr(getattr(_header, "fset", None), "__module__", "") == "webob.descriptors":
         setattr(Response, _name, _checked(_header))
-
-
-def fresh_response() -> Response:
-    """The response of the hot path, for the reasons of ``fresh_request``."""
-    response = _new(Response)
-    response._status = OK
-    response._own_headers = None
-    response._app_iter = ()
-    response.conditional_response = False
-    response.filters = ()
-    return response
 
 
 def adopt_exception(response: Response, error: WSGIHTTPException, text: str | None = None) -> None:

@@ -11,9 +11,9 @@ from webob.request import BaseRequest
 from zope.interface import alsoProvides
 from zope.interface.verify import verifyObject
 
-from pipeline import Pipeline, Request
+from pipeline import Pipeline, Request, Response
 from pipeline.interfaces import IRequest
-from pipeline.request import fresh_request
+from small_sites import made_by_the_edge
 
 
 def nothing(environ: Any, start_response: Any) -> Any:
@@ -22,7 +22,7 @@ def nothing(environ: Any, start_response: Any) -> Any:
 
 
 def fresh(environ: dict[str, Any]) -> Request:
-    return fresh_request(environ, Pipeline(nothing))
+    return made_by_the_edge(environ)[0]
 
 
 FORM = b"a=1&b=%C3%A9&a=2"
@@ -162,6 +162,17 @@ def test_what_costs_something_is_made_once_on_first_use(name: str, opener: str, 
     assert made == []
     assert getattr(request, name) == getattr(request, name) == "made"
     assert made == [request]
+
+
+def test_the_edge_makes_what_the_classes_make(environ: Any) -> None:
+    request, response = made_by_the_edge(environ())
+    plain = Request(environ())
+    of_the_pipeline = {"environ", "pipeline"}
+    for name in set(Request.__slots__) - of_the_pipeline:
+        assert getattr(request, name) == getattr(plain, name), name
+    assert vars(request) == vars(plain) == {}
+    assert response.snapshot() == Response().snapshot()
+    assert (response.transports, response.decided, response.headerlist) == ((), False, Response().headerlist)
 
 
 def test_requests_share_nothing(environ: Any) -> None:
