@@ -201,11 +201,13 @@ class Response(webob.Response):
         Its headers replace ours of the same name; ours of other names, and every cookie, stay.
         The content type is always its own, also when it has none.
         """
-        theirs = {name.lower() for name, _ in headers} - {"set-cookie"}
-        theirs |= {"content-type", "content-length"}
-        kept = [pair for pair in self._headerlist if pair[0].lower() not in theirs]
+        kept: HeaderList = []
+        if self._own_headers is not None:  # else there is a content type alone
+            theirs = {name.lower() for name, _ in headers} - {"set-cookie"}
+            theirs |= {"content-type", "content-length"}
+            kept = [pair for pair in self._own_headers if pair[0].lower() not in theirs]
         self._status = status
-        self._headerlist = kept + headers
+        self._own_headers = kept + headers
         self._headers = None
         self._app_iter = app_iter
 
