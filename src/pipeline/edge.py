@@ -58,7 +58,8 @@ def prepare(request: Request, response: Response) -> Any:
     body = response._app_iter
     if type(body) is not list or response.filters or response.conditional_response:
         body = _unusual(request, response, body)
-    claimed = None if response._own_headers is None else _check_headers(response)
+    headers = response._own_headers
+    claimed = None if headers is None else _check_headers(headers)
     status = response._status
     if type(body) is list:
         if len(body) == 1 and type(body[0]) is bytes:
@@ -76,16 +77,15 @@ def prepare(request: Request, response: Response) -> Any:
         if status[:3] in ("204", "304") or status[0] == "1":
             response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
             return []
-    if response._own_headers is None:
+    if headers is None:
         response._own_headers = [HTML] if claimed is None else [HTML, claimed]
     elif claimed is not None:
-        response._own_headers.append(claimed)
+        headers.append(claimed)
     return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
 
 
-def _check_headers(response: Response) -> tuple[str, str] | None:
+def _check_headers(headers: HeaderList) -> tuple[str, str] | None:
     """Refuse headers that must not be sent (S6); take out and return the Content-Length that was put there."""
-    headers = response._headerlist
     claimed: tuple[str, str] | None = None
     for pair in headers:
         if pair is not HTML:

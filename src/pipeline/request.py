@@ -203,6 +203,7 @@ class Request(BaseRequest):
 
     def hold(self) -> Held:
         """What ``let_go`` needs to have the request be again as it is now; the environ is not part of it."""
+        fields = self.__dict__
         return (
             self.authorize,
             self.context,
@@ -213,7 +214,7 @@ class Request(BaseRequest):
             self.view_name,
             self.views,
             self.virtual_root_path,
-            self.__dict__.copy(),
+            fields.copy() if fields else None,
         )
 
     def let_go(self, held: Held) -> None:
@@ -232,7 +233,7 @@ class Request(BaseRequest):
             fields,
         ) = held
         self.__dict__.clear()
-        self.__dict__.update(fields)
+        self.__dict__.update(fields or ())
 
     @property
     def GET(self) -> Any:

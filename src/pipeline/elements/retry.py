@@ -74,7 +74,9 @@ def retry(
             body = keep_body(request, body_limit) if has_body(environ) else None
         if request._closers:
             request._closers_before = len(request._closers)
-        first = environ.copy(), response.snapshot(), request.hold()
+        first_environ = environ.copy()
+        first_request = request.hold()
+        first_response = response.snapshot()
         call = Watch(environ, next) if debug else next
         try:
             call(request, response)
@@ -85,7 +87,7 @@ def retry(
                 tell_unkept(request, body, request.transient_error)
             return
         try:
-            again(call, request, response, failure, first, body)
+            again(call, request, response, failure, body, first_environ, first_request, first_response)
         finally:
             del failure  # its traceback refers to this frame
 
@@ -94,11 +96,12 @@ def retry(
         request: Request,
         response: Response,
         failure: Exception,
-        first: tuple[dict[str, Any], Any, Any],
         body: Body | None,
+        first_environ: dict[str, Any],
+        first_request: Any,
+        first_response: Any,
     ) -> None:
         """Further attempts, after one that failed; raises what failed last if there are none left."""
-        first_environ, first_response, first_request = first
         end = time.monotonic() + patience
         try:
             while True:

@@ -111,7 +111,7 @@ def traverse(
                 ahead = chain(request.take_steps(), ahead)
                 marked = True  # they may name a view, or a namespace
         views = request.views
-        plain = _NONE if views is not None and views.has_traversers else CONTAINER
+        plain = _NONE if marked or (views is not None and views.has_traversers) else CONTAINER
         try:
             kind = kinds[type(obj)]
         except KeyError:
@@ -119,7 +119,9 @@ def traverse(
         while True:
             for name in ahead:
                 try:
-                    if marked:
+                    if kind == plain:
+                        obj = obj[name]
+                    elif marked:
                         if not name:  # the end of the path to the virtual root
                             request.virtual_root = obj
                             continue
@@ -131,8 +133,6 @@ def traverse(
                         else:
                             obj = _step(request, obj, kind, name)
                         hooks = request.traversal_hooks
-                    elif kind == plain:
-                        obj = obj[name]
                     else:
                         obj = _step(request, obj, kind, name)
                         hooks = request.traversal_hooks
@@ -151,13 +151,13 @@ def traverse(
                     hooks = _call(hooks, request, obj)
                     if request.more_steps:
                         ahead = chain(request.take_steps(), ahead)
-                        marked = True
+                        marked, plain = True, _NONE
             else:
                 if views is not None and views.has_defaults and not request.default_steps:
                     request.default_steps = _default_steps(request, obj)
                     if request.default_steps:
                         ahead = iter(request.default_steps)
-                        marked = True  # they may name a view, or a namespace
+                        marked, plain = True, _NONE  # they may name a view, or a namespace
                         continue
                 if kind >= CONTAINER and not request.view_name:
                     if not slashed:
@@ -174,7 +174,8 @@ def traverse(
 
 
 _NONE = -1
-"""No kind of object: where some object has an ``IPublishTraverse`` adapter, each step looks for one."""
+"""No kind of object: where some object has an ``IPublishTraverse`` adapter, each step looks for one; and where a
+segment may be a mark, each is looked at."""
 
 Path: TypeAlias = tuple[tuple[str, ...], bool, bool]
 """The names to walk; whether one may begin with the mark of a namespace; whether a slash is at the end."""
