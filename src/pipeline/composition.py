@@ -268,7 +268,7 @@ class Pipeline:
         request.views = self.views
         request.openers = self.openers
         request.authorize = refuse_strangers
-        request._closers = request.context = request.tm_in_use = None
+        request._closers = request.context = request.tm_in_use = request.verify = None
         request.attempts_left = 0
         request.traversal_hooks = request.virtual_root_path = ()
         request.view_name = ""

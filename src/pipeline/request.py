@@ -81,6 +81,7 @@ class Request(BaseRequest):
         "pipeline",
         "tm_in_use",
         "traversal_hooks",
+        "verify",
         "view_name",
         "views",
         "virtual_root_path",
@@ -139,8 +140,8 @@ class Request(BaseRequest):
     """Raises an HTTP exception if the view may not be called; set by ``authenticate``."""
     session: Session | None = None
     """Begins and ends sessions, where ``authenticate`` has them; for login pages."""
-    verify: Callable[[Request, str, str], str | None] | None = None
-    """Login and password to principal, limited against guessing; where there are sessions, for login pages."""
+    verify: Callable[[Request, str, str], str | None] | None
+    """Login and password to principal, limited against guessing; for login pages."""
     local_authentication: Any = None
     """The IAuthentication of the place that traversal has reached, if it has one."""
     refused_logins: tuple[Callable[[], None], ...] = ()
@@ -211,6 +212,7 @@ class Request(BaseRequest):
             self.pipeline,
             self.tm_in_use,
             self.traversal_hooks,
+            self.verify,
             self.view_name,
             self.views,
             self.virtual_root_path,
@@ -227,6 +229,7 @@ class Request(BaseRequest):
             self.pipeline,
             self.tm_in_use,
             self.traversal_hooks,
+            self.verify,
             self.view_name,
             self.views,
             self.virtual_root_path,
@@ -358,6 +361,7 @@ _FRESH: dict[str, Any] = {
     "pipeline": None,
     "tm_in_use": None,
     "traversal_hooks": (),
+    "verify": None,
     "view_name": "",
     "views": None,
     "virtual_root_path": (),

@@ -97,8 +97,9 @@ def authenticate(
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
         request.authorize = authorize
+        request.verify = verify
         if session is not None:
-            request.session, request.verify = session, verify
+            request.session = session
         try:
             ways = ways_with[request.views]
         except KeyError:
