@@ -41,13 +41,15 @@ def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
     def publisher(request: Request, response: Response) -> None:
         context = request.context
         try:
-            view = known[request.view_name][request.environ["REQUEST_METHOD"]][providedBy(context)]
+            view = known[request.view_name][request.environ["REQUEST_METHOD"]].get(providedBy(context))
         except KeyError:
-            found = find_view(views, request)
-            if found is None:
+            view = None
+        if view is None:
+            view = find_view(views, request)
+            if view is None:
                 no_view(views, request, response)
                 return
-            view, context = found, request.context
+            context = request.context
         authorize = request.authorize  # to call a slot takes longer than to read it and to call what it holds
         authorize(request, view)
         call_view(view, context, request, response)

@@ -24,9 +24,8 @@ LIVE = ("text/event-stream", "multipart/x-mixed-replace")
 """What a client waits for, block by block."""
 
 SIZE = 120 * 1024
-"""Bytes that are sent at a time: fewer cost a server more calls, and from 128 KiB on malloc gets each block from
-the system, page by page. Joined to 64 KiB, blocks of 128 bytes took 1.8 (waitress) and 2.0 (gunicorn) times what
-blocks of 64 KiB take; joined to this, 1.6 and 1.7."""
+"""Bytes that are sent at a time: fewer cost a server more calls. Joined to 64 KiB, blocks of 128 bytes took 1.8
+(waitress) and 2.0 (gunicorn) times what blocks of 64 KiB take; joined to this, 1.6 and 1.7, as to twice as much."""
 MANY = 32
 """Blocks that must go into one, for it to be worth while to gather them without a clock."""
 MOST = 8_192
