@@ -92,7 +92,7 @@ setup(
         "paste.filter_factory": [f"{name} = pipeline.elements.{name}:{name}" for name in ELEMENTS],
         "paste.app_factory": ["publisher = pipeline.publisher:publisher"],
         "paste.composite_factory": ["switch = pipeline.switch:switch"],
-        "zodburi.resolvers": ["mariadb = pipeline.mariadb:resolver"],
+        "zodburi.resolvers": ["mariadb = pipeline.database.mariadb:resolver"],
     },
     classifiers=[
         "Development Status :: 3 - Alpha",

@@ -11,7 +11,7 @@ import atheris
 from fuzz.target import Broken, Environ, Folder, Pipeline, Request, environ, judged, pipeline, run, view
 
 with atheris.instrument_imports(include=["pipeline"]):
-    from pipeline.files import serve
+    from pipeline.http.files import serve
 
 NAMES = (
     *("HTTP_RANGE", "HTTP_IF_RANGE", "HTTP_IF_NONE_MATCH", "HTTP_IF_MODIFIED_SINCE"),

@@ -62,7 +62,7 @@ def site(*outer: Any) -> Pipeline:
         pipeline.elements.errors.errors(),
         pipeline.elements.forms.forms(max_parts=20, max_memory=2000, max_fields=20, max_header=200),
         pipeline.elements.traverse.traverse(root=lambda: ROOT),
-        pipeline.publisher.publisher(scan=(__name__, "pipeline.namespaces")),
+        pipeline.publisher.publisher(scan=(__name__, "pipeline.publishing.namespaces")),
     )
 
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any, NoReturn
 
-from pipeline.conditional import conditional
-from pipeline.error_pages import log_failure, put_error, put_last_resort
-from pipeline.files import BLOCK, FileBody, SentFile
+from pipeline.http.conditional import conditional
+from pipeline.http.error_pages import log_failure, put_error, put_last_resort
+from pipeline.http.files import BLOCK, FileBody, SentFile
 from pipeline.interfaces import Handler, WSGIApp
 from pipeline.request import Request
 from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header

@@ -143,7 +143,7 @@ class INullResource(Interface):
 
 
 class ISkin(Interface):
-    """Under this interface skins stand in the registry, see ``pipeline.namespaces.skin``."""
+    """Under this interface skins stand in the registry, see ``pipeline.publishing.namespaces.skin``."""
 
 
 class IEtc(Interface):

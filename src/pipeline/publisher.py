@@ -19,7 +19,7 @@ from zope.interface import providedBy
 
 from pipeline.composition import element
 from pipeline.edge import close_with
-from pipeline.files import FileBody
+from pipeline.http.files import FileBody
 from pipeline.interfaces import Handler, INullResource, IResult, ResultError
 from pipeline.request import Request
 from pipeline.response import HTML, Response, adopt_exception

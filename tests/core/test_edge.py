@@ -12,7 +12,7 @@ from webob import Response as WebObResponse
 from webob.exc import HTTPNotFound
 
 from pipeline import Pipeline, element
-from pipeline.files import FileBody
+from pipeline.http.files import FileBody
 
 
 class Blocks:

@@ -22,7 +22,7 @@ from pipeline.elements.coalesce import coalesce
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
-from pipeline.files import FileBody
+from pipeline.http.files import FileBody
 from pipeline.publisher import publisher
 
 BODY = b"body"

@@ -21,8 +21,8 @@ MODULES = {
 
 LAYERS: list[tuple[str, ...]] = [
     ("interfaces",),
-    ("options", "order", "kinds", "request", "response"),
-    ("views", "error_pages", "files", "edge"),
+    ("options", "order", "publishing.kinds", "request", "response"),
+    ("views", "http.error_pages", "http.files", "edge"),
     ("composition",),
     ("elements.*", "publisher"),
     ("switch", "paste"),

@@ -10,7 +10,7 @@ from pipeline.demo.models import Document, Folder, Item
 from pipeline.forms.converters import IFieldConverter
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import PUBLIC, IDefaultSteps, IEtc, INamespace, IRequest
-from pipeline.namespaces import skin
+from pipeline.publishing.namespaces import skin
 from pipeline.views import adapter, utility
 
 

@@ -57,7 +57,7 @@ def write_ini(directory: Path) -> Path:
         ("config:deploy.ini", f"config:{TOP}/etc/deploy.ini"),
         ("#vhost\n", f"#vhost\ntrusted = 127.0.0.1\naccept = {forms}\nallowed_hosts = www.example.com 127.0.0.1\n"),
         (f"config:{TOP}/etc/deploy.ini#errors\n", f"config:{TOP}/etc/deploy.ini#errors\ndebug = true\n"),
-        ("scan = pipeline.demo pipeline.namespaces", "scan = pipeline.demo pipeline.namespaces demo.extras"),
+        ("pipeline.publishing.namespaces\n", "pipeline.publishing.namespaces demo.extras\n"),
     ]:
         assert old in text, old
         text = text.replace(old, new)

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from pipeline.demo.content import PIECE, Content, TooLarge, read_full, store
-from pipeline.files import FileBody
+from pipeline.http.files import FileBody
 
 DATA = bytes(range(256)) * (PIECE // 256 * 2 + 5)
 

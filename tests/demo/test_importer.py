@@ -13,7 +13,7 @@ import pytest
 from pipeline.demo import importer, root, site
 from pipeline.demo.filing import MAX_DEPTH, Found, Refused, content_type_of, file_into, find, shown
 from pipeline.demo.models import Document, Folder, Site
-from pipeline.files import FileBody
+from pipeline.http.files import FileBody
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 

@@ -41,7 +41,7 @@ def client(known_password: str, no_documentation: None) -> Callable[[Any], TestA
                 transaction(),
                 authenticate(check=check),
                 traverse(request_type=request_type),
-                publisher(scan=("pipeline.demo", "pipeline.xmlrpc")),
+                publisher(scan=("pipeline.demo", "pipeline.publishing.xmlrpc")),
             )
         )
         app.authorization = ("Basic", ("admin", PASSWORD))

@@ -32,7 +32,7 @@ from pipeline import Pipeline, Request, Response, element, view
 from pipeline.elements.base import base, with_base
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
-from pipeline.error_pages import Problem, as_html
+from pipeline.http.error_pages import Problem, as_html
 from pipeline.interfaces import IDefaultSteps, OptionError
 from pipeline.publisher import publisher
 from pipeline.views import adapter

@@ -20,7 +20,7 @@ from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.coalesce import TICK, Watch, coalesce, join, watch
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
-from pipeline.files import FileBody
+from pipeline.http.files import FileBody
 from pipeline.interfaces import OptionError, OrderError
 
 SMALL = b"x" * 128

@@ -26,7 +26,7 @@ from webob.exc import (
 )
 
 from pipeline import Pipeline, Request, Response, element, view
-from pipeline.data import Manager
+from pipeline.database.transactions import Manager
 from pipeline.elements.errors import errors, is_local
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction

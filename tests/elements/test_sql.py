@@ -23,7 +23,7 @@ from sqlalchemy.schema import ForeignKey
 
 from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
-from pipeline.data import Outage
+from pipeline.database.outages import Outage
 from pipeline.elements import sql as module
 from pipeline.elements import transaction as transaction_module
 from pipeline.elements import zodb as zodb_module
@@ -767,7 +767,7 @@ def test_r4_what_is_lost_before_the_commit_is_tried_again(url: str, monkeypatch:
 
 
 def lines_of(caplog: Any) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "pipeline.data"]
+    return [record.getMessage() for record in caplog.records if record.name == "pipeline.database"]
 
 
 def test_a_database_that_is_down(tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -787,7 +787,7 @@ def test_a_database_that_is_down(tmp_path: Path, caplog: Any, monkeypatch: pytes
     assert re.fullmatch(r"the database sqlite://\S+ cannot be reached; .* 503: OperationalError: .*", down)
     assert re.fullmatch(r"the database sqlite://\S+ is reached again, after 0\.\d s", up)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == [
-        record for record in caplog.records if record.name == "pipeline.data"
+        record for record in caplog.records if record.name == "pipeline.database"
     ], "nothing else is logged but the outage"
     close_all()
 

@@ -25,7 +25,7 @@ from pipeline.composition import Element
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import LONGEST_KEPT, MOST_KEPT, traverse
 from pipeline.interfaces import ConfigurationError, IPublishTraverse, IRequest
-from pipeline.kinds import CONTAINER, DENIED, LEAF, TRAVERSER, kind_of
+from pipeline.publishing.kinds import CONTAINER, DENIED, LEAF, TRAVERSER, kind_of
 from pipeline.views import Views
 
 

@@ -27,7 +27,8 @@ from ZODB.POSException import ConflictError
 
 from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
-from pipeline.data import Outage, is_open
+from pipeline.database.outages import Outage
+from pipeline.database.transactions import is_open
 from pipeline.elements import transaction as transaction_module
 from pipeline.elements import zodb as module
 from pipeline.elements.errors import errors
@@ -655,7 +656,7 @@ def test_an_error_of_the_application_is_none_of_the_connection(uri: str) -> None
 
 
 def lines_of(caplog: Any) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "pipeline.data"]
+    return [record.getMessage() for record in caplog.records if record.name == "pipeline.database"]
 
 
 def test_a_database_that_is_down_at_start(tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -675,7 +676,7 @@ def test_a_database_that_is_down_at_start(tmp_path: Path, caplog: Any, monkeypat
     assert re.fullmatch(r"the database file://\S+ cannot be reached; who needs it is answered 503: \w+: .*", down)
     assert re.fullmatch(r"the database file://\S+ is reached again, after 0\.\d s", up)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == [
-        record for record in caplog.records if record.name == "pipeline.data"
+        record for record in caplog.records if record.name == "pipeline.database"
     ], "nothing else is logged but the outage"
 
 

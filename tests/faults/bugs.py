@@ -10,7 +10,7 @@ import time
 
 from pipeline import Request, Response
 from pipeline.composition import Element
-from pipeline.data import is_open
+from pipeline.database.transactions import is_open
 from pipeline.interfaces import Handler
 from pipeline.order import Contract
 

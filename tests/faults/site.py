@@ -18,7 +18,7 @@ from persistent import Persistent
 from webob.exc import HTTPBadRequest, HTTPConflict
 
 from pipeline import Request, Response, view
-from pipeline.data import is_open
+from pipeline.database.transactions import is_open
 from pipeline.testing import FakeDataManager
 from servers.toxiproxy import call
 

@@ -9,7 +9,7 @@ from html import escape
 from urllib.parse import quote, urljoin
 
 from pipeline.composition import element
-from pipeline.html_head import Attribute, Head
+from pipeline.http.html_head import Attribute, Head
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response

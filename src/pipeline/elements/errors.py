@@ -11,7 +11,7 @@ from typing import Any
 from webob.exc import HTTPException
 
 from pipeline.composition import element
-from pipeline.error_pages import Problem, problem_of, put_answer, put_problem, traceback_of
+from pipeline.http.error_pages import Problem, problem_of, put_answer, put_problem, traceback_of
 from pipeline.interfaces import Handler
 from pipeline.publisher import call_view
 from pipeline.request import Request
@@ -19,7 +19,7 @@ from pipeline.response import HTML, Response
 from pipeline.views import View
 
 try:
-    from pipeline.data import abort_quietly, begin_to_read
+    from pipeline.database.transactions import abort_quietly, begin_to_read
 except ModuleNotFoundError:  # without a database there is no transaction either
     pass
 

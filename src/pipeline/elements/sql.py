@@ -29,7 +29,8 @@ from zope.interface import implementer
 from zope.sqlalchemy.datamanager import SessionDataManager
 
 from pipeline.composition import Offers, element
-from pipeline.data import Manager, Outage, begin, is_committed, reads_only, refusal
+from pipeline.database.outages import Outage
+from pipeline.database.transactions import Manager, begin, is_committed, reads_only, refusal
 from pipeline.interfaces import CommitUncertain, ConfigurationError, Handler, Unavailable
 from pipeline.request import Request
 

@@ -11,7 +11,7 @@ from webob import Response as AnyResponse
 from webob.exc import WSGIHTTPException
 
 from pipeline.composition import element
-from pipeline.data import (
+from pipeline.database.transactions import (
     Manager,
     abort_quietly,
     begin_to_read,

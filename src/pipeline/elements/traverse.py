@@ -27,7 +27,7 @@ from pipeline.interfaces import (
     IPublishTraverse,
     IRequest,
 )
-from pipeline.kinds import CONTAINER, DENIED, TRAVERSER, kind_of
+from pipeline.publishing.kinds import CONTAINER, DENIED, TRAVERSER, kind_of
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 

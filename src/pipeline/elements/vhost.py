@@ -25,8 +25,8 @@ from urllib.parse import unquote_to_bytes
 
 from webob.exc import HTTPBadRequest
 
-from pipeline.address import Host, Peers, parse_forwarded, parse_port, parse_scheme
 from pipeline.composition import element
+from pipeline.http.hosts import Host, Peers, parse_forwarded, parse_port, parse_scheme
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import Response

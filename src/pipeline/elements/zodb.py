@@ -27,7 +27,8 @@ from ZODB.POSException import ConflictError
 from ZODB.utils import z64
 
 from pipeline.composition import Offers, element
-from pipeline.data import Manager, Outage, begin
+from pipeline.database.outages import Outage
+from pipeline.database.transactions import Manager, begin
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.options import resolve
 from pipeline.request import Request

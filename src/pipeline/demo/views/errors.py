@@ -10,7 +10,7 @@ from webob.exc import WSGIHTTPException
 
 from pipeline import Request, Response, view
 from pipeline.demo.views.page import answer
-from pipeline.error_pages import SORRY, TRY_AGAIN, Problem, best_type, put_problem, text_of
+from pipeline.http.error_pages import SORRY, TRY_AGAIN, Problem, best_type, put_problem, text_of
 
 TITLES = {
     400: "This request cannot be understood",

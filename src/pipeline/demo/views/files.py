@@ -9,8 +9,8 @@ from pipeline.demo.models import File, Folder
 from pipeline.demo.names import BadText, clean_name
 from pipeline.demo.views.forms import MAX_UPLOAD, Problems, read_form
 from pipeline.demo.views.page import answer, describe, done, wants_json
-from pipeline.files import serve
 from pipeline.forms.upload import Upload
+from pipeline.http.files import serve
 
 
 @view(context=Folder, name="upload", permission="edit")

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pipeline import Request, Response, redirect
 from pipeline.demo.models import Counter, Document, File, Folder, Item
 from pipeline.demo.tokens import make_token
-from pipeline.resources import Resources
+from pipeline.publishing.resources import Resources
 
 JSON = "application/json"
 STATIC = Resources("demo", __name__, "../static")

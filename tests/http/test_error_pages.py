@@ -13,7 +13,7 @@ import pytest
 from webob.exc import HTTPException, HTTPFound, HTTPMethodNotAllowed, HTTPNotFound, HTTPUnauthorized
 
 from pipeline import Request, Response
-from pipeline.error_pages import (
+from pipeline.http.error_pages import (
     LONGEST_DETAIL,
     LONGEST_TRACEBACK,
     OUTCOMES,

@@ -1,4 +1,4 @@
-"""XML-RPC: ``scan = pipeline.xmlrpc`` lets requests of the type ``IXMLRPCRequest`` call views (S20).
+"""XML-RPC: ``scan = pipeline.publishing.xmlrpc`` lets requests of the type ``IXMLRPCRequest`` call views (S20).
 
 A call is a POST of ``text/xml`` to the URL of an object. The method's name is that of a view which is
 registered for the object and for the request type; the call's parameters are those that follow
@@ -23,7 +23,7 @@ from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestEn
 from zope.interface import Interface, providedBy
 
 from pipeline.interfaces import PUBLIC, IRequest, IView, IXMLRPCRequest
-from pipeline.kinds import DENIED, is_container, kind_of
+from pipeline.publishing.kinds import DENIED, is_container, kind_of
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.views import View, view

@@ -1,5 +1,7 @@
-"""Traversal namespaces: ``++name++value`` as a segment of a path. ``scan = pipeline.namespaces`` registers
-these; one of them alone is had by a subclass in a module of one's own, decorated alike.
+"""Traversal namespaces: ``++name++value`` as a segment of a path.
+
+``scan = pipeline.publishing.namespaces`` registers these. To register one of them alone, decorate a subclass of it
+in a module of your own.
 
     ++skin++name       the request provides the skin of that name: its views are found first
     ++lang++de         the visitor wants this language, whatever the browser says
@@ -9,7 +11,7 @@ these; one of them alone is had by a subclass in a module of one's own, decorate
     ++debug++flag      ``request.debug_flags``, in debug mode and from this machine alone (S17)
 
 ``@@name`` and ``++view++name`` are part of traversal itself, ``++vh++`` of ``vhost``, and ``++resource++name``
-comes with the static files of that name (``pipeline.resources``). A namespace of one's own is an adapter
+comes with the static files of that name (``pipeline.publishing.resources``). A namespace of one's own is an adapter
 for ``INamespace`` with the namespace's name.
 """
 
@@ -21,7 +23,7 @@ from typing import Any, TypeVar
 from zope.interface import Interface, alsoProvides, implementer
 
 from pipeline.interfaces import IEtc, INamespace, IRequest, ISkin
-from pipeline.kinds import is_container
+from pipeline.publishing.kinds import is_container
 from pipeline.request import Request
 from pipeline.views import NOTES, Views, adapter
 

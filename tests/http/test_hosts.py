@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.address import Host, Peers, parse_forwarded, parse_node, parse_port, parse_scheme
+from pipeline.http.hosts import Host, Peers, parse_forwarded, parse_node, parse_port, parse_scheme
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ from ZODB.blob import Blob
 
 from asking import answer_of
 from pipeline import Pipeline, Request, Response, element, view
-from pipeline.conditional import byte_range, may_send_part, precondition
 from pipeline.elements.coalesce import coalesce
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
@@ -35,7 +34,8 @@ from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import pool_of, zodb
-from pipeline.files import BLOCK, SentFile, disposition, serve
+from pipeline.http.conditional import byte_range, may_send_part, precondition
+from pipeline.http.files import BLOCK, SentFile, disposition, serve
 from pipeline.publisher import publisher
 
 DATA = bytes(range(256)) * 1_000
@@ -673,7 +673,7 @@ import sys, threading, time
 from pathlib import Path
 from pipeline import Pipeline, element
 from pipeline.elements.errors import errors
-from pipeline.files import serve
+from pipeline.http.files import serve
 
 FILE = Path(__file__).with_name("file")
 

@@ -28,8 +28,8 @@ from pipeline.interfaces import (
     IRequest,
     IXMLRPCRequest,
 )
-from pipeline.namespaces import skin
 from pipeline.publisher import publisher
+from pipeline.publishing.namespaces import skin
 from pipeline.views import adapter, utility
 
 
@@ -174,9 +174,9 @@ def put_note(context: Note, request: Any, response: Any) -> None:
 ROOT = Folder()
 SCAN = (
     __name__,
-    "pipeline.namespaces",
-    "pipeline.json_results",
-    "pipeline.xmlrpc",
+    "pipeline.publishing.namespaces",
+    "pipeline.publishing.json",
+    "pipeline.publishing.xmlrpc",
 )
 
 

@@ -19,7 +19,7 @@ from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, ViewError
 from pipeline.publisher import publisher
-from pipeline.resources import Resources
+from pipeline.publishing.resources import Resources
 from small_sites import Answer, call_app
 
 STYLE = "body { color: green } /* grün */"

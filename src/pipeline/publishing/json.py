@@ -1,4 +1,4 @@
-"""JSON for programs: ``scan = pipeline.json_results`` lets views return dicts and lists."""
+"""JSON for programs: ``scan = pipeline.publishing.json`` lets views return dicts and lists."""
 
 from __future__ import annotations
 

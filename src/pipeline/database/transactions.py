@@ -1,4 +1,4 @@
-"""What the elements of databases share: how a transaction is begun to read, and what an outage is.
+"""How the elements of databases share one transaction, and how it is begun to read.
 
 Every request that uses a database has one transaction manager, ``request.tm``, for all of them. It is
 explicit: nothing begins by itself, and what comes when the transaction is over finds none. It is made by
@@ -11,20 +11,18 @@ got before it failed. The private attributes that tell are read here, and but fo
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
-from threading import Lock
 from typing import Any
 
 from transaction import Transaction, TransactionManager
 from transaction._transaction import Status
 from transaction.interfaces import AlreadyInTransaction, NoTransaction
 
-from pipeline.interfaces import ReadOnlyTransaction, Unavailable
+from pipeline.interfaces import ReadOnlyTransaction
 from pipeline.request import Request
 
-log = logging.getLogger("pipeline.data")
+log = logging.getLogger("pipeline.database")
 
 
 class Synchronizers:
@@ -236,61 +234,3 @@ def abort_quietly(tm: TransactionManager) -> None:
         except Exception:
             tm.spoiled = True
             log.exception("a transaction could not be aborted properly")
-
-
-class Outage:
-    """Whether a database can be reached: one line of log when it cannot, one when it can again.
-
-    While it cannot, one request in a second tries; the others are told at once, so that none waits for what
-    is not there.
-    """
-
-    PAUSE = 1.0
-    """Seconds from one try to the next."""
-    LONGEST_TRY = 30.0
-    """Seconds after which another request may try, though the first is still at it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.failures = 0
-        """How often it could not be reached, so far."""
-        self.since: float | None = None
-        """Since when it cannot be reached, in the time of ``time.monotonic``."""
-        self._next_try = 0.0
-        self._lock = Lock()
-
-    def check(self) -> None:
-        """Raise Unavailable if it cannot be reached and this request is not the one to try again."""
-        if self.since is not None:
-            with self._lock:
-                now = time.monotonic()
-                if self.since is not None and now < self._next_try:
-                    raise self.unavailable()
-                self._next_try = now + self.LONGEST_TRY
-
-    def begin(self, error: BaseException) -> Unavailable:
-        """Note that it could not be reached; the exception to be raised."""
-        with self._lock:
-            now = time.monotonic()
-            self._next_try = now + self.PAUSE
-            self.failures += 1
-            first = self.since is None
-            if first:
-                self.since = now
-        if first:
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            log.error("%s cannot be reached; who needs it is answered 503: %.500s", self.name, what)
-        return self.unavailable()
-
-    def end(self) -> None:
-        """Note that it was reached."""
-        with self._lock:
-            since, self.since = self.since, None
-        if since is not None:
-            log.warning("%s is reached again, after %.1f s", self.name, time.monotonic() - since)
-
-    def unavailable(self) -> Unavailable:
-        """The exception for a request that needs it."""
-        error = Unavailable(f"{self.name} cannot be reached")
-        error.logged = True
-        return error

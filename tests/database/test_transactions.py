@@ -11,7 +11,7 @@ from transaction.interfaces import AlreadyInTransaction, NoTransaction
 from ZODB.Connection import Connection
 from ZODB.DB import DB
 
-from pipeline.data import Manager, abort_quietly, begin_to_read, end_unchanged, is_open, reads_only
+from pipeline.database.transactions import Manager, abort_quietly, begin_to_read, end_unchanged, is_open, reads_only
 
 
 class Told:
@@ -50,7 +50,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         made.append(Transaction(*arguments))
         return made[-1]
 
-    for module in ("pipeline.data", "transaction._manager"):
+    for module in ("pipeline.database.transactions", "transaction._manager"):
         monkeypatch.setattr(f"{module}.Transaction", make)
     return made
 

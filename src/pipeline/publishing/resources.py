@@ -33,7 +33,7 @@ from urllib.parse import quote
 from webob.exc import HTTPNotFound
 from zope.interface import Interface, implementer
 
-from pipeline.files import serve
+from pipeline.http.files import serve
 from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace, IPublishTraverse
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response

@@ -1,0 +1,1 @@
+"""What the elements of databases share: transactions, outages, MariaDB."""

@@ -1,0 +1,69 @@
+"""Whether a database can be reached, and one line of log when that changes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from threading import Lock
+
+from pipeline.interfaces import Unavailable
+
+log = logging.getLogger("pipeline.database")
+
+
+class Outage:
+    """Whether a database can be reached: one line of log when it cannot, one when it can again.
+
+    While it cannot, one request in a second tries; the others are told at once, so that none waits for what
+    is not there.
+    """
+
+    PAUSE = 1.0
+    """Seconds from one try to the next."""
+    LONGEST_TRY = 30.0
+    """Seconds after which another request may try, though the first is still at it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.failures = 0
+        """How often it could not be reached, so far."""
+        self.since: float | None = None
+        """Since when it cannot be reached, in the time of ``time.monotonic``."""
+        self._next_try = 0.0
+        self._lock = Lock()
+
+    def check(self) -> None:
+        """Raise Unavailable if it cannot be reached and this request is not the one to try again."""
+        if self.since is not None:
+            with self._lock:
+                now = time.monotonic()
+                if self.since is not None and now < self._next_try:
+                    raise self.unavailable()
+                self._next_try = now + self.LONGEST_TRY
+
+    def begin(self, error: BaseException) -> Unavailable:
+        """Note that it could not be reached; the exception to be raised."""
+        with self._lock:
+            now = time.monotonic()
+            self._next_try = now + self.PAUSE
+            self.failures += 1
+            first = self.since is None
+            if first:
+                self.since = now
+        if first:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            log.error("%s cannot be reached; who needs it is answered 503: %.500s", self.name, what)
+        return self.unavailable()
+
+    def end(self) -> None:
+        """Note that it was reached."""
+        with self._lock:
+            since, self.since = self.since, None
+        if since is not None:
+            log.warning("%s is reached again, after %.1f s", self.name, time.monotonic() - since)
+
+    def unavailable(self) -> Unavailable:
+        """The exception for a request that needs it."""
+        error = Unavailable(f"{self.name} cannot be reached")
+        error.logged = True
+        return error

@@ -1,0 +1,1 @@
+"""Parts of HTTP that the core does not need: conditional requests, files, error pages, hosts, the head of HTML."""

@@ -1,0 +1,1 @@
+"""How objects are published: which kinds of objects can be walked, namespaces, JSON, XML-RPC, static resources."""
