@@ -235,7 +235,7 @@ def stream(request: Request, response: Response, body: Any) -> Any:
         sent = Body(request, response, body)
     else:
 
-        def close_sent(size: int) -> None:
+        def close_sent(size: int | None) -> None:
             request.bytes_sent = size
             close(request)
 

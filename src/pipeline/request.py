@@ -170,8 +170,9 @@ class Request(BaseRequest):
     """What is known of the changes of this request once ``transaction`` is done: "committed", "unknown" (R4),
     or "" if there are none. An error that is answered after that says so in the header ``X-Outcome``."""
 
-    bytes_sent: int = 0
-    """Length of the body that was sent; known once the request is being closed."""
+    bytes_sent: int | None = 0
+    """Bytes of the body that the server took; known once the request is being closed. None means that the server
+    sent a file by its own means, and does not say how much of it."""
 
     _closers: list[Closer] | None
     _closers_before: int = 0

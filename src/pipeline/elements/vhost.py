@@ -1,6 +1,6 @@
 """``vhost``: the address as the visitor sees it, and which object of the database is its top.
 
-Whoever stands between the visitor and us says what the visitor asked for, in one of these forms::
+A proxy between the visitor and the server says what the visitor asked for, in one of these forms::
 
     VirtualHostBase  /VirtualHostBase/https/www.example.com:443/sites/example/VirtualHostRoot/_vh_docs/page
     ++vh++           /sites/example/++vh++https:www.example.com:443/docs/++/page
@@ -9,16 +9,18 @@ Whoever stands between the visitor and us says what the visitor asked for, in on
     X-Forwarded      X-Forwarded-For, -Host, -Proto, -Port and -Prefix
 
 Here the visitor sees https://www.example.com/docs/page, which is the object at /sites/example/page. One rule
-holds for all (S9, S13): a form is honoured if it is one of those that ``accept`` names, comes from a
-``trusted`` peer, and is for an allowed host. Otherwise its path segments are literal and its headers dropped.
+holds for all (S9, S13): a form is believed if ``accept`` names it and it comes from a ``trusted`` peer. Otherwise
+its path segments are literal, and its headers are dropped. A form that is believed is believed as a whole: if the
+host in it is not served, the request is refused with 400, and logged with the address of the visitor.
 
-What was honoured stands in the environ as if the visitor had come directly: url scheme, HTTP_HOST,
+What was believed stands in the environ as if the visitor had come directly: url scheme, HTTP_HOST,
 SERVER_NAME and SERVER_PORT, REMOTE_ADDR, SCRIPT_NAME and PATH_INFO. The path to the top is
 ``request.virtual_root_path``, which ``traverse`` walks first; the object there is ``request.virtual_root``.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -26,7 +28,7 @@ from urllib.parse import unquote_to_bytes
 from webob.exc import HTTPBadRequest
 
 from pipeline.composition import element
-from pipeline.http.hosts import Host, Peers, parse_forwarded, parse_port, parse_scheme
+from pipeline.http.hosts import UNIX, Host, Peers, parse_forwarded, parse_port, parse_scheme
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import Response
@@ -37,16 +39,25 @@ Found = dict[str, Any]
 WSGI environ), root (names)."""
 Reader = Callable[[Environ, Peers], Found]
 
-HEADERS = (
-    "HTTP_FORWARDED",
-    "HTTP_X_FORWARDED_FOR",
-    "HTTP_X_FORWARDED_HOST",
-    "HTTP_X_FORWARDED_PORT",
-    "HTTP_X_FORWARDED_PREFIX",
-    "HTTP_X_FORWARDED_PROTO",
-    "HTTP_X_VHM_HOST",
-    "HTTP_X_VHM_ROOT",
-)
+HEADERS = {
+    "HTTP_FORWARDED": "Forwarded",
+    "HTTP_X_FORWARDED_FOR": "X-Forwarded",
+    "HTTP_X_FORWARDED_HOST": "X-Forwarded",
+    "HTTP_X_FORWARDED_PORT": "X-Forwarded",
+    "HTTP_X_FORWARDED_PREFIX": "X-Forwarded",
+    "HTTP_X_FORWARDED_PROTO": "X-Forwarded",
+    "HTTP_X_VHM_HOST": "X-Vhm",
+    "HTTP_X_VHM_ROOT": "X-Vhm",
+}
+"""The headers that say an address, and the form that each belongs to."""
+
+UNUSUAL = ("HTTP_TRANSFER_ENCODING", *HEADERS)
+"""A request with one of these is looked at more closely."""
+
+MOST_TOLD = 20
+"""Peers whose dropped headers are logged, once each; a scan of the site does not fill the log."""
+
+_log = logging.getLogger("pipeline.vhost")
 
 
 @element(
@@ -67,14 +78,16 @@ def vhost(
 
     trusted        peers that are believed: IP addresses and networks, and "unix" for those on a unix socket
     accept         the forms that they use: any of VirtualHostBase, ++vh++, X-Vhm, Forwarded, X-Forwarded.
-                   Name no other: a visitor could send it through a proxy that does not know it
+                   Do not name another one: a visitor could send it through a proxy that does not know it
     allowed_hosts  the hosts that are served: www.example.com (on any port), www.example.com:8080,
                    [2001:db8::1], .example.com (that and all below it), or * for any
     hosts          lines "host = /path/of/its/top"; these hosts are allowed, too
 
-    Without options nobody is trusted and any host is served. Refuses, with 400: no Host, two, or one that is
-    none (S10); a host that is not served, if some are named; Content-Length together with Transfer-Encoding
-    (S11); what is malformed in a form that is accepted from this peer.
+    Without options no peer is trusted and any host is served. Refuses with 400: a request without a Host, with
+    two, or with one that is not valid (S10); a host that is not served, if some are named, also where a trusted
+    peer names it; Content-Length together with Transfer-Encoding (S11); a malformed form of a trusted peer.
+    Headers of other peers, and of forms that are not accepted, are dropped; the first time for each peer, a
+    warning says so and how to change it.
     """
     if bool(trusted) != bool(accept):
         raise OptionError(
@@ -89,19 +102,7 @@ def vhost(
 
     def vhost(request: Request, response: Response) -> None:
         environ = request.environ
-        if (
-            environ.get("HTTP_HOST") not in usual
-            or "HTTP_TRANSFER_ENCODING" in environ
-            # HEADERS, in full: a loop would cost more than all the rest
-            or "HTTP_FORWARDED" in environ
-            or "HTTP_X_FORWARDED_FOR" in environ
-            or "HTTP_X_FORWARDED_HOST" in environ
-            or "HTTP_X_FORWARDED_PORT" in environ
-            or "HTTP_X_FORWARDED_PREFIX" in environ
-            or "HTTP_X_FORWARDED_PROTO" in environ
-            or "HTTP_X_VHM_HOST" in environ
-            or "HTTP_X_VHM_ROOT" in environ
-        ):
+        if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(UNUSUAL):
             unusual(request)
         next(request, response)
 
@@ -145,7 +146,7 @@ class Rewriting:
         known = {name.lower() for name in READERS}
         if named - known:
             raise OptionError(
-                f"option 'accept': {', '.join(sorted(named - known))} is none of {', '.join(READERS)}"
+                f"option 'accept': {', '.join(sorted(named - known))} is not one of {', '.join(READERS)}"
             )
         self.readers = [reader for name, reader in READERS.items() if name.lower() in named]
         self.reads_paths = not named.isdisjoint(("virtualhostbase", "++vh++"))
@@ -154,6 +155,8 @@ class Rewriting:
         """What is known of a value of Host: the host, and the path to its top if it is served."""
         self.usual: set[str] = set()
         """Values of Host with which nothing is to be done, if no form is used either."""
+        self.told: set[str] = set()
+        """Peers of whom it is logged that their headers are dropped."""
 
     def rewrite(self, request: Request) -> None:
         environ = request.environ
@@ -161,30 +164,56 @@ class Rewriting:
             raise HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other.")
         sent: str = environ.get("HTTP_HOST", "")
         host, top = self.hosts.get(sent) or self._host(sent)
-        found: Found = {}
-        if self.readers and self.peers[environ.get("REMOTE_ADDR", "")]:
-            try:
-                for read in self.readers:
-                    said = read(environ, self.peers)
-                    if said and self.sites.top(said.get("host", host)) is not None:
-                        found.update(said)
-            except ValueError as error:
-                raise HTTPBadRequest(f"The address that a proxy passed on is malformed: {error}.") from None
-        for header in HEADERS:
+        peer: str = environ.get("REMOTE_ADDR", "")
+        trusted = bool(self.readers) and self.peers[peer]
+        found = self._read(environ) if trusted else {}
+        for header, form in HEADERS.items():
             if header in environ:
                 del environ[header]
                 request.forwarded = True
+                if not (trusted and READERS[form] in self.readers):
+                    self._tell(peer, form, trusted)
         if found:
             request.forwarded = True
-            top = found["root"] if "root" in found else self.sites.top(found.get("host", host))
+            if "client" in found:  # also of a request that is refused: the log has the visitor's address
+                _set_client(environ, found["client"])
+            if "host" in found:
+                top = self.sites.top(found["host"])
         if top is None:
             raise HTTPBadRequest("This host is not served here.")
         if found:
             _apply(environ, found, host)
+            top = found.get("root", top)
         if top:
             request.virtual_root_path = top
         elif not found and not self.reads_paths:
             self.usual.add(sent)
+
+    def _read(self, environ: Environ) -> Found:
+        """What all accepted forms say together, of a trusted peer."""
+        found: Found = {}
+        try:
+            for read in self.readers:
+                found.update(read(environ, self.peers))
+        except ValueError as error:
+            raise HTTPBadRequest(f"The address that a proxy passed on is malformed: {error}.") from None
+        return found
+
+    def _tell(self, peer: str, form: str, trusted: bool) -> None:
+        """Log that the headers of a peer are dropped, and the remedy: once for each peer, and not for many."""
+        if peer in self.told or len(self.told) >= MOST_TOLD:
+            return
+        self.told.add(peer)
+        name = "unix" if peer in UNIX else peer
+        if trusted:
+            why, remedy = "'accept' does not name that form", f"put {form} into accept"
+        else:
+            why, remedy = "'trusted' does not name that peer", f"put {name} into trusted and {form} into accept"
+        _log.warning(
+            "vhost: the %s headers that %s sends are dropped, since the option %s. If it is your proxy, which writes "
+            "these headers itself, %s. If not, a visitor sent them, and nothing needs to be done.",
+            form, name, why, remedy,
+        )  # fmt: skip
 
     def _host(self, sent: str) -> tuple[Host, tuple[str, ...] | None]:
         try:
@@ -210,31 +239,37 @@ def _apply(environ: Environ, found: Found, host: Host) -> None:
         environ["SCRIPT_NAME"] = found["prefix"]
     if "path" in found:
         environ["PATH_INFO"] = found["path"]
-    if "client" in found:
-        environ["REMOTE_ADDR"] = found["client"]
-        for stale in ("REMOTE_HOST", "REMOTE_PORT"):
-            environ.pop(stale, None)
+
+
+def _set_client(environ: Environ, client: str) -> None:
+    environ["REMOTE_ADDR"] = client
+    for stale in ("REMOTE_HOST", "REMOTE_PORT"):
+        environ.pop(stale, None)
 
 
 def read_virtual_host_base(environ: Environ, peers: Peers) -> Found:
-    """Zope's VirtualHostMonster. The first VirtualHostRoot is ours: a further one came from the visitor."""
+    """Zope's VirtualHostMonster. The first VirtualHostRoot is the proxy's: a further one came from the visitor.
+
+    The ``_vh_`` segments behind it are the proxy's as far as an empty segment, which the proxy writes to keep those
+    of the visitor apart (``VirtualHostRoot//...``). Without VirtualHostRoot only scheme and host are said.
+    """
     path = environ.get("PATH_INFO", "")
     if not path.startswith("/VirtualHostBase/"):
         return {}
     segments = path.split("/")[2:]
+    if len(segments) < 2:
+        raise ValueError("VirtualHostBase goes with scheme and host")
+    found: Found = {"scheme": parse_scheme(segments[0]), "host": Host.parse(segments[1])}
     if "VirtualHostRoot" not in segments[2:]:
-        raise ValueError("VirtualHostBase goes with scheme, host and VirtualHostRoot")
+        return {**found, "path": _joined(segments[2:])}
     end = segments.index("VirtualHostRoot", 2)
     start = end + 1
     while start < len(segments) and segments[start].startswith("_vh_"):
         start += 1
-    return {
-        "scheme": parse_scheme(segments[0]),
-        "host": Host.parse(segments[1]),
-        "root": _names(segments[2:end]),
-        "prefix": _prefix([segment.removeprefix("_vh_") for segment in segments[end + 1 : start]]),
-        "path": _joined(segments[start:]),
-    }
+    prefix = _prefix([segment.removeprefix("_vh_") for segment in segments[end + 1 : start]])
+    if segments[start : start + 1] == [""] and len(segments) > start + 1:
+        start += 1
+    return {**found, "root": _names(segments[2:end]), "prefix": prefix, "path": _joined(segments[start:])}
 
 
 def read_vh_namespace(environ: Environ, peers: Peers) -> Found:
@@ -332,10 +367,10 @@ def _values(text: str) -> list[str]:
 
 
 def _names(segments: Iterable[str]) -> tuple[str, ...]:
-    """Segments of a path to an object, as traversal takes them; ValueError if it takes none of that kind."""
+    """Segments of a path to an object, as traversal takes them; ValueError for one that traversal refuses."""
     names = tuple(segment.encode("latin-1").decode("utf-8") for segment in segments if segment)
     if any(name[0] == "_" or name in (".", "..") or "\0" in name for name in names):
-        raise ValueError("no path to an object")
+        raise ValueError("not a path to an object")
     return names
 
 
@@ -345,7 +380,7 @@ def _prefix(segments: Iterable[str]) -> str:
     for segment in segments:
         segment.encode("latin-1").decode("utf-8")
         if segment in ("", ".", "..") or "\0" in segment:
-            raise ValueError("no path in front of the site")
+            raise ValueError("not a path in front of the site")
     return "".join(f"/{segment}" for segment in segments)
 
 
@@ -354,14 +389,14 @@ def _joined(segments: list[str]) -> str:
 
 
 def _pattern(text: str) -> str:
-    """An allowed host in the form in which ``Sites`` looks for it; OptionError if it is none."""
+    """An allowed host in the form in which ``Sites`` looks for it; OptionError if it is not valid."""
     if text == "*":
         return text
     dot = "." if text[:1] == "." else ""
     try:
         name, port = Host.parse(text.removeprefix("."))
     except ValueError as error:
-        raise OptionError(f"{text!r} is no host: {error}") from None
+        raise OptionError(f"{text!r} is not a host: {error}") from None
     if dot and port:
         raise OptionError(f"{text!r}: a host and all below it are served on any port, or on none")
     return f"{name}:{port}" if port else dot + name
@@ -373,4 +408,4 @@ def _top(pattern: str, path: str) -> tuple[str, ...]:
             raise ValueError("it starts with a slash")
         return _names(path.encode().decode("latin-1").split("/"))
     except ValueError as error:
-        raise OptionError(f"option 'hosts', {pattern}: {path!r} is no path: {error}") from None
+        raise OptionError(f"option 'hosts', {pattern}: {path!r} is not a path: {error}") from None
