@@ -56,7 +56,7 @@ def traverse(
     max_segments    longest path that is walked, in segments (S16); a longer one is a 414
     max_query       longest query string, in bytes; a longer one is a 414
     slash_redirect  whether GET of a container's default view without a trailing slash is redirected to
-                    the address with it, so that relative links work
+                    the address with it, so that relative links work. A container without one is a 404
     request_type    dotted name of an interface that extends IRequest: what all requests that pass here are
 
     Requires a root, from an outer element or by its own option; provides context, view name and subpath.
@@ -161,7 +161,7 @@ def traverse(
                         continue
                 if kind >= CONTAINER and not request.view_name:
                     if not slashed:
-                        if slash_redirect:
+                        if slash_redirect and (views is None or views.find(obj, request, "GET", "") is not None):
                             _add_slash(request)
                         request.lacks_slash = True
                     elif request.default_steps:
