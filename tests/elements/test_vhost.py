@@ -577,7 +577,7 @@ def test_without_a_root_only_scheme_and_host_are_said() -> None:
         assert (answer.status_int, answer.json["url"]) == (200, url)
         assert answer.json["top"] is None
     app = site(hosts={"www.example.com": "/sites/example"}, **options)
-    answer = visit(app, "/VirtualHostBase/http/www.example.com/a%20page/", REMOTE_ADDR="", HTTP_HOST="www.example.com")
+    answer = visit(app, "/VirtualHostBase/http/www.example.com/a%20page/", REMOTE_ADDR="")
     assert (answer.json["url"], answer.json["top"]) == ("http://www.example.com/a%20page", "example")
 
 
@@ -617,7 +617,7 @@ def test_why_headers_are_dropped_is_said_once_for_each_peer(caplog: pytest.LogCa
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 3
     assert said[0] == (
         "vhost: the X-Forwarded headers that 127.0.0.1 sends are dropped, since the option 'trusted' does not name "
-        "that peer. If it is your proxy, which writes these headers itself, put 127.0.0.1 into trusted and X-Forwarded "
+        "that peer. If it is your proxy, which writes these headers itself, put 127.0.0.1 into trusted, X-Forwarded "
         "into accept. If not, a visitor sent them, and nothing needs to be done."
     )
     assert "put unix into trusted" in said[2]

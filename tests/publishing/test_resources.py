@@ -329,7 +329,7 @@ def test_the_copy_that_the_client_accepts(copying: Pipeline, copied: Resources, 
     assert answer.headers["Content-Disposition"] == 'inline; filename="style.css"'
     assert answer.headers["Cache-Control"] == FOR_EVER
     same = call_app(copying, address, HTTP_ACCEPT_ENCODING=accept, HTTP_IF_NONE_MATCH=answer.headers["ETag"])
-    assert (same.status, same.headers["Vary"], same.headers["ETag"]) == (304, "Accept-Encoding", answer.headers["ETag"])
+    assert (same.status, same.headers["Vary"]) == (304, "Accept-Encoding")
     part = call_app(copying, address, HTTP_ACCEPT_ENCODING=accept, HTTP_RANGE="bytes=0-1")
     assert (part.status, part.body) == (206, answer.body[:2])
 

@@ -208,7 +208,7 @@ class Rewriting:
         if trusted:
             why, remedy = "'accept' does not name that form", f"put {form} into accept"
         else:
-            why, remedy = "'trusted' does not name that peer", f"put {name} into trusted and {form} into accept"
+            why, remedy = "'trusted' does not name that peer", f"put {name} into trusted, {form} into accept"
         _log.warning(
             "vhost: the %s headers that %s sends are dropped, since the option %s. If it is your proxy, which writes "
             "these headers itself, %s. If not, a visitor sent them, and nothing needs to be done.",

@@ -12,9 +12,9 @@ ever. Under another version, or none, the file of today is served all the same, 
 (its ETag makes that a 304): by a redirect, two servers with two versions behind one address would send a
 visitor to and fro.
 
-Files are listed and hashed when the module is imported. A path leads to nothing else (S14). Left out are names that
-begin with "." or "_" or like a namespace, which traversal takes for something else (S3), and links that lead out
-of the directory. A directory has no address, and a file has none with a slash at its end.
+Files are listed and hashed when the module is imported. A path leads to nothing else (S14). Left out are names
+that begin with "." or "_" or like a namespace, which traversal takes for something else (S3), and links that lead
+out of the directory. A directory has no address, and a file has none with a slash at its end.
 
 A file may have compressed copies beside it: ``app.js.br``, ``app.js.zst``, ``app.js.gz``. The client gets the smallest
 one that it accepts, so that no file is compressed for each request (the element ``compress`` leaves them alone).
@@ -121,7 +121,7 @@ class File(NamedTuple):
             return False
 
     def open(self, top: str) -> tuple[BinaryIO, bool]:
-        """Return the open file, and whether it is as it was found. 404 if it is gone, or leads out of ``top`` now."""
+        """Return the open file, and whether it is as it was found. 404 if it is gone, or leads out of ``top``."""
         try:
             file = open(self.path, "rb", buffering=0, opener=_at_once)  # noqa: SIM115
         except OSError:
