@@ -210,8 +210,8 @@ class Rewriting:
         else:
             why, remedy = "'trusted' does not name that peer", f"put {name} into trusted, {form} into accept"
         _log.warning(
-            "vhost: the %s headers that %s sends are dropped, since the option %s. If it is your proxy, which writes "
-            "these headers itself, %s. If not, a visitor sent them, and nothing needs to be done.",
+            "vhost: the %s headers that %s sends are dropped, since the option %s. If it is your proxy, which "
+            "writes these headers itself, %s. If not, a visitor sent them, and nothing needs to be done.",
             form, name, why, remedy,
         )  # fmt: skip
 

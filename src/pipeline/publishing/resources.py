@@ -16,8 +16,9 @@ Files are listed and hashed when the module is imported. A path leads to nothing
 that begin with "." or "_" or like a namespace, which traversal takes for something else (S3), and links that lead
 out of the directory. A directory has no address, and a file has none with a slash at its end.
 
-A file may have compressed copies beside it: ``app.js.br``, ``app.js.zst``, ``app.js.gz``. The client gets the smallest
-one that it accepts, so that no file is compressed for each request (the element ``compress`` leaves them alone).
+A file may have compressed copies beside it: ``app.js.br``, ``app.js.zst``, ``app.js.gz``. The client gets the
+smallest one that it accepts, so that no file is compressed for each request (the element ``compress`` leaves them
+alone).
 A copy that is older than its file is not served; a warning says so.
 """
 
