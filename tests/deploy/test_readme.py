@@ -42,7 +42,8 @@ def test_the_site_of_the_readme(
 ) -> None:
     checkout = shutil.copytree(TOP, tmp_path / "checkout", ignore=NOT_COPIED)
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, checkout], check=True
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, checkout],
+        check=True,
     )
     [wheel] = tmp_path.glob("*.whl")
     directory = tmp_path / "empty"

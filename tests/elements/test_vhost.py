@@ -617,8 +617,8 @@ def test_why_headers_are_dropped_is_said_once_for_each_peer(caplog: pytest.LogCa
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 3
     assert said[0] == (
         "vhost: the X-Forwarded headers that 127.0.0.1 sends are dropped, since the option 'trusted' does not "
-        "name that peer. If it is your proxy, which writes these headers itself, put 127.0.0.1 into trusted, X-Forwarded "
-        "into accept. If not, a visitor sent them, and nothing needs to be done."
+        "name that peer. If it is your proxy, which writes these headers itself, put 127.0.0.1 into trusted, "
+        "X-Forwarded into accept. If not, a visitor sent them, and nothing needs to be done."
     )
     assert "put unix into trusted" in said[2]
 

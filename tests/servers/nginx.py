@@ -8,6 +8,7 @@ from pathlib import Path
 
 from servers.base import Server, find
 
+LINES = "proxy_set_header Host $http_host; proxy_http_version 1.1;"
 CONFIGURATION = """\
 daemon off;
 worker_processes 1;
@@ -28,9 +29,8 @@ http {{
         listen 127.0.0.1:{port};
         location / {{
             proxy_pass http://site;
-            proxy_set_header Host $http_host;
-            proxy_http_version 1.1;
             proxy_connect_timeout 2s;
+            {lines}
         }}
     }}
 }}
@@ -40,16 +40,19 @@ http {{
 class Nginx(Server):
     """Takes turns among the ports ``upstreams``; asks no second one for what the first may have done.
 
-    None is ever left out (``max_fails``): one that refuses to connect is told apart at once.
+    None is ever left out (``max_fails``): one that refuses to connect is told apart at once. ``lines`` stand in the
+    location that passes requests on.
     """
 
-    def __init__(self, directory: Path, upstreams: Sequence[int], port: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, upstreams: Sequence[int], port: int | None = None, lines: str = LINES
+    ) -> None:
         self.program = find("nginx", "apt install nginx")
         super().__init__(directory, port)
-        lines = (f"        server 127.0.0.1:{upstream} max_fails=0;" for upstream in upstreams)
+        servers = (f"        server 127.0.0.1:{upstream} max_fails=0;" for upstream in upstreams)
         self.file = directory / "nginx.conf"
         self.file.write_text(
-            CONFIGURATION.format(directory=directory, port=self.port, upstreams="\n".join(lines))
+            CONFIGURATION.format(directory=directory, port=self.port, upstreams="\n".join(servers), lines=lines)
         )
 
     def command(self) -> list[str | Path]:
