@@ -400,7 +400,7 @@ def test_r4_the_error_is_the_cause() -> None:
 
 
 def test_an_error_after_the_commit_is_not_tried_again_and_says_that_it_is_stored() -> None:
-    """R2: an outer element that fails once all is stored."""
+    """R2, R2a: an outer element that fails once all is stored."""
     attempts = []
 
     @element

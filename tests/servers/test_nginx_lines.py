@@ -1,4 +1,4 @@
-"""The lines for nginx that docs/howto prints, in a real nginx: a visitor's own forms count for nothing behind them."""
+"""The lines for nginx that docs/howto prints, in a real nginx: a visitor's own forms count for nothing."""
 
 from __future__ import annotations
 
