@@ -595,14 +595,23 @@ def test_an_empty_segment_ends_what_the_proxy_wrote(shown: str) -> None:
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if "Forwarded" in form.name], ids=lambda form: form.name)
-def test_a_host_that_is_not_served_hides_no_visitor(form: Form, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("forwarded", "host", "said"),
+    [
+        ("evil.example", "backend", "This host is not served here."),
+        ("www.example.com:x", "backend", "The address that a proxy passed on is malformed: not a port number."),
+        ("www.example.com", "a, b", "The request needs one valid Host."),
+    ],
+)
+def test_a_refused_host_hides_no_visitor(
+    form: Form, forwarded: str, host: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """S9: the visitor chooses the host, and the proxy says the address. It counts, whatever host was chosen."""
     caplog.set_level(logging.INFO, logger="pipeline.access")
     app = log()(site(trusted=PROXIES, accept=(form.name,), allowed_hosts=("www.example.com", "backend")))
-    _, headers = form.write(Address(host="evil.example"))
-    asked = {"REMOTE_ADDR": "10.0.0.1", "REMOTE_PORT": "1", "HTTP_HOST": "backend", **headers}
-    answer = visit(app, "/sites/", **asked)
-    assert (answer.status_int, answer.text) == (400, "This host is not served here.\n")
+    _, headers = form.write(Address(host=forwarded))
+    answer = visit(app, "/sites/", REMOTE_ADDR="10.0.0.1", REMOTE_PORT="1", HTTP_HOST=host, **headers)
+    assert (answer.status_int, answer.text) == (400, f"{said}\n")
     [line] = [record.getMessage() for record in caplog.records if record.name == "pipeline.access"]
     assert line.startswith(f"{VISITOR} - - ")
 

@@ -37,7 +37,8 @@ Environ = dict[str, Any]
 Found = dict[str, Any]
 """What a form says, as far as it says it: scheme, host (a Host), client, prefix and path (text as in a
 WSGI environ), root (names)."""
-Reader = Callable[[Environ, Peers], Found]
+Reader = Callable[[Environ, Peers, Found], None]
+"""Adds to Found what a form says. The client comes first: it counts also if the rest is malformed (ValueError)."""
 
 HEADERS = {
     "HTTP_FORWARDED": "Forwarded",
@@ -162,11 +163,11 @@ class Rewriting:
         environ = request.environ
         if environ.get("HTTP_TRANSFER_ENCODING") and environ.get("CONTENT_LENGTH"):
             raise HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other.")
-        sent: str = environ.get("HTTP_HOST", "")
-        host, top = self.hosts.get(sent) or self._host(sent)
         peer: str = environ.get("REMOTE_ADDR", "")
         trusted = bool(self.readers) and self.peers[peer]
         found = self._read(environ) if trusted else {}
+        sent: str = environ.get("HTTP_HOST", "")
+        host, top = self.hosts.get(sent) or self._host(sent)
         for header, form in HEADERS.items():
             if header in environ:
                 del environ[header]
@@ -175,8 +176,6 @@ class Rewriting:
                     self._tell(peer, form, trusted)
         if found:
             request.forwarded = True
-            if "client" in found:  # also of a request that is refused: the log has the visitor's address
-                _set_client(environ, found["client"])
             if "host" in found:
                 top = self.sites.top(found["host"])
         if top is None:
@@ -190,13 +189,19 @@ class Rewriting:
             self.usual.add(sent)
 
     def _read(self, environ: Environ) -> Found:
-        """What all accepted forms say together, of a trusted peer."""
+        """Return what all accepted forms of a trusted peer say together. The visitor's address is set at once, also
+        for the log of a request that is refused."""
         found: Found = {}
         try:
             for read in self.readers:
-                found.update(read(environ, self.peers))
+                read(environ, self.peers, found)
         except ValueError as error:
             raise HTTPBadRequest(f"The address that a proxy passed on is malformed: {error}.") from None
+        finally:
+            if "client" in found:
+                environ["REMOTE_ADDR"] = found["client"]
+                for stale in ("REMOTE_HOST", "REMOTE_PORT"):
+                    environ.pop(stale, None)
         return found
 
     def _tell(self, peer: str, form: str, trusted: bool) -> None:
@@ -241,13 +246,7 @@ def _apply(environ: Environ, found: Found, host: Host) -> None:
         environ["PATH_INFO"] = found["path"]
 
 
-def _set_client(environ: Environ, client: str) -> None:
-    environ["REMOTE_ADDR"] = client
-    for stale in ("REMOTE_HOST", "REMOTE_PORT"):
-        environ.pop(stale, None)
-
-
-def read_virtual_host_base(environ: Environ, peers: Peers) -> Found:
+def read_virtual_host_base(environ: Environ, peers: Peers, found: Found) -> None:
     """Zope's VirtualHostMonster. The first VirtualHostRoot is the proxy's: a further one came from the visitor.
 
     The ``_vh_`` segments behind it are the proxy's as far as an empty segment, which the proxy writes to keep those
@@ -255,13 +254,14 @@ def read_virtual_host_base(environ: Environ, peers: Peers) -> Found:
     """
     path = environ.get("PATH_INFO", "")
     if not path.startswith("/VirtualHostBase/"):
-        return {}
+        return
     segments = path.split("/")[2:]
     if len(segments) < 2:
         raise ValueError("VirtualHostBase goes with scheme and host")
-    found: Found = {"scheme": parse_scheme(segments[0]), "host": Host.parse(segments[1])}
+    found.update(scheme=parse_scheme(segments[0]), host=Host.parse(segments[1]))
     if "VirtualHostRoot" not in segments[2:]:
-        return {**found, "path": _joined(segments[2:])}
+        found["path"] = _joined(segments[2:])
+        return
     end = segments.index("VirtualHostRoot", 2)
     start = end + 1
     while start < len(segments) and segments[start].startswith("_vh_"):
@@ -269,33 +269,28 @@ def read_virtual_host_base(environ: Environ, peers: Peers) -> Found:
     prefix = _prefix([segment.removeprefix("_vh_") for segment in segments[end + 1 : start]])
     if segments[start : start + 1] == [""] and len(segments) > start + 1:
         start += 1
-    return {**found, "root": _names(segments[2:end]), "prefix": prefix, "path": _joined(segments[start:])}
+    found.update(root=_names(segments[2:end]), prefix=prefix, path=_joined(segments[start:]))
 
 
-def read_vh_namespace(environ: Environ, peers: Peers) -> Found:
+def read_vh_namespace(environ: Environ, peers: Peers, found: Found) -> None:
     """zope.traversing's ``++vh++scheme:host:port``; what is between it and ``++``, the visitor sees."""
     path = environ.get("PATH_INFO", "")
     if "/++vh++" not in path:
-        return {}
+        return
     segments = path.split("/")
     start = next(place for place, segment in enumerate(segments) if segment.startswith("++vh++"))
     if "++" not in segments[start:]:
         raise ValueError("++vh++ goes with a segment ++")
     end = segments.index("++", start)
-    found: Found = {
-        "root": _names(segments[1:start]),
-        "prefix": _prefix(segments[start + 1 : end]),
-        "path": _joined(segments[end + 1 :]),
-    }
+    prefix = _prefix(segments[start + 1 : end])
+    found.update(root=_names(segments[1:start]), prefix=prefix, path=_joined(segments[end + 1 :]))
     if origin := segments[start].removeprefix("++vh++"):
         scheme, _, host = origin.partition(":")
         found.update(scheme=parse_scheme(scheme), host=Host.parse(host))
-    return found
 
 
-def read_vhm_headers(environ: Environ, peers: Peers) -> Found:
+def read_vhm_headers(environ: Environ, peers: Peers, found: Found) -> None:
     """The headers of repoze.vhm: the URL that the visitor sees for the top, and the path to it."""
-    found: Found = {}
     if url := environ.get("HTTP_X_VHM_HOST"):
         scheme, _, rest = url.partition("://")
         host, _, path = rest.partition("/")
@@ -305,12 +300,10 @@ def read_vhm_headers(environ: Environ, peers: Peers) -> Found:
         if root[0] != "/":
             raise ValueError("X-Vhm-Root starts with a slash")
         found["root"] = _names(root.split("/"))
-    return found
 
 
-def read_forwarded(environ: Environ, peers: Peers) -> Found:
+def read_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
     """``Forwarded``: the element of the farthest proxy that is believed."""
-    found: Found = {}
     elements = parse_forwarded(environ.get("HTTP_FORWARDED", ""))
     if elements:
         client, believed = peers.client([element.get("for", "unknown") for element in elements])
@@ -321,12 +314,10 @@ def read_forwarded(environ: Environ, peers: Peers) -> Found:
             found["host"] = Host.parse(element["host"])
         if "proto" in element:
             found["scheme"] = parse_scheme(element["proto"])
-    return found
 
 
-def read_x_forwarded(environ: Environ, peers: Peers) -> Found:
+def read_x_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
     """``X-Forwarded-*``: a proxy may have replaced a header, or have added its value at the end."""
-    found: Found = {}
     believed = 1
     if text := environ.get("HTTP_X_FORWARDED_FOR"):
         found["client"], believed = peers.client(_values(text))
@@ -342,14 +333,13 @@ def read_x_forwarded(environ: Environ, peers: Peers) -> Found:
     if (scheme := value("HTTP_X_FORWARDED_PROTO")) is not None:
         found["scheme"] = parse_scheme(scheme)
     if (port := value("HTTP_X_FORWARDED_PORT")) is not None:
-        host_ = found.get("host") or Host.parse(environ["HTTP_HOST"])
+        host_ = found.get("host") or Host.parse(environ.get("HTTP_HOST", ""))
         if host_.port is None or "host" not in found:
             found["host"] = Host(host_.name, parse_port(port))
     if (prefix := value("HTTP_X_FORWARDED_PREFIX")) is not None:
         if prefix[:1] != "/":
             raise ValueError("X-Forwarded-Prefix starts with a slash")
         found["prefix"] = _prefix(prefix.strip("/").split("/")) if prefix.strip("/") else ""
-    return found
 
 
 READERS: dict[str, Reader] = {
