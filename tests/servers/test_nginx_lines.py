@@ -124,6 +124,17 @@ def test_a_path_that_is_rewritten(behind: Callable[[str, str], int], form: str) 
         assert status == 404, (other, text)
 
 
+def test_a_path_with_a_prefix(behind: Callable[[str, str], int]) -> None:
+    """S9: as above, for the line with ``_vh_docs``."""
+    port = behind(lines("virtual-hosting.rst", "prefix"), "VirtualHostBase")
+    site = f"http://127.0.0.1:{port}/docs"
+    assert ask(port, "/docs/") == (200, f"{site}/ {site} 127.0.0.1")
+    assert ask(port, "/docs/a%20page/") == (200, f"{site}/a%20page {site} 127.0.0.1")
+    for other in ("/docs/_vh_x/", "/docs/_vh_%0A/a%20page/", "/docs/%0A", "/docs//_vh_x/a%20page/"):
+        status, text = ask(port, other)
+        assert status == 404, (other, text)
+
+
 def test_headers(behind: Callable[[str, str], int]) -> None:
     """S13: each of them is the proxy's, or taken away."""
     port = behind(lines("virtual-hosting.rst", "X-Forwarded"), "X-Forwarded")
