@@ -207,9 +207,10 @@ def test_a_path_that_is_refused(path: str, status: int) -> None:
     ("segments", "status"), [(1, 200), (127, 200), (128, 200), (129, 414), (1000, 414), (10_000, 414)]
 )
 @pytest.mark.parametrize("segment", ["x", "", "@@x", ".", "a"])
-def test_the_number_of_segments_is_limited(segments: int, status: int, segment: str) -> None:
-    answer = ask("/" + "/".join([segment] * segments) + "", method="POST")
-    assert answer.status_int == status
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_the_number_of_segments_is_limited(segments: int, status: int, segment: str, slash: str) -> None:
+    """The trailing slash is not a segment."""
+    assert ask("/" + "/".join([segment] * segments) + (slash if segment else "/"), method="POST").status_int == status
 
 
 def test_the_limit_can_be_chosen() -> None:
