@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestURITooLong
 
 from pipeline.interfaces import IDefaultSteps, INamespace, IPublishTraverse
-from pipeline.publishing.kinds import CONTAINER, KINDS, TRAVERSER, known_kind
+from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
 
 if TYPE_CHECKING:  # the request itself imports the check
     from pipeline.request import Request
@@ -29,16 +29,16 @@ _REFUSED = re.compile(rf"/(?:{_MARK.pattern})?(?:(?P<private>_)|\.\.?(?![^/]))")
 
 VIEW = -1
 """In place of the kind of an object: the walk ended at the name of a view."""
-_NEVER = -2
-"""Not a kind of any object."""
-
 Path: TypeAlias = tuple[tuple[str, ...], bool, bool]
 """The names to walk; whether one of them may have a mark; whether the path ends in a slash."""
 
 
 def check(name: str) -> None:
-    """Raise an HTTP exception if no step may have that name: 404 for a name that starts with ``_`` (S3), 400 for
-    ``.``, ``..``, a NUL or a slash (S14). The value behind the mark of a namespace is checked, too."""
+    """Raise an HTTP exception if no step may have that name.
+
+    A name that starts with ``_`` (S3), has a slash or is empty is a 404; ``.``, ``..`` and a NUL are a 400 (S14).
+    The value behind the mark of a namespace is checked, too.
+    """
     if (error := _refusal(name)) is not None:
         raise error
 
@@ -76,40 +76,22 @@ def parse(path: str, max_segments: int) -> Path:
     return names, "/@" in path or "/+" in path, slashed
 
 
-def walk(request: Request, obj: Any, names: Iterable[str], marked: bool) -> tuple[Any, int]:
+def walk(request: Request, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
     """Walk from an object over names that were checked; return the last object and its kind.
 
     If a name is not a step, it becomes ``request.view_name``, the names behind it become ``request.subpath``,
-    and VIEW stands in place of the kind. ``marked`` is False if none of the names has a mark. The hooks are
-    called with each object but the first.
+    and VIEW stands in place of the kind. The hooks are called with each object but the first.
     """
-    views = request.views
-    # Each step is looked at if a name may have a mark, or if some object has an adapter that takes its steps.
-    plain = _NEVER if marked or (views is not None and views.has_traversers) else CONTAINER
-    hooks = request.traversal_hooks
-    try:
-        kind = KINDS[type(obj)]
-    except KeyError:
-        kind = known_kind(obj)
+    kind = known_kind(obj)
     ahead = iter(names)
     for name in ahead:
         try:
-            if kind == plain:
-                obj = obj[name]  # what step() would do
-            else:
-                obj = step(request, obj, kind, name)
-                hooks = request.traversal_hooks
+            obj = step(request, obj, kind, name)
         except LookupError as error:
-            _name_view(request, error, name, ahead)
-            return obj, VIEW
-        try:
-            kind = KINDS[type(obj)]
-        except KeyError:
-            kind = known_kind(obj)
-        if hooks:
-            if added := call_hooks(request, obj):
-                return walk(request, obj, chain(added, ahead), True)
-            hooks = request.traversal_hooks
+            return obj, name_view(request, error, name, ahead)
+        kind = known_kind(obj)
+        if request.traversal_hooks and (added := call_hooks(request, obj)):
+            return walk(request, obj, chain(added, ahead))
     return obj, kind
 
 
@@ -156,6 +138,20 @@ def default_steps(request: Request, obj: Any) -> tuple[str, ...]:
     return checked(filter(None, default.default_steps(request))) if default is not None else ()
 
 
+def name_view(request: Request, error: LookupError, name: str, ahead: Iterable[str]) -> int:
+    """Have the view of that name called, since the step to it failed with that error; return VIEW.
+
+    A form may name the view, too (``forms``), but not where the path names one already.
+    """
+    _raise_lost(error)
+    if request.view_name:
+        raise HTTPNotFound("There is nothing at this address.")
+    mark = _MARK.match(name)
+    request.view_name = name if mark is None else name[mark.end() :]
+    request.subpath = tuple(ahead)
+    return VIEW
+
+
 class _IsView(LookupError):
     """The name is marked as that of a view, whatever items there are."""
 
@@ -176,19 +172,6 @@ def _enter(request: Request, obj: Any, space: str, value: str) -> Any:
     raise HTTPNotFound("There is nothing at this address.")
 
 
-def _name_view(request: Request, error: LookupError, name: str, ahead: Iterable[str]) -> None:
-    """Have the view of that name called: the walk met an error on the step of that name.
-
-    A form may name the view, too (``forms``), but not where the path names one already.
-    """
-    _raise_lost(error)
-    if request.view_name:
-        raise HTTPNotFound("There is nothing at this address.")
-    mark = _MARK.match(name)
-    request.view_name = name if mark is None else name[mark.end() :]
-    request.subpath = tuple(ahead)
-
-
 def _raise_lost(error: LookupError) -> None:
     """Raise the error of a lost object: this is not a missing page."""
     if type(error).__module__.startswith("ZODB."):
@@ -197,10 +180,8 @@ def _raise_lost(error: LookupError) -> None:
 
 def _refusal(name: str) -> HTTPException | None:
     """Return the HTTP exception for a name that is refused."""
-    if not name:
+    if not name or "/" in name:
         return HTTPNotFound("There is nothing at this address.")
-    if "/" in name:
-        return HTTPBadRequest("A name in the request has a slash in it.")
     return _refusal_in("/" + name)
 
 

@@ -63,7 +63,7 @@ def _call(
     context: Any, request: Request, response: Response, method: str, parameters: tuple[Any, ...]
 ) -> Any:
     *steps, name = method.split(".")
-    context, _ = walk(request, context, checked((*steps, f"@@{name}")), True)
+    context, _ = walk(request, context, checked((*steps, f"@@{name}")))
     if request.subpath:  # the walk has ended at a step that is not there
         raise HTTPNotFound(f"There is no method {method!r}.")
     request.context = context
