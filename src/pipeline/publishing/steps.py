@@ -26,6 +26,8 @@ _MARK = re.compile(r"@@|\+\+([^+/]+)\+\+")
 """The beginning of a name that is not the name of an item; a bare "@@" is the namespace of views."""
 _REFUSED = re.compile(rf"/(?:{_MARK.pattern})?(?:(?P<private>_)|\.\.?(?![^/]))")
 """A name that is never a step, be it marked or not, behind a slash."""
+_PLAIN = re.compile(r"[^_.@+/\0][^/\0]*")
+"""Names that need no closer look, as most of them."""
 
 VIEW = -1
 """In place of the kind of an object: the walk ended at the name of a view."""
@@ -53,12 +55,12 @@ def checked(names: Iterable[str]) -> tuple[str, ...]:
 
 def is_name(name: str) -> bool:
     """Whether a step of that name leads to an item, and not to a view or into a namespace."""
-    return _refusal(name) is None and _MARK.match(name) is None
+    return _PLAIN.fullmatch(name) is not None or (_refusal(name) is None and _MARK.match(name) is None)
 
 
 def is_segment(name: str) -> bool:
     """Whether traversal takes the name, which may have a mark, for one step."""
-    return _refusal(name) is None
+    return _PLAIN.fullmatch(name) is not None or _refusal(name) is None
 
 
 def parse(path: str, max_segments: int) -> Path:

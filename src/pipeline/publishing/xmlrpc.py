@@ -35,6 +35,8 @@ MAX_BODY = 1024 * 1024
 """Upper limit of the length of a call, in bytes."""
 MAX_DEPTH = 100
 """Upper limit of arrays and structs in one another."""
+MAX_STEPS = 128
+"""Upper limit of the steps in the name of a method (S16)."""
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML 1.0 has, in whatever way they are written: a client could not read the answer."""
 
@@ -62,6 +64,8 @@ def call(context: Any, request: Request, response: Response) -> bytes:
 def _call(
     context: Any, request: Request, response: Response, method: str, parameters: tuple[Any, ...]
 ) -> Any:
+    if method.count(".") > MAX_STEPS:
+        raise HTTPBadRequest(f"The name of the method has more than {MAX_STEPS} steps.")
     *steps, name = method.split(".")
     context, _ = walk(request, context, checked((*steps, f"@@{name}")))
     if request.subpath:  # the walk has ended at a step that is not there
@@ -105,18 +109,20 @@ def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
         raise HTTPBadRequest(f"This is not an XML-RPC call: {error}") from None
     if not method:
         raise HTTPBadRequest("This is not an XML-RPC call: it names no method.")
-    _refuse_large(parameters)
+    _refuse_odd(parameters)
     return tuple(parameters), method
 
 
-def _refuse_large(parameters: Any) -> None:
-    """Refuse parameters that an answer could not have either: a view need not expect them."""
+def _refuse_odd(parameters: Any) -> None:
+    """Refuse parameters that no result could be either, so that a view need not expect them."""
     level = [parameters]
     for _ in range(MAX_DEPTH + 1):
         inside = [item for value in level for item in (value.values() if isinstance(value, dict) else value)]
         if any(isinstance(item, int) and not MININT <= item <= MAXINT for item in inside):
             raise HTTPBadRequest("An integer in the call has more than 32 bits.")
         level = [item for item in inside if isinstance(item, (dict, list))]
+        if not all(isinstance(name, str) for value in level if isinstance(value, dict) for name in value):
+            raise HTTPBadRequest("A struct in the call has a name that is not a string.")
         if not level:
             return
     raise HTTPBadRequest(f"The parameters are nested more than {MAX_DEPTH} deep.")
