@@ -167,7 +167,7 @@ def _enter(request: Request, obj: Any, space: str, value: str) -> Any:
     if request.views is not None and space in request.views.adapter_names:
         factory = request.views.adapter_for(obj, request, INamespace, space)
     try:
-        if factory is not None:
+        if factory is not None and value:
             return factory(obj).step(request, value)
     except LookupError as error:
         _raise_lost(error)
