@@ -31,6 +31,7 @@ _PLAIN = re.compile(r"[^_.@+/\0][^/\0]*")
 
 VIEW = -1
 """In place of the kind of an object: the walk ended at the name of a view."""
+
 Path: TypeAlias = tuple[tuple[str, ...], bool, bool]
 """The names to walk; whether one of them may have a mark; whether the path ends in a slash."""
 
@@ -54,12 +55,12 @@ def checked(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_name(name: str) -> bool:
-    """Whether a step of that name leads to an item, and not to a view or into a namespace."""
+    """Return whether a step of that name leads to an item, and not to a view or into a namespace."""
     return _PLAIN.fullmatch(name) is not None or (_refusal(name) is None and _MARK.match(name) is None)
 
 
 def is_segment(name: str) -> bool:
-    """Whether traversal takes the name, which may have a mark, for one step."""
+    """Return whether traversal takes the name, which may have a mark, for one step."""
     return _PLAIN.fullmatch(name) is not None or _refusal(name) is None
 
 
@@ -118,7 +119,7 @@ def step(request: Request, obj: Any, kind: int, name: str) -> Any:
 
 
 def has_item(request: Request, obj: Any, name: str) -> bool:
-    """Whether a step from the object leads anywhere; the name was checked."""
+    """Return whether a step from the object leads anywhere; the name was checked."""
     try:
         step(request, obj, known_kind(obj), name)
     except LookupError as error:
@@ -196,7 +197,7 @@ def _refusal_in(path: str) -> HTTPException | None:
         return None
     if found["private"]:
         return HTTPNotFound("There is nothing at this address.")
-    return HTTPBadRequest("The address has a '..' in it.")
+    return HTTPBadRequest("The address has '.' or '..' in place of a name.")
 
 
 def _decode(path: str) -> str:
