@@ -354,6 +354,15 @@ def test_a_namespace_is_never_entered_without_a_value(path: str) -> None:
     assert ask(path, root)[0] == 404 and "" not in seen
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+@pytest.mark.parametrize("path", ["/", "/note", "/x"])
+@pytest.mark.parametrize("top", [("nothing",), ("sub", "nothing"), ("@@edit",), ("nothing", "sub")])
+def test_a_virtual_root_that_is_not_there_is_404(top: tuple[str, ...], path: str, method: str) -> None:
+    """Its name is not that of a view, and a PUT makes nothing of that name."""
+    setting = before(call=lambda request: setattr(request, "virtual_root_path", top))
+    assert ask(path, None, setting, method=method)[0] == 404
+
+
 # Hooks
 
 
@@ -437,9 +446,12 @@ def test_nesting_is_limited(depth: int, before: str, after: str) -> None:
     assert status == (200 if depth <= 100 else 400)
 
 
-def test_the_names_of_a_struct_are_text() -> None:
-    odd = "<struct><value><int>1</int></value><value><int>2</int></value></struct>"
-    assert call("", body=nested(1, f"<array><data><value>{odd}</value></data></array>", ""))[0] == 400
+@pytest.mark.parametrize("around", ["{}", "<array><data><value>{}</value></data></array>"])
+def test_the_names_of_a_struct_are_text(around: str) -> None:
+    value = around.format("<struct><value><int>1</int></value><value><int>2</int></value></struct>")
+    params = f"<params><param><value>{value}</value></param></params>"
+    status, text = call("", body=f"<methodCall><methodName>echo</methodName>{params}</methodCall>")
+    assert (status, "not a string" in text) == (400, True)
 
 
 # The check
