@@ -123,7 +123,8 @@ class INamespace(Interface):
     def step(request: Request, name: str) -> Any:
         """Return the object that the rest of the path is walked from, for ``++namespace++name``.
 
-        Raise ``LookupError`` if there is none: the answer is 404.
+        Raise ``LookupError`` if there is none: the answer is 404. The name is one that a step may have: it does
+        not start with ``_``, and is neither ``.`` nor ``..`` (S3).
         """
 
 
@@ -137,8 +138,8 @@ class IDefaultSteps(Interface):
 class INullResource(Interface):
     """What a PUT is published on whose name is not there yet: an adapter of the container.
 
-    It is made with the container, and gets the name as ``__name__``. A view for its class and for PUT makes
-    the new object.
+    It is made with the container, and gets the name as ``__name__``: one that a step may have, and that leads
+    nowhere yet. A view for its class and for PUT makes the new object.
     """
 
 

@@ -21,6 +21,7 @@ from pipeline.composition import element
 from pipeline.edge import close_with
 from pipeline.http.files import FileBody
 from pipeline.interfaces import Handler, INullResource, IResult, ResultError
+from pipeline.publishing.steps import has_item, is_name
 from pipeline.request import Request
 from pipeline.response import HTML, Response, adopt_exception
 from pipeline.views import View, Views
@@ -136,13 +137,19 @@ def find_view(views: Views, request: Request) -> View | None:
 
 
 def null_view(views: Views, request: Request) -> View | None:
-    """The view that makes what is not there yet, for a PUT to its name; the context is what stands for it."""
-    if request.environ["REQUEST_METHOD"] != "PUT" or not request.view_name or request.subpath:
+    """Return the view that makes the object of a PUT, if the step to its name leads nowhere yet. The context is
+    then what stands for the object.
+
+    The name is checked here, too: it need not be that of the path, since a form may name a view.
+    """
+    name = request.view_name
+    if request.environ["REQUEST_METHOD"] != "PUT" or not name or request.subpath or not is_name(name):
         return None
     null = views.adapt(request.context, INullResource)
     view = views.find(null, request, "PUT", "") if null is not None else None
-    if view is not None:
-        null.__name__, request.context, request.view_name = request.view_name, null, ""
+    if view is None or has_item(request, request.context, name):
+        return None
+    null.__name__, request.context, request.view_name = name, null, ""
     return view
 
 

@@ -7,7 +7,6 @@ something to make (``root``, ``tm``) are made on first use, by whoever the pipel
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -17,6 +16,7 @@ from webob.request import BaseRequest
 from zope.interface import implementer
 
 from pipeline.interfaces import PUBLIC, IRequest
+from pipeline.publishing.steps import is_name, is_segment
 
 try:
     from transaction.interfaces import TransientError
@@ -36,8 +36,6 @@ Held: TypeAlias = tuple[Any, ...]
 log = logging.getLogger("pipeline")
 
 PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
-_NO_STEP = re.compile(r"_|@@|\+\+.*\+\+|\.\.?\Z|[^/\0]*[/\0]", re.DOTALL)
-"""A name that traversal refuses or takes for something else."""
 
 
 class _Lazy:
@@ -325,15 +323,18 @@ class Request(BaseRequest):
 
         ``obj`` has ``__parent__`` and ``__name__`` up to the virtual root (or to a root whose
         ``__parent__`` is None); ValueError if it has not, or if no URL would lead to it: because it is
-        outside of the virtual root, or because traversal takes no name like one of its own. The URL of
-        the root ends in a slash.
+        outside of the virtual root, or because traversal refuses one of the names or takes it for something
+        else. The last of ``names`` may be empty, for a slash at the end. The URL of the root ends in a slash.
         """
+        for segment in names[:-1] if names[-1:] == ("",) else names:
+            if not is_segment(segment):
+                raise ValueError(f"{segment!r} is not the name of a step, so no URL has it as a segment")
         path: list[str] = []
         top = self.virtual_root
         place = obj
         while place is not top and (parent := getattr(place, "__parent__", None)) is not None:
             name = getattr(place, "__name__", None)
-            if not name or _NO_STEP.match(name):
+            if not name or not is_name(name):
                 raise ValueError(f"{place!r} has a __parent__ and the __name__ {name!r}, so it has no URL")
             path.append(name)
             place = parent

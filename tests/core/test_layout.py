@@ -21,7 +21,7 @@ MODULES = {
 
 LAYERS: list[tuple[str, ...]] = [
     ("interfaces",),
-    ("options", "order", "publishing.kinds", "request", "response"),
+    ("options", "order", "publishing.kinds", "publishing.steps", "request", "response"),
     ("views", "http.error_pages", "http.files", "edge"),
     ("composition",),
     ("elements.*", "publisher"),

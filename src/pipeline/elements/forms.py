@@ -24,6 +24,7 @@ from pipeline.forms.converters import CONVERTERS, WORDS, Converter, IFieldConver
 from pipeline.forms.multipart_body import Limits, Part, read_multipart
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import Handler, OptionError
+from pipeline.publishing.steps import check
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -126,7 +127,8 @@ class Reading:
                     form.update(values)
                     view = view if view_of_body is None else view_of_body
         request.form = MappingProxyType(form)
-        if view is not None:
+        if view:
+            check(view)
             request.view_name = view
 
     def _urlencoded(

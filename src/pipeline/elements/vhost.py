@@ -30,6 +30,7 @@ from webob.exc import HTTPBadRequest
 from pipeline.composition import element
 from pipeline.http.hosts import UNIX, Host, Peers, parse_forwarded, parse_port, parse_scheme
 from pipeline.interfaces import Handler, OptionError
+from pipeline.publishing.steps import is_segment
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -359,7 +360,7 @@ def _values(text: str) -> list[str]:
 def _names(segments: Iterable[str]) -> tuple[str, ...]:
     """Segments of a path to an object, as traversal takes them; ValueError for one that traversal refuses."""
     names = tuple(segment.encode("latin-1").decode("utf-8") for segment in segments if segment)
-    if any(name[0] == "_" or name in (".", "..") or "\0" in name for name in names):
+    if not all(map(is_segment, names)):
         raise ValueError("not a path to an object")
     return names
 

@@ -12,7 +12,8 @@ in a module of your own.
 
 ``@@name`` and ``++view++name`` are part of traversal itself, ``++vh++`` of ``vhost``, and ``++resource++name``
 comes with the static files of that name (``pipeline.publishing.resources``). A namespace of one's own is an adapter
-for ``INamespace`` with the namespace's name.
+for ``INamespace`` with the namespace's name. It never gets a value that a step may not have as its name
+(``pipeline.publishing.steps.check``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, TypeVar
 from zope.interface import Interface, alsoProvides, implementer
 
 from pipeline.interfaces import IEtc, INamespace, IRequest, ISkin
-from pipeline.publishing.kinds import is_container
+from pipeline.publishing.kinds import CONTAINER, known_kind
 from pipeline.request import Request
 from pipeline.views import NOTES, Views, adapter
 
@@ -98,7 +99,7 @@ class Item(Namespace):
     """``++item++name``."""
 
     def step(self, request: Request, name: str) -> Any:
-        if not is_container(self.context):
+        if known_kind(self.context) != CONTAINER:
             raise KeyError(name)
         return self.context[name]
 
