@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from pipeline.http.conditional import conditional
 from pipeline.http.error_pages import log_failure, put_error, put_last_resort
 from pipeline.http.files import BLOCK, FileBody, SentFile
+from pipeline.http.redirects import as_sent, judge, of_foreign
 from pipeline.interfaces import Handler, WSGIApp
 from pipeline.request import Request
 from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
@@ -59,8 +60,13 @@ def prepare(request: Request, response: Response) -> Any:
     if type(body) is not list or response.filters or response.conditional_response:
         body = _unusual(request, response, body)
     headers = response._own_headers
-    claimed = None if headers is None else _check_headers(headers)
     status = response._status
+    if status is not OK:
+        check_header("Status", status)
+        if headers is not None and status[:1] == "3":
+            judge(request, response)
+            headers[:] = as_sent(headers)
+    claimed = None if headers is None else _check_headers(headers)
     if type(body) is list:
         if len(body) == 1 and type(body[0]) is bytes:
             length = len(body[0])
@@ -73,7 +79,6 @@ def prepare(request: Request, response: Response) -> Any:
             except KeyError:
                 claimed = _content_length(length)
     if status is not OK:
-        check_header("Status", status)
         if status[:3] in ("204", "304") or status[0] == "1":
             response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
             return []
@@ -359,7 +364,7 @@ def foreign(app: WSGIApp) -> Handler:
             raise RuntimeError(f"{app!r} returned without calling start_response (PEP 3333)")
         answered = True
         status, headers = started[0]
-        response.adopt(status, headers, body)
+        response.adopt(status, of_foreign(status, headers), body)
 
     return foreign
 

@@ -20,9 +20,10 @@ from zope.interface import providedBy
 from pipeline.composition import element
 from pipeline.edge import close_with
 from pipeline.http.files import FileBody
+from pipeline.http.redirects import judge
 from pipeline.interfaces import Handler, INullResource, IResult, ResultError
 from pipeline.request import Request
-from pipeline.response import HTML, Response, adopt_exception
+from pipeline.response import HTML, OK, Response, adopt_exception
 from pipeline.views import View, Views
 
 
@@ -61,8 +62,9 @@ def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
 def call_view(view: View, context: Any, request: Request, response: Response) -> None:
     """Call a view and put its result on the response. Also used for error views.
 
-    A redirect may be raised as well as returned: it is an answer, and commits. An HTTP error is raised
-    on, also when it was returned, so that it aborts and finds its error view.
+    A redirect may be raised as well as returned: it is an answer, and commits; one that leaves this site
+    without being trusted is an error of the view (S8). An HTTP error is raised on, also when it was returned,
+    so that it aborts and finds its error view.
     """
     try:
         call = view.call
@@ -78,6 +80,8 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
             put_result(result, view, request, response)
         finally:
             del result  # which may have been raised, and then holds this frame: no cycle is left
+    if response._status is not OK:
+        judge(request, response, view)
 
 
 _NO_RESULT = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBase, type)
