@@ -72,7 +72,8 @@ def refuse_leaving(location: str, origin: str) -> None:
     else:
         own_scheme, _, own_host = origin.partition("://")
         scheme, host = absolute.groups()
-        stays = (scheme or own_scheme).lower() == own_scheme and _is_same(host, own_host, own_scheme)
+        same = (scheme or own_scheme).lower() == own_scheme and _is_same(host, own_host, own_scheme)
+        stays = same and "\\" not in location[: absolute.end() + 1]  # other readers go on to an "@" behind it
     if not stays:
         raise UnsafeRedirect(
             f"a redirect to {location!r}, which leaves {origin}: if that is meant, use redirect(..., trusted=True)"
