@@ -78,10 +78,9 @@ def prepare(request: Request, response: Response) -> Any:
                 claimed = _LENGTHS[length]
             except KeyError:
                 claimed = _content_length(length)
-    if status is not OK:
-        if status[:3] in ("204", "304") or status[0] == "1":
-            response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
-            return []
+    if status is not OK and (status[:3] in ("204", "304") or status[0] == "1"):
+        response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
+        return []
     if headers is None:
         response._own_headers = [HTML] if claimed is None else [HTML, claimed]
     elif claimed is not None:

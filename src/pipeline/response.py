@@ -266,6 +266,5 @@ def _page_of_redirect(title: str, text: str, location: str) -> str:
     shown = escape(location)
     if _LINKED.match(location):
         shown = f'<a href="{shown}">{shown}</a>'
-    return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<title>{escape(title)}</title>\n<p>{escape(text)}: {shown}</p>\n</html>\n'
-    )
+    head = f'<!DOCTYPE html>\n<html lang="en">\n<title>{escape(title)}</title>\n'
+    return f"{head}<p>{escape(text)}: {shown}</p>\n</html>\n"
