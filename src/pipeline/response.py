@@ -94,7 +94,7 @@ class Response(webob.Response):
     """Whether the edge has put the filters around the body."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
-        if arguments or attributes:
+        if arguments or attributes or type(self) is not Response:  # which may have other defaults
             super().__init__(*arguments, **attributes)
             for name, value in self._headerlist:
                 check_header(name, value)
@@ -238,6 +238,19 @@ def _checked(header: property) -> property:
 for _name, _header in vars(webob.Response).items():
     if getattr(getattr(_header, "fset", None), "__module__", "") == "webob.descriptors":
         setattr(Response, _name, _checked(_header))
+
+
+def _length_or_0(header: property) -> property:
+    """WebOb's ``content_length``, which is 0 also of a response that nobody has touched yet."""
+
+    def fget(response: Response) -> int | None:
+        length: int | None = header.fget(response)  # type: ignore[misc]
+        return 0 if length is None and response._app_iter == () else length
+
+    return property(fget, header.fset, header.fdel, header.__doc__)
+
+
+Response.content_length = _length_or_0(Response.content_length)  # type: ignore[assignment]
 
 
 def adopt_exception(response: Response, error: WSGIHTTPException) -> None:

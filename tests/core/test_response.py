@@ -167,6 +167,38 @@ def test_a_response_is_constructed_as_webobs(arguments: dict[str, Any]) -> None:
     assert ours.conditional_response == theirs.conditional_response
 
 
+DEFAULTS: list[dict[str, Any]] = [
+    {},
+    {"default_content_type": "application/json"},
+    {"default_content_type": None},
+    {"default_content_type": "text/plain", "default_charset": "latin-1"},
+    {"default_charset": None},
+    {"default_conditional_response": True},
+    {"unicode_errors": "replace"},
+]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"body": b"abc"}, {"status": 404}])
+@pytest.mark.parametrize("defaults", DEFAULTS)
+def test_the_defaults_of_a_subclass_count(defaults: dict[str, Any], arguments: dict[str, Any]) -> None:
+    """Also where nothing is said: ``Response()``."""
+    ours = type("Ours", (Response,), dict(defaults))(**arguments)
+    theirs = type("Theirs", (webob.Response,), dict(defaults))(**arguments)
+    assert lengthless(ours) == lengthless(theirs)
+    assert (ours.content_type, ours.charset) == (theirs.content_type, theirs.charset)
+    assert ours.conditional_response == theirs.conditional_response and ours.content_length == theirs.content_length
+
+
+@pytest.mark.parametrize("make", [Response, fresh])
+def test_the_length_of_nothing_is_0(make: Callable[[], Any]) -> None:
+    assert make().content_length == webob.Response().content_length == 0
+    response = make()
+    response.app_iter = iter([b"a"])
+    assert response.content_length is None
+    response.content_length = 1
+    assert response.content_length == 1 and response.headers["Content-Length"] == "1"
+
+
 def test_a_bad_argument_is_refused_as_by_webob() -> None:
     with pytest.raises(TypeError, match="Unexpected keyword"):
         Response(nonsense=1)
