@@ -21,7 +21,7 @@ from pipeline.http.files import BLOCK, FileBody, SentFile
 from pipeline.http.redirects import as_sent, judge, of_foreign
 from pipeline.interfaces import Handler, WSGIApp
 from pipeline.request import Request
-from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
+from pipeline.response import HTML, KNOWN_NAMES, LIVE, OK, HeaderList, Response, check_header
 
 _BARE: tuple[Any, ...] = (OK, [], [], False, ())
 """What a response is restored to that nobody took a snapshot of."""
@@ -131,6 +131,7 @@ def _unusual(request: Request, response: Response, body: Any) -> Any:
     in_memory = type(body) is list
     if not in_memory:
         close_with(request, body)
+        _describe_stream(response, body)
     rewritten = False
     sent = body
     if (response.filters or response.transports) and _may_have_body(response._status):
@@ -147,6 +148,15 @@ def _unusual(request: Request, response: Response, body: Any) -> Any:
     if rewritten and request.environ["REQUEST_METHOD"] == "HEAD" and not any(body):
         return ()  # an app that makes no body for HEAD: what would come of it cannot be told
     return list(sent)
+
+
+def _describe_stream(response: Response, body: Any) -> None:
+    """Add the headers that only a stream needs: the length of a file; that no proxy may hold live blocks back."""
+    headers = response.headers
+    if type(body) is FileBody and (length := body.length()) is not None:
+        headers.setdefault("Content-Length", str(length))
+    if (response.content_type or "").lower() in LIVE:
+        headers.setdefault("X-Accel-Buffering", "no")
 
 
 def _may_have_body(status: str) -> bool:

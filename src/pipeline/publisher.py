@@ -126,8 +126,6 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
     elif hasattr(result, "read"):
         close_with(request, result)
         response._app_iter = FileBody(result)
-        if response.content_length is None and (length := response._app_iter.length()) is not None:
-            response.content_length = length
     else:
         close_with(request, result)
         response._app_iter = result

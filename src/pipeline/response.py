@@ -24,6 +24,9 @@ OK = "200 OK"
 HTML = ("Content-Type", "text/html; charset=UTF-8")
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 
+LIVE = ("text/event-stream", "multipart/x-mixed-replace")
+"""Content types of streams whose client waits for each block: nothing on the way may hold a block back."""
+
 _LINKED = re.compile(r"https?:|[^:/?#]*(?:[/?#]|\Z)", re.IGNORECASE)
 """How an address begins that may be a link in a page: a script would run as the site's own."""
 

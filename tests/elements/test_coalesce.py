@@ -61,6 +61,18 @@ def test_the_first_block_is_the_first_that_is_not_empty() -> None:
     assert list(join(iter([b"", b""]), 65_536, 60)) == list(join(iter([]), 65_536, 60)) == []
 
 
+@pytest.mark.parametrize("threshold", [0, 60])
+def test_no_block_is_empty(threshold: float) -> None:
+    """Nothing of a body is: to some servers an empty block is its end."""
+    for blocks in (
+        [b"a", b"", b"", b"b", b""],
+        [SMALL] * 2_000 + [b""] * 20_000,
+        [SMALL] * 2_000 + [b""] * 3_000 + [b"x" * 70_000] + [b""] * 3,
+    ):
+        sent = list(join(iter(blocks), 65_536, threshold))
+        assert all(sent) and b"".join(sent) == b"".join(blocks)
+
+
 def test_large_blocks_are_not_joined_to_larger_ones() -> None:
     assert lengths(join(iter([SMALL, b"x" * 70_000, b"x" * 70_000, SMALL]), 65_536, 60)) == [
         *(128, 70_000, 70_000, 128)

@@ -18,10 +18,7 @@ from time import sleep
 from pipeline.composition import element
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
-from pipeline.response import Response
-
-LIVE = ("text/event-stream", "multipart/x-mixed-replace")
-"""What a client waits for, block by block."""
+from pipeline.response import LIVE, Response
 
 SIZE = 120 * 1024
 """Bytes that are sent at a time: fewer cost a server more calls. Joined to 64 KiB, blocks of 128 bytes took 1.8
@@ -75,11 +72,11 @@ def coalesce(next: Handler, *, size: int = SIZE, threshold: float = 0.005) -> Ha
 
 
 def join(chunks: Iterator[bytes], size: int, threshold: float) -> Iterator[bytes]:
-    """The same bytes in fewer blocks."""
+    """Yield the same bytes in fewer blocks, none of which is empty."""
+    chunks = filter(len, chunks)
     for block in chunks:
-        if block:
-            yield block
-            break
+        yield block
+        break
     held = bytearray()
     late = clock() + threshold
     for block in chunks:
