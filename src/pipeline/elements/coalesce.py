@@ -73,15 +73,15 @@ def coalesce(next: Handler, *, size: int = SIZE, threshold: float = 0.005) -> Ha
 
 def join(chunks: Iterator[bytes], size: int, threshold: float) -> Iterator[bytes]:
     """Yield the same bytes in fewer blocks, none of which is empty."""
-    chunks = filter(len, chunks)
     for block in chunks:
-        yield block
-        break
+        if block:
+            yield block
+            break
     held = bytearray()
     late = clock() + threshold
     for block in chunks:
         held += block
-        if len(held) >= size or clock() >= late:
+        if held and (len(held) >= size or clock() >= late):
             fast = len(held) >= size >= MANY * len(block) and clock() < late
             yield bytes(held)
             if fast:
@@ -106,11 +106,11 @@ def gather(chunks: Iterator[bytes], size: int, threshold: float, count: int) -> 
         finally:
             watch.end(permits)
         if held and len(held[-1]) * MANY > size:  # they have become large: to join them takes memory
-            yield from held
+            yield from filter(None, held)
             return
         going_on = len(held) > count and clock() < late
-        if held:
-            yield b"".join(held)
+        if joined := b"".join(held):
+            yield joined
         held.clear()
 
 
