@@ -18,9 +18,10 @@ from typing import Any, NoReturn
 from pipeline.http.conditional import conditional
 from pipeline.http.error_pages import log_failure, put_error, put_last_resort
 from pipeline.http.files import BLOCK, FileBody, SentFile
+from pipeline.http.redirects import as_sent, judge, of_foreign
 from pipeline.interfaces import Handler, WSGIApp
 from pipeline.request import Request
-from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
+from pipeline.response import HTML, KNOWN_NAMES, LIVE, OK, HeaderList, Response, check_header
 
 _BARE: tuple[Any, ...] = (OK, [], [], False, ())
 """What a response is restored to that nobody took a snapshot of."""
@@ -59,8 +60,13 @@ def prepare(request: Request, response: Response) -> Any:
     if type(body) is not list or response.filters or response.conditional_response:
         body = _unusual(request, response, body)
     headers = response._own_headers
-    claimed = None if headers is None else _check_headers(headers)
     status = response._status
+    if status is not OK:
+        check_header("Status", status)
+        if headers is not None and status[:1] == "3":
+            judge(request, response)
+            headers[:] = as_sent(headers)
+    claimed = None if headers is None else _check_headers(headers)
     if type(body) is list:
         if len(body) == 1 and type(body[0]) is bytes:
             length = len(body[0])
@@ -72,11 +78,9 @@ def prepare(request: Request, response: Response) -> Any:
                 claimed = _LENGTHS[length]
             except KeyError:
                 claimed = _content_length(length)
-    if status is not OK:
-        check_header("Status", status)
-        if status[:3] in ("204", "304") or status[0] == "1":
-            response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
-            return []
+    if status is not OK and (status[:3] in ("204", "304") or status[0] == "1"):
+        response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
+        return []
     if headers is None:
         response._own_headers = [HTML] if claimed is None else [HTML, claimed]
     elif claimed is not None:
@@ -127,6 +131,7 @@ def _unusual(request: Request, response: Response, body: Any) -> Any:
     in_memory = type(body) is list
     if not in_memory:
         close_with(request, body)
+        _describe_stream(response, body)
     rewritten = False
     sent = body
     if (response.filters or response.transports) and _may_have_body(response._status):
@@ -143,6 +148,15 @@ def _unusual(request: Request, response: Response, body: Any) -> Any:
     if rewritten and request.environ["REQUEST_METHOD"] == "HEAD" and not any(body):
         return ()  # an app that makes no body for HEAD: what would come of it cannot be told
     return list(sent)
+
+
+def _describe_stream(response: Response, body: Any) -> None:
+    """Add the headers that only a stream needs: the length of a file; that no proxy may hold live blocks back."""
+    headers = response.headers
+    if type(body) is FileBody and (length := body.length()) is not None:
+        headers.setdefault("Content-Length", str(length))
+    if (response.content_type or "").lower() in LIVE:
+        headers.setdefault("X-Accel-Buffering", "no")
 
 
 def _may_have_body(status: str) -> bool:
@@ -359,7 +373,7 @@ def foreign(app: WSGIApp) -> Handler:
             raise RuntimeError(f"{app!r} returned without calling start_response (PEP 3333)")
         answered = True
         status, headers = started[0]
-        response.adopt(status, headers, body)
+        response.adopt(status, of_foreign(status, headers), body)
 
     return foreign
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from webob.exc import HTTPBadRequest, HTTPException, WSGIHTTPException
+from webob.exc import HTTPException, WSGIHTTPException
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:  # for annotations alone; at run time this module imports no sibling
@@ -58,8 +58,8 @@ class UnsafeHeader(ValueError):
     """A header or status with a control character, or that cannot be sent (S6)."""
 
 
-class UnsafeRedirect(HTTPBadRequest, ValueError):
-    """A redirect that would leave this origin (S8). A 400 when it escapes a view."""
+class UnsafeRedirect(ValueError):
+    """A redirect that would leave this origin (S8): a fault of the view that made it, and so a 500."""
 
 
 class Unavailable(Exception):

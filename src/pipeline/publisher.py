@@ -20,10 +20,11 @@ from zope.interface import providedBy
 from pipeline.composition import element
 from pipeline.edge import close_with
 from pipeline.http.files import FileBody
+from pipeline.http.redirects import judge
 from pipeline.interfaces import Handler, INullResource, IResult, ResultError
 from pipeline.publishing.steps import has_item, is_name
 from pipeline.request import Request
-from pipeline.response import HTML, Response, adopt_exception
+from pipeline.response import HTML, OK, Response, adopt_exception
 from pipeline.views import View, Views
 
 
@@ -62,8 +63,9 @@ def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
 def call_view(view: View, context: Any, request: Request, response: Response) -> None:
     """Call a view and put its result on the response. Also used for error views.
 
-    A redirect may be raised as well as returned: it is an answer, and commits. An HTTP error is raised
-    on, also when it was returned, so that it aborts and finds its error view.
+    A redirect may be raised as well as returned: it is an answer, and commits; one that leaves this site
+    without being trusted is an error of the view (S8). An HTTP error is raised on, also when it was returned,
+    so that it aborts and finds its error view.
     """
     try:
         call = view.call
@@ -79,6 +81,8 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
             put_result(result, view, request, response)
         finally:
             del result  # which may have been raised, and then holds this frame: no cycle is left
+    if response._status is not OK:
+        judge(request, response, view)
 
 
 _NO_RESULT = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBase, type)
@@ -123,8 +127,6 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
     elif hasattr(result, "read"):
         close_with(request, result)
         response._app_iter = FileBody(result)
-        if response.content_length is None and (length := response._app_iter.length()) is not None:
-            response.content_length = length
     else:
         close_with(request, result)
         response._app_iter = result

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import re
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import count
 from types import ModuleType
@@ -905,19 +907,53 @@ def test_behind_a_foreign_middleware(site: Any) -> None:
     assert (visit(app).status_int, visit(app).headers["X-Outer"]) == (500, "stays")
 
 
-@pytest.mark.parametrize("error", [Oops(), HTTPNotFound()])
-def test_an_error_leaves_no_reference_cycle(error: Exception) -> None:
-    app = Pipeline(errors(), raising(error))
+@pytest.mark.parametrize("kind", [Oops, HTTPNotFound])
+@pytest.mark.parametrize("end", [raising, streaming])
+def test_an_error_leaves_no_reference_cycle(
+    site: Any, end: Any, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What belongs to the request is gone with it, and waits for no collector of garbage."""
+    log = logging.getLogger("pipeline")
+    monkeypatch.setattr(log, "handlers", [logging.NullHandler()])
+    monkeypatch.setattr(log, "propagate", False)  # pytest keeps what it logs, and with it the frames
+
+    class Own:
+        """Nobody but the request has one."""
+
+    @element
+    def watched(next: Any) -> Any:
+        def watched(request: Request, response: Response) -> None:
+            request.__dict__["own"] = Own()
+            left.extend(map(weakref.ref, (request, response, request.__dict__["own"])))
+            next(request, response)
+
+        return watched
+
+    error = kind()
+    left: list[weakref.ref[Any]] = []
+    inner = raising(error) if end is raising else None
+    app = Pipeline(watched(), errors(), inner) if inner else site(streaming(error), outer=(watched(), errors()))
     environ = webob.Request.blank("/").environ
-    gc.collect()
     gc.disable()
     try:
         for _ in range(3):
-            app(dict(environ), lambda *arguments: None)
+            b"".join(app(dict(environ), lambda *arguments: None))
             error.__traceback__ = None  # the error of this test lives on, and so would its frames
-        assert gc.collect() == 0
+        assert len(left) == 9 and [one() for one in left] == [None] * 9
     finally:
         gc.enable()
+
+
+def test_an_error_view_may_add_a_filter_though_the_body_was_being_made(site: Any) -> None:
+    """The edge had put the filters around the body whose first block fails. That answer is taken back."""
+
+    @view(context=Oops)
+    def oops(error: Oops, request: Request, response: Response) -> str:
+        response.add_filter(lambda chunks: (chunk.upper() for chunk in chunks))
+        return "oops"
+
+    answer = visit(site(streaming(Oops()), oops))
+    assert (answer.status_int, answer.text) == (500, "OOPS")
 
 
 # The same on one page: what the visitor and what the operator see

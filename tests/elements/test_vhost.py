@@ -85,7 +85,7 @@ def tell(context: Folder, request: Request, response: Response) -> str:
 
 @view(context=Folder, name="away")
 def away(context: Folder, request: Request) -> Any:
-    return redirect(request.absolute_url(context), origin=request.host_url)
+    return redirect(request.absolute_url(context))
 
 
 @view(context=Folder, name="outside")

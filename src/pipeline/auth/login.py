@@ -13,9 +13,10 @@ from urllib.parse import parse_qsl
 from webob.exc import HTTPBadRequest, HTTPNotFound
 from zope.interface import Interface
 
+from pipeline.http.redirects import redirect, refuse_leaving
 from pipeline.interfaces import PUBLIC, UnsafeRedirect
 from pipeline.request import Request
-from pipeline.response import Response, redirect
+from pipeline.response import Response
 from pipeline.views import view
 
 MAX_BODY = 16 * 1024
@@ -85,11 +86,12 @@ def log_out(request: Request, response: Response) -> None:
 
 
 def way_back(request: Request, came_from: str) -> Any:
-    """A redirect to where the visitor came from, if that is in this site, or else to its root (S8)."""
+    """Return a redirect to where the visitor came from, if that is in this site, or else to its root (S8)."""
     try:
-        return redirect(came_from or request.application_url + "/", 303, origin=request.host_url)
-    except (UnsafeRedirect, UnicodeError):
-        return redirect(request.application_url + "/", 303, origin=request.host_url)
+        refuse_leaving(came_from, request.host_url)
+        return redirect(came_from or request.application_url + "/", 303)
+    except UnsafeRedirect:
+        return redirect(request.application_url + "/", 303)
 
 
 @view(context=Interface, name="login", permission=PUBLIC)
@@ -115,4 +117,4 @@ def login(context: Any, request: Request, response: Response) -> Any:
 def logout(context: Any, request: Request, response: Response) -> Any:
     """End the session."""
     log_out(request, response)
-    return redirect(request.application_url + "/", 303, origin=request.host_url)
+    return redirect(request.application_url + "/", 303)

@@ -40,4 +40,4 @@ def login(context: Folder, request: Request, response: Response) -> object:
 def logout(context: Folder, request: Request, response: Response) -> object:
     """End the session."""
     log_out(request, response)
-    return redirect(page_of(request, top_of(request)), 303, origin=request.host_url)
+    return redirect(page_of(request, top_of(request)), 303)

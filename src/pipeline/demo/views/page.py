@@ -101,7 +101,7 @@ def answer(
 def done(request: Request, response: Response, item: Item, status: int = 200) -> str:
     """The answer after a change: a browser is led to the item, another client is told of it."""
     if not wants_json(request):
-        raise redirect(page_of(request, item), 303, origin=request.host_url)
+        raise redirect(page_of(request, item), 303)
     response.status_int = status
     if status == 201:
         response.headers["Location"] = url_of(request, item)
