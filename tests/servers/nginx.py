@@ -27,29 +27,42 @@ http {{
     server {{
         listen 127.0.0.1:{port};
         location / {{
-            proxy_pass http://site;
-            proxy_set_header Host $http_host;
-            proxy_http_version 1.1;
-            proxy_connect_timeout 2s;
+{location}
         }}
     }}
 }}
 """
 
+LOCATION = """\
+            proxy_pass http://site;
+            proxy_set_header Host $http_host;
+            proxy_http_version 1.1;
+            proxy_connect_timeout 2s;"""
+"""What the documentation recommends."""
+
 
 class Nginx(Server):
     """Takes turns among the ports ``upstreams``; asks no second one for what the first may have done.
 
-    None is ever left out (``max_fails``): one that refuses to connect is told apart at once.
+    None is ever left out (``max_fails``): one that refuses to connect is told apart at once. ``location`` is
+    the content of the block of that name.
     """
 
-    def __init__(self, directory: Path, upstreams: Sequence[int], port: int | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        upstreams: Sequence[int],
+        port: int | None = None,
+        location: str = LOCATION,
+    ) -> None:
         self.program = find("nginx", "apt install nginx")
         super().__init__(directory, port)
         lines = (f"        server 127.0.0.1:{upstream} max_fails=0;" for upstream in upstreams)
         self.file = directory / "nginx.conf"
         self.file.write_text(
-            CONFIGURATION.format(directory=directory, port=self.port, upstreams="\n".join(lines))
+            CONFIGURATION.format(
+                directory=directory, port=self.port, upstreams="\n".join(lines), location=location
+            )
         )
 
     def command(self) -> list[str | Path]:
