@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from webob.exc import HTTPException, HTTPForbidden, WSGIHTTPException
 from zope.interface import implementer
 
-from pipeline.auth.limiter import Limiter
+from pipeline.auth.limiter import Limiter, keys_of
 from pipeline.interfaces import IAuthentication
 from pipeline.request import Request
 from pipeline.response import check_header
@@ -30,14 +30,33 @@ class Verifier:
         self.limiter = limiter
 
     def __call__(self, request: Request, login: str, password: str) -> str | None:
-        # The hash, since a login is as long as who guesses likes.
-        keys = (("account", hash(login)), ("address", request.environ.get("REMOTE_ADDR", "")))
+        keys = keys_of(login, request.environ.get("REMOTE_ADDR", ""))
         self.limiter.admit(keys)
         principal = self.check(request, login, password)
         if principal is None:
-            self.limiter.failed(keys)
-            request.refused_logins = (*request.refused_logins, lambda: self.limiter.forgive(keys))
+            refusal = Refusal(self.limiter, keys)
+            request.on_close(refusal.count)
+            request.refused_logins = (*request.refused_logins, refusal.forgive)
         return principal
+
+
+class Refusal:
+    """A login that was refused; counted as failed when the request is closed, unless it was forgiven.
+
+    Counted at once, it could only be taken back by a store that can count down, which not all can.
+    """
+
+    def __init__(self, limiter: Limiter, keys: Sequence[str]) -> None:
+        self.limiter = limiter
+        self.keys = keys
+        self.forgiven = False
+
+    def forgive(self) -> None:
+        self.forgiven = True
+
+    def count(self) -> None:
+        if not self.forgiven:
+            self.limiter.failed(self.keys)
 
 
 @implementer(IAuthentication)

@@ -12,6 +12,7 @@ import hmac
 import secrets
 from base64 import b64encode
 from collections import OrderedDict
+from collections.abc import Callable
 from threading import Lock
 
 from argon2 import PasswordHasher
@@ -49,8 +50,13 @@ class Passwords:
         self._lock = Lock()
         self._right: OrderedDict[bytes, None] = OrderedDict()
 
-    def verify(self, stored: str | None, login: str, password: str) -> bool:
-        """Whether ``password`` is the one that ``stored`` is the hash of; None is nobody's."""
+    def verify(
+        self, stored: str | None, login: str, password: str, save: Callable[[str], object] | None = None
+    ) -> bool:
+        """Return whether ``password`` is the one that ``stored`` is the hash of; None is nobody's.
+
+        If it is, and was hashed with other parameters than a new password would be, ``save(new_hash)`` is called.
+        """
         if len(password) > MAX_PASSWORD:
             return False
         proof = self._proof(login, password, stored or _NOBODY)
@@ -60,6 +66,10 @@ class Passwords:
                 return True
         if not _matches(stored or _NOBODY, password) or stored is None:
             return False
+        if save is not None and _hasher.check_needs_rehash(stored):
+            new = hash_password(password)
+            save(new)
+            proof = self._proof(login, password, new)  # the old one is asked for again if this is not stored
         with self._lock:
             self._right[proof] = None
             while len(self._right) > self._limit:
