@@ -11,11 +11,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from itsdangerous import BadData, URLSafeTimedSerializer
-from webob.cookies import parse_cookie  # type: ignore[attr-defined, unused-ignore]
 from webob.exc import HTTPException, HTTPForbidden, HTTPSeeOther, HTTPUnauthorized, WSGIHTTPException
 from zope.interface import implementer
 
 from pipeline.auth.authentication import SAFE_METHODS, is_cross_site
+from pipeline.http.cookies import cookies_of
 from pipeline.interfaces import ConfigurationError, IAuthentication
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
@@ -30,6 +30,7 @@ class Session:
     """
 
     COOKIE = "session"
+    """Name of the cookie; under https it has a prefix."""
 
     def __init__(self, keys: Sequence[str], age: int, login: str) -> None:
         self.serializer = URLSafeTimedSerializer(
@@ -39,24 +40,18 @@ class Session:
         self.login = login
 
     def identify(self, request: Request) -> str | None:
-        header: str | None = request.environ.get("HTTP_COOKIE")
-        if header is None or self.COOKIE not in header:
-            return None
-        # Not request.cookies, which fails if any cookie, by whomever it was set, is not UTF-8.
-        sent = parse_cookie(header)
-        cookie = next((value for name, value in sent if name == self.COOKIE.encode()), None)
-        if cookie is None:
-            return None
-        try:
-            principal, token = self.serializer.loads(cookie, max_age=self.age)
-        except (BadData, ValueError, TypeError):
-            return None
-        if not isinstance(principal, str) or not isinstance(token, str):
-            return None
-        request.csrf_token = token
-        if request.method not in SAFE_METHODS:
-            self.refuse_forgery(request, token)
-        return principal
+        # The first one that is good: another one may have been planted by a sibling domain.
+        for cookie in cookies_of(request.environ, self._cookie_of(request)):
+            try:
+                principal, token = self.serializer.loads(cookie, max_age=self.age)
+            except (BadData, ValueError, TypeError):
+                continue
+            if isinstance(principal, str) and isinstance(token, str):
+                request.csrf_token = token
+                if request.method not in SAFE_METHODS:
+                    self.refuse_forgery(request, token)
+                return principal
+        return None
 
     def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
         """Lead a browser to the login page, with the way back. A form is no way to go back to, so it gets the
@@ -99,13 +94,27 @@ class Session:
         if is_cross_site(request):
             raise HTTPForbidden("This request came from another site.")
 
+    def _cookie_of(self, request: Request) -> str:
+        """Return the name of the cookie.
+
+        Under https it has the prefix by which a browser takes the cookie from this host alone, and from no
+        sibling domain (RFC 6265bis section 4.1.3.2). Such a cookie has the path "/", so the name tells the
+        sites of one host apart.
+        """
+        if request.scheme != "https":
+            return self.COOKIE
+        mounted = request.environ.get("SCRIPT_NAME", "").encode(errors="replace")
+        name = f"__Host-{self.COOKIE}"
+        return f"{name}-{hashlib.sha256(mounted).hexdigest()[:16]}" if mounted else name
+
     def _set(self, request: Request, response: Response, value: str, age: int) -> None:
+        https = request.scheme == "https"
         response.set_cookie(
-            self.COOKIE,
+            self._cookie_of(request),
             value,
             max_age=age,
-            path=_quoted(request.environ.get("SCRIPT_NAME", "")) or "/",
-            secure=request.scheme == "https",
+            path="/" if https else _quoted(request.environ.get("SCRIPT_NAME", "")) or "/",
+            secure=https,
             httponly=True,
             samesite="Lax",
         )

@@ -18,8 +18,7 @@ import re
 import secrets
 from urllib.parse import quote
 
-from webob.cookies import parse_cookie  # type: ignore[attr-defined, unused-ignore]
-
+from pipeline.http.cookies import cookies_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.request import Request
 from pipeline.response import Response
@@ -57,12 +56,11 @@ def make() -> None:
 
 def may_see(request: Request) -> bool:
     """Return whether the visitor has the key, and so may see what only a developer should."""
-    cookies: str | None = request.environ.get("HTTP_COOKIE")
-    if _key is None or cookies is None or COOKIE not in cookies:
+    if _key is None:
         return False
     key = _key.encode()
-    sent = [value for name, value in parse_cookie(cookies) if name == COOKIE.encode()]
-    return any(secrets.compare_digest(value, key) for value in sent)
+    sent = cookies_of(request.environ, COOKIE)
+    return any(secrets.compare_digest(value.encode(errors="replace"), key) for value in sent)
 
 
 def hand_over(request: Request, response: Response) -> bool:
