@@ -924,7 +924,7 @@ SORRY = "An error occurred. It was logged as ID."
 AGAIN = "This cannot be done now. Please try again."
 CONFLICT = "503, ConflictError: database conflict error"
 MID_STREAM = "in mid-stream, after 7 bytes"
-DOWN = "file:///no/such/directory/Data.fs"
+DOWN = "file:///no/such/place/Data.fs"  # that of docs/howto/errors.rst is another one: an outage is logged once
 UNKEPT = "its body was not kept: it is longer than body_limit, 10 bytes"
 
 

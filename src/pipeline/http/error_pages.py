@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from webob.acceptparse import create_accept_header
 from webob.exc import HTTPException, WSGIHTTPException
 
+from pipeline.http.accept import accepted, bounded
 from pipeline.interfaces import Unavailable
 from pipeline.request import Request
 from pipeline.response import NOSNIFF, HeaderList, Response, adopt_exception
@@ -44,8 +44,6 @@ LONGEST_DETAIL = 2_000
 """Characters of an error's own words that are shown or logged."""
 LONGEST_TRACEBACK = 50_000
 """Characters of a traceback that are shown or logged."""
-LONGEST_ACCEPT = 2_000
-"""Characters of an Accept header that are looked at (S12)."""
 
 
 def log_failure(request: Request, error: Exception, when: str = "", id: str = "") -> str:
@@ -253,8 +251,8 @@ def best_type(accept: str | None) -> str:
     Of types with the same q-value, one that the header names beats one that it only allows by ``*``;
     of those, plain text: ``*/*`` is sent by tools, and by scripts that did not say what they want.
     """
-    header = (accept or "")[:LONGEST_ACCEPT].lower()
-    asked = dict(create_accept_header(header or None).acceptable_offers(list(_WRITERS)))
+    header = (bounded(accept) or "").lower()
+    asked = dict(accepted(header, list(_WRITERS)))
 
     def wanted(name: str) -> tuple[float, bool, bool]:
         return asked[name], name != _PLAIN and name in header, name == _PLAIN
