@@ -8,6 +8,7 @@ import secrets
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from itsdangerous import BadData, URLSafeTimedSerializer
@@ -62,10 +63,7 @@ class Session:
         if request.method not in ("GET", "HEAD"):
             return HTTPUnauthorized("You are not logged in, or no longer. Nothing was changed.")
         site = _quoted(environ.get("SCRIPT_NAME", ""), "/" + PATH_SAFE)
-        back = site + _quoted(environ.get("PATH_INFO", ""), "/" + PATH_SAFE)
-        if query := environ.get("QUERY_STRING"):
-            back += f"?{query}"
-        return HTTPSeeOther(location=f"{site}/{self.login}?came_from={_quoted(back)}")
+        return HTTPSeeOther(location=f"{site}/{self.login}?came_from={_quoted(address_of(environ))}")
 
     def remember(self, request: Request, response: Response, principal: str) -> None:
         """Begin a session for the principal: set its cookie."""
@@ -118,6 +116,13 @@ class Session:
             httponly=True,
             samesite="Lax",
         )
+
+
+def address_of(environ: dict[str, Any]) -> str:
+    """Return the path and the query of a request, for the way back to it."""
+    path = _quoted(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""), "/" + PATH_SAFE)
+    query = environ.get("QUERY_STRING")
+    return f"{path}?{query}" if query else path
 
 
 def _quoted(text: str, safe: str = "/") -> str:
