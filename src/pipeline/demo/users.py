@@ -43,6 +43,11 @@ def set_password(site: Site, login: str, password: str) -> None:
     site.users[login] = hash_password(password)
 
 
+def let_edit(site: Site, login: str) -> None:
+    """Let a user of the site change everything in it."""
+    site.__grants__ = {**site.__grants__, login: frozenset({"edit"})}
+
+
 def add_member(folder: Folder, login: str, password: str) -> None:
     """Let ``login`` in with ``password`` in this folder and below it, to change what is there.
 
