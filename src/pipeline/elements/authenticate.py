@@ -1,4 +1,4 @@
-"""``authenticate``: who asks, and whether they may."""
+"""``authenticate``: finds out who asks, and refuses what is not permitted."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def authenticate(
     login        path of the login page, from the root; ``pipeline.auth.login`` has one for ``scan`` to register
     failures     logins that may fail in a row, for one account and for one address (a /64 of IPv6), ...
     interval     ... and the seconds after which one more may
-    limits       URI of a store in which several processes count them together, ``redis://127.0.0.1:6379/0`` or
-                 ``memcached://127.0.0.1:11211`` (extra ``limits``); without it, each process counts its own
+    limits       URI of a store in which several processes count them together, such as
+                 ``redis://127.0.0.1:6379/0`` (extra ``limits``); without it, each process counts its own
     policy       dotted name of ISecurityPolicy: pipeline.auth.policy:LoggedIn or pipeline.auth.policy:LocalGrants
     undeclared   who may call views without a permission: allow (anybody), deny (whom the policy permits
                  "undeclared"), read (anybody by GET and HEAD, and else as for deny)
@@ -74,8 +74,19 @@ def authenticate(
     verify = Verifier(check, _limiter(failures, interval, limits))
     session = _session(keys, session_age, login) if "session" in by else None
     shipped = [session if way == "session" else Basic(verify, realm) for way in by]
+    return _handler(next, shipped, verify, authorizer(policy, undeclared), session, placeful)
+
+
+def _handler(
+    next: Handler,
+    shipped: list[Any],
+    verify: Verifier,
+    authorize: Callable[[Request, View], None],
+    session: Any,
+    placeful: bool,
+) -> Handler:
+    """Return the handler of the element."""
     ways_with = Ways(shipped)
-    authorize = authorizer(policy, undeclared)
 
     def authenticate(request: Request, response: Response) -> None:
         environ = request.environ
