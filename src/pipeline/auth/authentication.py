@@ -63,8 +63,8 @@ class Refusal:
 class Basic:
     """HTTP basic authentication (RFC 7617).
 
-    A place with users of its own is asked after the site, by the same header: what it accepts was no guess,
-    though the site did not know it.
+    A place with users of its own looks at the same header after the site. A login that the place accepts was
+    not a guess, though the site refused it.
     """
 
     def __init__(self, verify: Check, realm: str) -> None:
@@ -83,7 +83,7 @@ class Basic:
             forgive()
         request.refused_logins = ()
         if request.method not in SAFE_METHODS and is_cross_site(request):
-            # A browser sends the password with every request, whoever made it ask.
+            # A browser sends the password with every request, also if another site made it send the request.
             raise HTTPForbidden("This request came from another site.")
         return principal
 
@@ -102,8 +102,8 @@ def is_cross_site(request: Request) -> bool:
     origin = environ.get("HTTP_ORIGIN")
     if origin is None:
         return False
-    # host_url, since a browser leaves the port out where it is the scheme's own. Not the scheme, which is not
-    # the browser's behind a proxy that nobody told us of.
+    # host_url, since a browser leaves out the scheme's own port. The scheme is not compared: behind a proxy
+    # that ``vhost`` does not trust, it is not the browser's.
     return bool(origin.partition("://")[2].lower() != request.host_url.partition("://")[2].lower())
 
 

@@ -25,8 +25,8 @@ _hasher = PasswordHasher()
 
 
 def _hash_of_nothing() -> str:
-    """What is verified for a login that does not exist, so that its refusal takes as long as any: random bytes, in
-    the place of the hash that would take as long to be made."""
+    """Return a hash that no password has. It is verified for a login that does not exist, so that the refusal
+    takes as long as for any other login."""
     sizes = _hasher.salt_len, _hasher.hash_len
     salt, digest = (b64encode(secrets.token_bytes(size)).decode().rstrip("=") for size in sizes)
     price = f"m={_hasher.memory_cost},t={_hasher.time_cost},p={_hasher.parallelism}"
@@ -37,7 +37,7 @@ _NOBODY = _hash_of_nothing()
 
 
 def hash_password(password: str) -> str:
-    """What to store of a password; verified by ``Passwords.verify``."""
+    """Return what to store of a password; ``Passwords.verify`` verifies it."""
     return _hasher.hash(password)
 
 
@@ -86,5 +86,5 @@ class Passwords:
 def _matches(stored: str, password: str) -> bool:
     try:
         return _hasher.verify(stored, password)
-    except (VerificationError, InvalidHashError, UnicodeError):  # of JSON, a password may be no text
+    except (VerificationError, InvalidHashError, UnicodeError):  # a password out of JSON may have lone surrogates
         return False

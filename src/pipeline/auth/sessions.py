@@ -24,7 +24,7 @@ from pipeline.response import Response
 
 @implementer(IAuthentication)
 class Session:
-    """A session in a signed cookie: the principal and a token, and nothing that the server must keep.
+    """A session in a signed cookie: the principal and a token. The server keeps nothing.
 
     The cookie is signed by the last of the ``keys``; the signature of each of them is good, so that a key is
     replaced by adding one, and dropped when ``age`` seconds later no session of it is left.
@@ -55,8 +55,8 @@ class Session:
         return None
 
     def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
-        """Lead a browser to the login page, with the way back. A form is no way to go back to, so it gets the
-        error, and no other way of ours to log in: a browser would ask for a password by itself."""
+        """Lead a browser to the login page, with the way back. A POST cannot be repeated after the login, so it
+        gets the 401, and without a challenge: at one of those a browser would ask for a password itself."""
         environ = request.environ
         if "text/html" not in environ.get("HTTP_ACCEPT", ""):
             return error
@@ -77,8 +77,8 @@ class Session:
     def refuse_forgery(self, request: Request, token: str | None) -> None:
         """Raise HTTPForbidden for an unsafe request that another site may have made a browser send.
 
-        A browser says where a request comes from. Of one that does not say it, and of no browser, the
-        session's token is asked, in the header ``X-CSRF-Token`` or the form field ``csrf_token``.
+        A browser says where a request comes from. A client that does not say it must send the session's token,
+        in the header ``X-CSRF-Token`` or the form field ``csrf_token``.
         """
         self.refuse_cross_site(request)
         if "HTTP_ORIGIN" in request.environ or "HTTP_SEC_FETCH_SITE" in request.environ:
@@ -126,12 +126,12 @@ def address_of(environ: dict[str, Any]) -> str:
 
 
 def _quoted(text: str, safe: str = "/") -> str:
-    """Of the environ, where bytes stand as latin-1, and need not be UTF-8 (PEP 3333)."""
+    """Quote a text of the environ, where bytes stand as latin-1, and need not be UTF-8 (PEP 3333)."""
     return quote(text, safe=safe, encoding="latin-1", errors="replace")
 
 
 def read_keys(path: str) -> list[str]:
-    """The keys in a file, one a line, the newest last; a file that is not there is made with one key.
+    """Return the keys in a file, one a line, the newest last. A missing file is made, with one key.
 
     ConfigurationError if it cannot be read, has no key, or others may read it.
     """
@@ -153,8 +153,8 @@ def read_keys(path: str) -> list[str]:
 
 
 def _make_keys(file: Path) -> None:
-    """Make the file with one key. It is there as a whole or not at all: of processes that start at the same
-    time one makes it, and none reads half of it."""
+    """Make the file with one key, for its owner alone. The file appears as a whole: of several processes that
+    start at the same time one makes it, and none reads half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}-") as new:  # mode 0600
         new.write(secrets.token_urlsafe(32) + "\n")

@@ -115,7 +115,7 @@ def problem_in_view(request: Request, problem: Problem, error: Exception, failur
 
 
 def begin_afresh(request: Request) -> None:
-    """Have the request read what is stored now, and nothing else (R8)."""
+    """Let the request read what is stored now, and write nothing (R8)."""
     request.reading_only = True  # for a database that is only opened now
     tm = request.tm_in_use
     if tm is None:
@@ -128,9 +128,9 @@ def begin_afresh(request: Request) -> None:
         except Exception:  # the database is gone, most likely
             tm.spoiled = True
     request.tm_in_use = None
-    for name in _OPENED:  # whoever needs it has it opened anew, or is told why not
+    for name in _OPENED:  # an error view opens it anew, or is told why it cannot
         request.__dict__.pop(name, None)
 
 
 _OPENED = ("root", "zodb", "zodb_kept", "sql")
-"""What the elements of databases keep on the request once it is opened."""
+"""Attributes in which the elements of databases keep what they have opened."""
