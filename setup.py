@@ -25,6 +25,8 @@ EXTRAS = {
     "component": ["zope.component", "zope.event"],
     # Passwords by argon2 and signed sessions.
     "auth": ["argon2-cffi", "itsdangerous"],
+    # Failed logins counted together by several processes, in Redis or memcached.
+    "limits": ["limits[redis,memcached]"],
     # Two more encodings for the element `compress`; gzip it has of itself.
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
@@ -49,6 +51,7 @@ EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], 
 EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["component"],
+    *EXTRAS["limits"],
     *EXTRAS["brotli"],
     *EXTRAS["zstd"],
     *EXTRAS["paster"],

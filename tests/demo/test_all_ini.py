@@ -86,6 +86,9 @@ def fill(uri: str) -> None:
         album["cover"] = Document("The cover", "Of the album.")
 
 
+DEBUG_KEY = "k" * 43
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     directory = tmp_path_factory.mktemp("all")
@@ -94,7 +97,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     fill(uri)
     chosen = [f"http_port={port}", f"zodb_uri={uri}", f"session_keys={directory}/session_keys"]
     command = [Path(sys.executable).with_name("paster"), "serve", write_ini(directory), *chosen]
-    process = Process(command, directory / "said", env={"PYTHONPATH": str(TOP / "tests")})
+    environment = {"PYTHONPATH": str(TOP / "tests"), "PIPELINE_DEBUG_KEY": DEBUG_KEY}
+    process = Process(command, directory / "said", env=environment)
     try:
         process.wait_for_port(port)
         yield Served(port, process)
@@ -356,15 +360,17 @@ def test_namespaces(served: Served, path: str, status: int, said: str) -> None:
 
 
 def test_debug_flags_of_a_developer(served: Served) -> None:
-    """S17: in debug mode, and from this machine."""
-    answer = ask(served, "/++debug++timing/@@flags")
+    """S17: in debug mode, with the key."""
+    handed = ask(served, f"/?debug-key={DEBUG_KEY}")
+    assert (handed.status, handed.headers["Location"]) == (303, "/")
+    answer = ask(served, "/++debug++timing/@@flags", Cookie=handed.headers["Set-Cookie"].partition(";")[0])
     assert (answer.status, answer.text) == (200, "timing")
 
 
 def test_debug_flags_of_anybody_else(served: Served) -> None:
     """S17"""
-    assert ask(served, "/++debug++timing/@@flags", X_Forwarded_For="192.0.2.7").status == 404
-    assert ask(served, "/++debug++timing/@@flags", Host="www.example.com").status == 404
+    assert ask(served, "/++debug++timing/@@flags").status == 404
+    assert ask(served, "/++debug++timing/@@flags", Cookie="debug-key=x").status == 404
 
 
 def test_the_styles_are_kept_for_ever(served: Served) -> None:

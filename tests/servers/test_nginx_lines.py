@@ -87,7 +87,10 @@ def behind(
 
         def behind(lines: str, form: str) -> int:
             start([sys.executable, tmp_path / "site.py", str(free_port), form], free_port)
-            nginx = stack.enter_context(running(Nginx, servers_dir, missing, upstreams=[free_port], lines=lines))
+            location = f"location / {{ proxy_pass http://site; {lines} }}"
+            nginx = stack.enter_context(
+                running(Nginx, servers_dir, missing, upstreams=[free_port], location=location)
+            )
             return nginx.port
 
         yield behind

@@ -51,7 +51,7 @@ def _session(request: Request) -> Any:
 
 
 def fields(request: Request) -> dict[str, str]:
-    """The form, parsed here if the pipeline has no element that does; a login fits in few bytes."""
+    """Return the fields of the form. Without the element ``forms`` they are parsed here, up to MAX_BODY."""
     if (form := getattr(request, "form", None)) is not None:
         return {name: str(value) for name, value in form.items()}
     sent = request.environ.get("QUERY_STRING", "").encode("latin-1", "replace")
@@ -60,14 +60,14 @@ def fields(request: Request) -> dict[str, str]:
     try:
         return dict(parse_qsl(sent.decode("ascii"), max_num_fields=20))
     except ValueError:  # UnicodeDecodeError is one
-        raise HTTPBadRequest("This is no form.") from None
+        raise HTTPBadRequest("The form is not urlencoded ASCII, or has too many fields.") from None
 
 
 def log_in(request: Request, response: Response, name: str, password: str) -> bool:
-    """Begin a session if the password is the right one, and return whether it was.
+    """Begin a session if the password is right, and return whether it was.
 
-    Raises HTTPForbidden if another site sent this (it would log a visitor in as somebody else), and
-    HTTPTooManyRequests after too many wrong ones.
+    Raises HTTPForbidden if another site sent this (it would log a visitor in under another account), and
+    HTTPTooManyRequests after too many wrong passwords.
     """
     session = _session(request)
     session.refuse_cross_site(request)
@@ -86,7 +86,7 @@ def log_out(request: Request, response: Response) -> None:
 
 
 def way_back(request: Request, came_from: str) -> Any:
-    """Return a redirect to where the visitor came from, if that is in this site, or else to its root (S8)."""
+    """Return a redirect to where the visitor came from if that is in this site, else to its root (S8)."""
     try:
         refuse_leaving(came_from, request.host_url)
         return redirect(came_from or request.application_url + "/", 303)

@@ -86,31 +86,19 @@ def connected(uri: str) -> Iterator[Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m pipeline.demo.site [URI]``: make the site, or give it a new password."""
+    """``python -m pipeline.demo.site [URI]``: make the site."""
     parser = argparse.ArgumentParser(
         prog="pipeline demo-setup", description="Make the site in its database, and show the first password."
     )
     parser.add_argument("uri", nargs="?", default=DEFAULT_URI, help="the database (default: %(default)s)")
-    parser.add_argument("--new-password", action="store_true", help=f"give {ADMIN!r} a new password")
     arguments = parser.parse_args(argv)
     try:
         if not create(arguments.uri):
-            if arguments.new_password:
-                renew_password(arguments.uri)
-            else:
-                print(f"{arguments.uri}: the site is there already")
+            print(f"{arguments.uri}: the site is there already")
     except Unreachable as error:
         print(f"pipeline demo-setup: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def renew_password(uri: str) -> None:
-    """Give the administrator a new password, and show it."""
-    with connected(uri) as connection:
-        with connection.transaction_manager:
-            password = _new_password(root(connection.root()))
-        _show(True, password)
 
 
 def _make(mapping: Any) -> Site:
@@ -153,7 +141,8 @@ def _show(stored: bool, password: str) -> None:
         print(
             f"\n{line}\n  The site was made. To change it, log in with\n\n"
             f"      login:     {ADMIN}\n      password:  {password}\n\n"
-            f"  The password is shown this once only: please keep it.\n{line}\n",
+            "  The password is shown this once only: please keep it. If it is lost,\n"
+            f"  `pipeline demo-user {ADMIN}` sets another one.\n{line}\n",
             file=sys.stderr,
             flush=True,
         )

@@ -8,7 +8,7 @@ in a module of your own.
     ++item++name       the item of that name, also where a view or an adapter has the name
     ++attribute++name  an attribute that the object's class lists in ``published_attributes``
     ++etc++name        what is registered by that name as a utility for ``IEtc``
-    ++debug++flag      ``request.debug_flags``, in debug mode and from this machine alone (S17)
+    ++debug++flag      ``request.debug_flags``, in debug mode, for a visitor with its key (S17)
 
 ``@@name`` and ``++view++name`` are part of traversal itself, ``++vh++`` of ``vhost``, and ``++resource++name``
 comes with the static files of that name (``pipeline.publishing.resources``). A namespace of one's own is an adapter

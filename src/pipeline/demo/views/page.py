@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pipeline import Request, Response, redirect
 from pipeline.demo.models import Counter, Document, File, Folder, Item
 from pipeline.demo.tokens import make_token
+from pipeline.http.accept import accepted
 from pipeline.publishing.resources import Resources
 
 JSON = "application/json"
@@ -55,7 +56,7 @@ def wants_json(request: Request) -> bool:
     offers = ["text/html", JSON]
     if JSON in named and "text/html" not in named:  # `application/json, */*` means the former
         offers.reverse()
-    acceptable = request.accept.acceptable_offers(offers)
+    acceptable = accepted(named, offers)
     return bool(acceptable) and acceptable[0][0] == JSON
 
 
