@@ -184,21 +184,12 @@ class Reading:
         return body
 
     def _blocks(self, request: Request, limit: int) -> Iterator[bytes]:
-        """The body in blocks: at most ``limit`` bytes (413), and as many as its length says (400)."""
-        length: str = request.environ.get("CONTENT_LENGTH") or ""
-        if length and not (length.isascii() and length.isdecimal()):
-            raise HTTPBadRequest("The Content-Length is no number.")
-        if len(length) > 18 or (length and int(length) > limit):
+        """Yield the body in blocks: at most ``limit`` bytes (413)."""
+        if int(request.environ.get("CONTENT_LENGTH") or 0) > limit:
             raise HTTPRequestEntityTooLarge(f"The body of a form has {limit} bytes at most.")
         stream = request.body_file
         left = limit
-        while True:
-            try:
-                block = stream.read(_BLOCK)
-            except OSError:  # also WebOb's, of a body that is shorter than it should be
-                raise HTTPBadRequest("The body broke off.") from None
-            if not block:
-                return
+        while block := stream.read(_BLOCK):
             left -= len(block)
             if left < 0:
                 raise HTTPRequestEntityTooLarge(f"The body of a form has {limit} bytes at most.")

@@ -73,8 +73,8 @@ def vhost(
     hosts          lines "host = /path/of/its/top"; these hosts are allowed, too
 
     Without options nobody is trusted and any host is served. Refuses, with 400: no Host, two, or one that is
-    none (S10); a host that is not served, if some are named; Content-Length together with Transfer-Encoding
-    (S11); what is malformed in a form that is accepted from this peer.
+    none (S10); a host that is not served, if some are named; what is malformed in a form that is accepted from
+    this peer.
     """
     if bool(trusted) != bool(accept):
         raise OptionError(
@@ -91,7 +91,6 @@ def vhost(
         environ = request.environ
         if (
             environ.get("HTTP_HOST") not in usual
-            or "HTTP_TRANSFER_ENCODING" in environ
             # HEADERS, in full: a loop would cost more than all the rest
             or "HTTP_FORWARDED" in environ
             or "HTTP_X_FORWARDED_FOR" in environ
@@ -157,8 +156,6 @@ class Rewriting:
 
     def rewrite(self, request: Request) -> None:
         environ = request.environ
-        if environ.get("HTTP_TRANSFER_ENCODING") and environ.get("CONTENT_LENGTH"):
-            raise HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other.")
         sent: str = environ.get("HTTP_HOST", "")
         host, top = self.hosts.get(sent) or self._host(sent)
         found: Found = {}
