@@ -1,4 +1,4 @@
-"""Chunked bodies on a real uWSGI: its own HTTP, its router, and behind nginx by uwsgi_pass and fastcgi_pass (R11, S11)."""
+"""Chunked bodies on a real uWSGI: its own HTTP, its router, and behind nginx by two protocols (R11, S11)."""
 
 from __future__ import annotations
 

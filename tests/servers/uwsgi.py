@@ -41,5 +41,6 @@ class UWSGI(Server):
         self.ini.write_text("\n".join(lines))
 
     def command(self) -> Sequence[str | Path]:
-        listen = [f"--{self.socket}", f"127.0.0.1:{self.port}", "--threads", "4", *self.options]
-        return [self.program, "--ini-paste-logged", self.ini, "-H", sys.prefix, "--need-app", "--die-on-term", *listen]
+        site = ["--ini-paste-logged", self.ini, "-H", sys.prefix, "--need-app"]
+        listen = [f"--{self.socket}", f"127.0.0.1:{self.port}", "--threads", "4", "--die-on-term"]
+        return [self.program, *site, *listen, *self.options]
