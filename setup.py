@@ -31,6 +31,8 @@ EXTRAS = {
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
     "browser": ["selenium"],
+    # Servers that the tests start; uWSGI is compiled when it is installed.
+    "servers": ["uwsgi"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],

@@ -11,8 +11,6 @@ TOP = Path(__file__).resolve().parent.parent
 RULES = [f"S{number}" for number in range(1, 21)] + [f"R{number}" for number in range(1, 13)] + ["R2a"]
 
 AWAITED = {
-    "tests/http/test_bodies.py",
-    "tests/http/test_redirects.py",
     "tests/servers/test_forks.py",
     "tests/servers/test_serve.py",
 }

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, overload
 
 from pipeline.edge import InnerBody, answer, close, foreign, prepare, stream
+from pipeline.http.bodies import enter
 from pipeline.interfaces import ConfigurationError, Handler, Opener, WSGIApp
 from pipeline.options import Signature, Source
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
@@ -281,6 +282,8 @@ class Pipeline:
         try:
             if not self._finished:
                 self.finish()
+            if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
+                enter(request)
             handler = self.handler  # read, then called: Python does not keep in mind where it found what it calls
             handler(request, response)
             body = prepare(request, response)

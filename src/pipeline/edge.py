@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any, NoReturn
 
+from pipeline.http.bodies import give_length
 from pipeline.http.conditional import conditional
 from pipeline.http.error_pages import log_failure, put_error, put_last_resort
 from pipeline.http.files import BLOCK, FileBody, SentFile
@@ -343,6 +344,8 @@ def foreign(app: WSGIApp) -> Handler:
 
         answered = False
         environ = request.environ
+        if "HTTP_TRANSFER_ENCODING" in environ:
+            give_length(request)
         wrapper = environ.get("wsgi.file_wrapper")
         if wrapper is None:
             body = app(environ, start_response)

@@ -245,6 +245,12 @@ class Request(BaseRequest):
         except UnicodeDecodeError:
             raise HTTPBadRequest("The query is not UTF-8.") from None
 
+    def make_tempfile(self) -> Any:
+        """Make the file into which WebOb copies a large body; it is closed with the request (S15)."""
+        file = super().make_tempfile()
+        self.on_close(file.close)
+        return file
+
     def on_close(self, closer: Closer, *, last: bool = False) -> None:
         """Have ``closer()`` called when this request is closed: its body sent or abandoned.
 

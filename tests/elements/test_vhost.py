@@ -733,21 +733,6 @@ def test_the_host_is_checked_also_when_forms_are_used() -> None:
     assert visit(app, HTTP_HOST="www.example.com,www.example.com", **said).status_int == 400
 
 
-@pytest.mark.parametrize("length", ["5", "0"])
-def test_length_and_transfer_encoding_together_are_400(length: str) -> None:
-    """S11."""
-    said = {"CONTENT_LENGTH": length, "HTTP_TRANSFER_ENCODING": "chunked"}
-    assert visit(site(), method="POST", **said).status_int == 400
-    assert visit(site(), **said).status_int == 400
-
-
-def test_transfer_encoding_alone_is_fine() -> None:
-    """S11: a server that reads chunks says so, and gives no length."""
-    asked = Asked.blank("/", method="POST", environ={"HTTP_TRANSFER_ENCODING": "chunked"})
-    asked.environ.pop("CONTENT_LENGTH", None)
-    assert asked.get_response(site()).status_int == 405
-
-
 def test_hosts_are_not_remembered_without_bound() -> None:
     element = vhost()
     handler = element.factory(lambda request, response: None)

@@ -20,7 +20,7 @@ from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, ViewError
 from pipeline.publisher import publisher
-from pipeline.publishing.resources import ENCODINGS, FOR_EVER, Resources
+from pipeline.publishing.resources import ENCODINGS, FOR_EVER, File, Resources
 from small_sites import Answer, call_app
 
 STYLE = "body { color: green } /* grün */"
@@ -415,3 +415,19 @@ def test_two_of_one_name_are_refused(made: Resources, top: Path, module: Callabl
     sys.modules[name].OTHER = Resources("site", name, top)  # type: ignore[attr-defined]
     with pytest.raises(ViewError, match="site"):
         Pipeline(traverse(root=dict), publisher(scan=(made.__module__, name)))
+
+
+def test_a_file_that_cannot_be_opened_for_want_of_descriptors_is_not_missing(tmp_path: Path) -> None:
+    """S15: EMFILE is a 503, and not a 404 that caches keep."""
+    resource = pytest.importorskip("resource")
+    (tmp_path / "a.css").write_text("a {}")
+    found = File(str(tmp_path / "a.css"), "", ())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = os.open(os.devnull, os.O_RDONLY)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+        with pytest.raises(OSError, match="Too many open files"):
+            found.open(str(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(used)

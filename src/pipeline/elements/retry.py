@@ -152,12 +152,9 @@ def has_body(environ: dict[str, Any]) -> bool:
 def keep_body(request: Request, limit: int) -> Body:
     """Have the body kept while it is read, in the place of ``wsgi.input``."""
     environ = request.environ
-    text = environ.get("CONTENT_LENGTH") or ""
-    known = text.isascii() and text.isdecimal() and len(text) < 19  # int() refuses thousands of digits
-    body = Body(request, environ["wsgi.input"], int(text) if known else None, limit)
-    if body.left is None and (text or not environ.get("wsgi.input_terminated")):
-        body.give_up("only its server can read it")  # of uWSGI, say, by uwsgi.chunked_read()
-    elif body.left is not None and body.left > limit:
+    length = environ.get("CONTENT_LENGTH")
+    body = Body(request, environ["wsgi.input"], int(length) if length else None, limit)
+    if body.left is not None and body.left > limit:
         body.give_up(f"it is longer than body_limit, {limit} bytes")
     else:
         request.on_close(body.forget)

@@ -53,9 +53,6 @@ HEADERS = {
 }
 """The headers that say an address, and the form that each belongs to."""
 
-UNUSUAL = ("HTTP_TRANSFER_ENCODING", *HEADERS)
-"""A request with one of these is looked at more closely."""
-
 MOST_TOLD = 20
 """Peers whose dropped headers are logged, once each; a scan of the site does not fill the log."""
 
@@ -87,7 +84,7 @@ def vhost(
 
     Without options no peer is trusted and any host is served. Refuses with 400: a request without a Host, with
     two, or with one that is not valid (S10); a host that is not served, if some are named, also where a trusted
-    peer names it; Content-Length together with Transfer-Encoding (S11); a malformed form of a trusted peer.
+    peer names it; a malformed form of a trusted peer.
     Headers of other peers, and of forms that are not accepted, are dropped; the first time for each peer, a
     warning says so and how to change it.
     """
@@ -104,7 +101,7 @@ def vhost(
 
     def vhost(request: Request, response: Response) -> None:
         environ = request.environ
-        if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(UNUSUAL):
+        if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(HEADERS):
             unusual(request)
         next(request, response)
 
@@ -162,8 +159,6 @@ class Rewriting:
 
     def rewrite(self, request: Request) -> None:
         environ = request.environ
-        if environ.get("HTTP_TRANSFER_ENCODING") and environ.get("CONTENT_LENGTH"):
-            raise HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other.")
         peer: str = environ.get("REMOTE_ADDR", "")
         trusted = bool(self.readers) and self.peers[peer]
         found = self._read(environ) if trusted else {}

@@ -11,6 +11,7 @@ An error may be anything: its ``str()`` may raise, its message may be as long as
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import secrets
@@ -44,6 +45,8 @@ LONGEST_DETAIL = 2_000
 """Characters of an error's own words that are shown or logged."""
 LONGEST_TRACEBACK = 50_000
 """Characters of a traceback that are shown or logged."""
+_LONGEST_CHAIN = 20
+"""Causes of an error that are looked at."""
 
 
 def log_failure(request: Request, error: Exception, when: str = "", id: str = "") -> str:
@@ -126,7 +129,9 @@ def problem_of(request: Request, error: Exception, when: str = "", id: str = "")
         of_a_body = ("content-type", "content-length")
         headers = [pair for pair in error.headerlist if pair[0].lower() not in of_a_body]
         return Problem(error.status, detail, headers=headers + outcome)
-    if not outcome and (isinstance(error, Unavailable) or request.is_transient(error)):
+    if not outcome and (
+        isinstance(error, Unavailable) or request.is_transient(error) or out_of_descriptors(error)
+    ):
         seconds = error.retry_after if isinstance(error, Unavailable) else 1
         retry_after = [("Retry-After", f"{seconds:.0f}")]
         return Problem(UNAVAILABLE, TRY_AGAIN, log_unavailable(request, error, when, id), retry_after)
@@ -258,6 +263,17 @@ def best_type(accept: str | None) -> str:
         return asked[name], name != _PLAIN and name in header, name == _PLAIN
 
     return max((name for name in _WRITERS if name in asked), key=wanted, default=_PLAIN)
+
+
+def out_of_descriptors(error: BaseException | None) -> bool:
+    """Whether an error came of this process or machine having no file descriptor left (S15): that will pass."""
+    for _ in range(_LONGEST_CHAIN):
+        if error is None:
+            break
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def text_of(value: object) -> str:

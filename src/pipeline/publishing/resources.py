@@ -40,6 +40,7 @@ from webob.exc import HTTPNotFound
 from zope.interface import Interface, implementer
 
 from pipeline.http.encodings import choose, vary
+from pipeline.http.error_pages import out_of_descriptors
 from pipeline.http.files import serve
 from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace, IPublishTraverse
 from pipeline.request import PATH_SAFE, Request
@@ -125,7 +126,9 @@ class File(NamedTuple):
         """Return the open file, and whether it is as it was found. 404 if it is gone, or leads out of ``top``."""
         try:
             file = open(self.path, "rb", buffering=0, opener=_at_once)  # noqa: SIM115
-        except OSError:
+        except OSError as error:
+            if out_of_descriptors(error):
+                raise
             raise HTTPNotFound("There is no such file.") from None
         found = os.fstat(file.fileno())
         if _state(found) == self.state:
