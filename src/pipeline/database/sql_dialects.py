@@ -9,8 +9,9 @@ from pipeline.interfaces import ConfigurationError
 BEGIN_READING: dict[str, tuple[str, ...]] = {
     "postgresql": ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",),
     "mysql": (
+        "SET SESSION TRANSACTION READ ONLY",  # READ ONLY of the transaction alone lets CREATE through
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT",
     ),
     "sqlite": ("PRAGMA query_only = 1",),
 }
@@ -18,8 +19,9 @@ BEGIN_READING: dict[str, tuple[str, ...]] = {
 refuses every write (R8), by dialect. Elsewhere only plain reads are let through."""
 BEGIN_READING["mariadb"] = BEGIN_READING["mysql"]
 
-END_READING = {"sqlite": "PRAGMA query_only = 0"}
+END_READING = {"mysql": "SET SESSION TRANSACTION READ WRITE", "sqlite": "PRAGMA query_only = 0"}
 """What takes it back, where it outlasts the transaction."""
+END_READING["mariadb"] = END_READING["mysql"]
 
 STATEMENT_TIMEOUT = {
     "postgresql": "SET statement_timeout = {milliseconds}",

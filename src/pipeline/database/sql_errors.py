@@ -8,6 +8,8 @@ from __future__ import annotations
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm.exc import StaleDataError
 
+from pipeline.interfaces import Unavailable
+
 TRANSIENT = frozenset(
     {
         *("40001", "40P01"),  # SQL standard: serialization failure; PostgreSQL: deadlock
@@ -22,14 +24,13 @@ NOT_NOW = frozenset(
     {
         *("57014", 1969, 3024, 1317),  # statement time-out, or cancelled: PostgreSQL, MariaDB, MySQL, both
         *("25006", 1290, 1836),  # the server takes no writes: it was demoted, or set to read only
-        *("57P01", "57P02", "57P03", 1053, 1927),  # the server shuts down or starts, or has ended the connection
-        *("53300", 1040, 1203),  # too many connections
     }
 )
 """Answered 503 and not tried again: another attempt would take as long, or meet the same."""
 
 GONE = frozenset({"25006", 1290, 1836, "57P01", "57P02", "57P03", 1053, 1927})
-"""The connection is of no use any more: a new one may lead to another server."""
+"""The connection is of no use any more: the server takes no writes, or shuts down. A new one may lead to another
+server."""
 
 READ_ONLY = frozenset({"25006", 1792, "SQLITE_READONLY"})
 """The write was refused, because the transaction only reads."""
@@ -49,6 +50,8 @@ class TransactionFailed(Exception):
 
 def is_transient(error: BaseException) -> bool:
     """Return whether the same statements may succeed if they are executed again."""
+    if isinstance(error, Unavailable):
+        return False
     if isinstance(error, DBAPIError):
         return error.connection_invalidated or code_of(error.orig) in TRANSIENT
     if isinstance(error, TransactionFailed):

@@ -34,6 +34,7 @@ from pipeline.database.sql_dialects import (
     FAILED,
     IDLE,
     OPEN,
+    UNKNOWN,
     state_of,
     time_outs,
 )
@@ -157,7 +158,6 @@ class Database:
         event.listen(self.engine, "before_cursor_execute", before_statement)
         event.listen(self.engine, "after_cursor_execute", after_statement)
         event.listen(self.engine, "commit", before_commit)
-        event.listen(self.engine, "prepare_twophase", refuse_failed)
         event.listen(self.engine, "handle_error", self.on_error)
         event.listen(self.engine, "checkin", on_checkin)
         if self.at_connect:
@@ -167,10 +167,7 @@ class Database:
             event.listen(self.engine, "begin", begin_in_sqlite)
 
     def on_connect(self, connection: Any, record: object) -> None:
-        cursor = connection.cursor()
-        for statement in self.at_connect:
-            cursor.execute(statement)
-        cursor.close()
+        execute(connection, *self.at_connect)
         connection.commit()  # PostgreSQL would take them back with the first transaction that is rolled back
 
     def open_tm(self, request: Request) -> TransactionManager:
@@ -273,6 +270,8 @@ class RequestSession(Session):
 class Bound:
     """A session that is bound to a transaction manager."""
 
+    connection: Connection | None = None
+    """The one that the session has, or had last."""
     committing = False
     """Whether COMMIT was sent, and no answer came yet."""
     changed = False
@@ -300,6 +299,7 @@ class Bound:
 
     def after_begin(self, session: Session, transaction: object, connection: Connection) -> None:
         connection.info[BOUND] = self
+        self.connection = connection
         self.committing = self.changed = self.open = self.rolled_back = False
         self.failure = ""
         if reads_only(self.tm):
@@ -312,31 +312,55 @@ class Bound:
             raise refusal(self.tm, instance)
 
     def before_commit(self, session: Session) -> None:
+        """Refuse to commit what the database can only roll back, which it would do without an error."""
         if not session.in_nested_transaction() and not is_committing(self.tm):
-            raise RuntimeError("a session of 'sql' is committed by request.tm.commit(), and not by its commit()")
+            raise RuntimeError("sql: request.tm.commit() commits the session; request.sql.commit() must not")
+        if self.rolled_back or self.state() == FAILED:
+            raise TransactionFailed(
+                f"the transaction failed with an error that the view has swallowed, and nothing of it can be "
+                f"committed: {self.failure}. Put a statement that may fail inside request.sql.begin_nested()",
+                self.failure_is_transient,
+            )
 
-    def look(self, connection: Any) -> None:
+    def state(self) -> str:
+        """Return the state of the transaction of the database."""
+        connection = self.connection
+        if connection is None or connection.closed or connection.invalidated:
+            return UNKNOWN
+        return state_of(connection.connection.driver_connection)
+
+    def look(self) -> None:
         """Notice that a transaction has ended without us: by COMMIT in a statement, or as MariaDB's DDL ends it."""
-        state = state_of(connection.connection.driver_connection)
-        if self.open and state == IDLE:
-            self.tm.outcome = "committed"
-        self.open = state == OPEN
+        if self.changed:
+            state = self.state()
+            if self.open and state == IDLE:
+                self.tm.outcome = "committed"
+            self.open = state == OPEN
 
     def note(self, context: ExceptionContext) -> None:
         """Keep an error of a statement in mind, which the view may swallow."""
         error = context.original_exception
         self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         self.failure_is_transient = context.is_disconnect or code_of(error) in TRANSIENT
-        self.rolled_back = context.is_disconnect or code_of(error) in ROLLS_BACK
-        if self.open and not context.is_disconnect and context.connection is not None:
-            state = state_of(context.connection.connection.driver_connection)
-            self.rolled_back = self.rolled_back or state == IDLE  # SQLite on a full disk
+        ended = self.open and self.state() == IDLE  # SQLite on a full disk
+        self.rolled_back = ended or context.is_disconnect or code_of(error) in ROLLS_BACK
         self.open = False
 
     def beforeCompletion(self, transaction: object) -> None:
-        """Say what a body that is streamed has changed and not flushed: the flush would have been refused."""
-        if reads_only(self.tm):
-            session = self.session
+        """Say what a body that is streamed has changed and not flushed: the flush would have been refused.
+
+        After a rollback by the view itself, have zope.sqlalchemy commit what came after it.
+        """
+        session = self.session
+        if not reads_only(self.tm):
+            self.look()
+            if session.get_transaction() is None:
+                session.begin()
+                self.changed = self.rolled_back = False
+            for resource in joined(self.tm):
+                if isinstance(resource, SessionDataManager):
+                    resource.tx = session.get_transaction()
+        else:
             for changed in (*session.new, *filter(session.is_modified, session.dirty)):
                 log.error("dropped: %s", refusal(self.tm, changed))
 
@@ -355,6 +379,7 @@ class Bound:
 
     def leave(self) -> None:
         """Give back the connection. Objects that somebody still holds are detached."""
+        self.connection = None
         self.session.close()
 
 
@@ -363,36 +388,24 @@ def before_statement(
 ) -> None:
     """Notice what may change something; refuse it (R8) where the database itself does not refuse it."""
     bound: Bound | None = connection.info.get(BOUND)
-    if bound is not None and not is_plain_read(statement):
+    if bound is None:
+        return
+    if not is_plain_read(statement):
         if not bound.database.begin_reading and reads_only(bound.tm):
             raise refusal(bound.tm, statement)
         bound.changed = True
-        bound.look(connection)
+    bound.look()
 
 
 def after_statement(
     connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
 ) -> None:
     bound: Bound | None = connection.info.get(BOUND)
-    if bound is not None and bound.changed:
-        bound.look(connection)
-
-
-def refuse_failed(connection: Connection, xid: object = None) -> None:
-    """Refuse to commit or to prepare what the database can only roll back, which it would do without an error."""
-    bound: Bound | None = connection.info.get(BOUND) if not connection.invalidated else None
-    if bound is not None and (
-        bound.rolled_back or state_of(connection.connection.driver_connection) == FAILED
-    ):
-        raise TransactionFailed(
-            f"the transaction failed with an error that the view has swallowed, and nothing of it can be "
-            f"committed: {bound.failure}. Put a statement that may fail inside request.sql.begin_nested()",
-            bound.failure_is_transient,
-        )
+    if bound is not None:
+        bound.look()
 
 
 def before_commit(connection: Connection) -> None:
-    refuse_failed(connection)
     bound: Bound | None = connection.info.get(BOUND)
     if bound is not None:
         bound.committing = True
@@ -402,7 +415,18 @@ def on_checkin(connection: Any, record: Any) -> None:
     record.info.pop(BOUND, None)
     end_reading = record.info.pop(END_READING_BY, None)
     if end_reading is not None and connection is not None:
-        connection.execute(end_reading)
+        try:
+            execute(connection, end_reading)
+        except Exception as error:  # it is lost, most likely; one that only reads must not be used again
+            record.invalidate(error)
+
+
+def execute(connection: Any, *statements: str) -> None:
+    """Execute statements on a connection of the driver."""
+    cursor = connection.cursor()
+    for statement in statements:
+        cursor.execute(statement)
+    cursor.close()
 
 
 def leave_transactions_to_us(connection: Any, record: object) -> None:
