@@ -303,9 +303,9 @@ class Bound:
         self.committing = self.changed = self.open = self.rolled_back = False
         self.failure = ""
         if reads_only(self.tm):
+            connection.info[END_READING_BY] = self.database.end_reading
             for statement in self.database.begin_reading:
                 connection.exec_driver_sql(statement)
-            connection.info[END_READING_BY] = self.database.end_reading
 
     def before_attach(self, session: Session, instance: object) -> None:
         if reads_only(self.tm):

@@ -62,14 +62,15 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Handler:
             if tm is not None:
                 if not end_unchanged(tm):
                     _end(request, response, tm, veto)
-                _tell(request, tm)
+                if getattr(tm, "outcome", ""):
+                    request.outcome = tm.outcome  # also of what the view has committed by itself (R2a)
         except BaseException as error:
             tm = request.tm_in_use
             if tm is not None:
                 try:
                     _undo(request, error, tm, veto)
                 finally:
-                    _tell(request, tm)
+                    request.outcome = request.outcome or getattr(tm, "outcome", "")
             raise
         if type(response._app_iter) is not list or response.filters:
             request.reading_only = True
@@ -109,11 +110,6 @@ def _end(request: Request, answer: AnyResponse, tm: TransactionManager, veto: Ve
                     raise CommitUncertain(f"{type(error).__name__}, after all had voted to commit") from error
             raise
         request.outcome = getattr(tm, "outcome", "committed")  # a manager of another element does not tell
-
-
-def _tell(request: Request, tm: TransactionManager) -> None:
-    """Note on the request what was committed, also by the view itself: then nothing is tried again (R2a)."""
-    request.outcome = request.outcome or getattr(tm, "outcome", "")
 
 
 def _annotate(request: Request) -> None:
