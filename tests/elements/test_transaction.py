@@ -493,6 +493,28 @@ def test_r2a_a_view_that_has_ended_a_transaction_without_changes_is_run_again() 
     assert (attempts, site.stored) == ([1, 2, 3], ["value"])
 
 
+def test_r2a_what_one_request_has_committed_is_nothing_to_the_next() -> None:
+    """They share the manager."""
+    attempts = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append((request.path, request.attempt))
+        request.root["changed"] = len(attempts)
+        if request.path == "/unlucky" and request.attempt < 3:
+            raise TransientError
+
+    app = Pipeline(
+        retry(attempts=5, delay=0),
+        zodb(uri="memory://test_shared_manager"),
+        errors(),
+        transaction(),
+        end(view=view),
+    )
+    assert ask(app, "/").status_int == 200
+    assert ask(app, "/unlucky").status_int == 200
+    assert attempts == [("/", 1), ("/unlucky", 1), ("/unlucky", 2), ("/unlucky", 3)]
+
+
 def test_r2a_what_a_hook_before_the_commit_joins_is_counted_too() -> None:
     """An element that fails after the commit: the request is not tried again."""
     attempts = []

@@ -152,7 +152,6 @@ class Manager(TransactionManager):  # type: ignore[misc]
     def leave(self) -> None:
         """Abort what is open and let go of what was used. An error is logged and stops nothing (R6)."""
         abort_quietly(self)
-        self.outcome = ""
         while self.leavers:
             leaver = self.leavers.pop()
             try:
@@ -165,6 +164,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
 def begin(request: Request, tm: Manager) -> None:
     """Begin the transaction of a request: to write, if something is going to commit it."""
     global _known
+    tm.outcome = ""
     lineage = request.pipeline.lineage
     known, has_transaction = _known
     if known is not lineage:
