@@ -283,6 +283,8 @@ class Bound:
     failure_is_transient = False
     rolled_back = False
     """Whether the database has ended the transaction when that error came."""
+    resource: Any = None
+    """The data manager of the session, while a transaction is being completed."""
 
     def __init__(self, database: Database, tm: Manager) -> None:
         self.database = database
@@ -354,12 +356,13 @@ class Bound:
         session = self.session
         if not reads_only(self.tm):
             self.look()
-            if session.get_transaction() is None:
-                session.begin()
-                self.changed = self.rolled_back = False
-            for resource in joined(self.tm):
-                if isinstance(resource, SessionDataManager):
-                    resource.tx = session.get_transaction()
+            sessions = [one for one in joined(self.tm) if isinstance(one, SessionDataManager)]
+            self.resource = next((one for one in sessions if one.session is session), None)
+            if self.resource is not None:
+                if session.get_transaction() is None:
+                    session.begin()
+                    self.changed = self.rolled_back = False
+                self.resource.tx = session.get_transaction()
         else:
             for changed in (*session.new, *filter(session.is_modified, session.dirty)):
                 log.error("dropped: %s", refusal(self.tm, changed))
@@ -369,10 +372,9 @@ class Bound:
         if not is_committed(transaction):
             if self.session.in_transaction():
                 self.session.rollback()
-        elif not self.changed:
-            for resource in joined(self.tm):
-                if isinstance(resource, SessionDataManager):
-                    resource.state = "no work"
+        elif not self.changed and self.resource is not None:
+            self.resource.state = "no work"
+        self.resource = None
 
     def newTransaction(self, transaction: object) -> None:
         """Part of ISynchronizer."""
