@@ -101,10 +101,12 @@ def retry(
         first_request: Any,
         first_response: Any,
     ) -> None:
-        """Further attempts, after one that failed; raises what failed last if there are none left."""
+        """Make further attempts, after one that failed; raise the last failure if none is left, or if something
+        was committed (R2a), also where there is no element ``transaction`` that says so."""
         end = time.monotonic() + patience
         try:
             while True:
+                request.outcome = request.outcome or getattr(request.tm_in_use, "outcome", "")
                 if not request.attempts_left or not request.is_transient(failure):
                     if body is not None and body.unkept:
                         tell_unkept(request, body, failure)
