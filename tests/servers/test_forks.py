@@ -154,11 +154,11 @@ def test_r12_objects_under_uwsgi(
     else:
         server = request.getfixturevalue(kind)
         if kind == "zeo":
-            uri = server.uri(options="server_sync=1")
+            uri = server.uri()
         else:
             server.create(name := new_name())
             uri = server.uri(name)
-    site = start(uri)
+    site = start(uri, zodb={"server_sync": "true"} if kind == "zeo" else {})
     assert site.said().count("at load: 200 OK") == 3, site.said()
     writers, readers = load_of(site)
     stop(site)

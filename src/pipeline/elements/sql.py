@@ -6,9 +6,7 @@ it is kept with the manager and used again. It holds a connection only while a r
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 import re
 from collections import deque
 from threading import Lock
@@ -29,6 +27,7 @@ from zope.interface import implementer
 from zope.sqlalchemy.datamanager import SessionDataManager
 
 from pipeline.composition import Offers, element
+from pipeline.database import forks
 from pipeline.database.outages import Outage
 from pipeline.database.transactions import Manager, begin, is_committed, reads_only, refusal
 from pipeline.interfaces import CommitUncertain, ConfigurationError, Handler, Unavailable
@@ -107,6 +106,7 @@ class Database:
         self.make_session = sessionmaker(self.engine, twophase=twophase)
         self.outage = Outage(f"the database {shown(parsed)}")
         self.managers: deque[Manager] = deque()
+        self.in_use: set[Manager] = set()
         event.listen(self.engine, "before_cursor_execute", before_statement)
         event.listen(self.engine, "commit", before_commit)
         event.listen(self.engine, "handle_error", self.on_error)
@@ -117,13 +117,16 @@ class Database:
 
     def open_tm(self, request: Request) -> TransactionManager:
         """A transaction manager, for a pipeline without zodb."""
+        forks.check()
         try:
             tm = self.managers.pop()
         except IndexError:
             tm = Manager()
+        self.in_use.add(tm)
 
         def give_back() -> None:
             tm.leave()
+            self.in_use.discard(tm)
             if not tm.spoiled:
                 self.managers.append(tm)
 
@@ -132,6 +135,7 @@ class Database:
         return tm
 
     def open_session(self, request: Request) -> Session:
+        forks.check()
         if self.outage.since is not None:
             self.outage.check()
             with self.engine.connect():  # raises Unavailable again, or ends the outage
@@ -157,11 +161,16 @@ class Database:
         if bound is not None and bound.committing and (context.is_disconnect or not was_answered(error)):
             raise CommitUncertain(f"the connection was lost during COMMIT: {type(error).__name__}") from error
 
-    def forget(self) -> None:
-        """Leave the connections to the parent process."""
+    def leave_to_parent(self) -> None:
+        """Leave alone the connections of a parent process (R12)."""
+        forks.keep(self.engine.pool, list(self.managers))
+        for tm in self.in_use:
+            forks.keep(tm, tm._txn)
+            tm.disown()
+        self.in_use.clear()
+        self.managers.clear()
         self.engine.dispose(close=False)
         self.outage = Outage(self.outage.name)
-        self.managers.clear()
 
 
 class Connections(QueuePool):
@@ -327,12 +336,11 @@ def close_all() -> None:
         database.engine.dispose()
 
 
-def _after_fork() -> None:
+def _leave_to_parent() -> None:
     global _databases_lock
     _databases_lock = Lock()
     for database in _databases.values():
-        database.forget()
+        database.leave_to_parent()
 
 
-atexit.register(close_all)
-os.register_at_fork(after_in_child=_after_fork)
+forks.own(forget=_leave_to_parent, close=close_all)
