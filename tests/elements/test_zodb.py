@@ -366,8 +366,8 @@ def test_there_is_no_other_database(uri: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("postgresql://user:secret@host/db", "no URI of a database.*RelStorage calls it postgres://"),
-        ("nonsense", "no URI of a database"),
+        ("postgresql://user:secret@host/db", "not a valid URI of a database.*RelStorage calls it postgres://"),
+        ("nonsense", "not a valid URI of a database"),
         ("memory://x?no_such_option=1", "no_such_option"),
         ("memory://x?connection_cache_size=many", "many"),
     ],

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import zodburi
+from ZODB.DB import DB
 from ZODB.FileStorage.FileStorage import CorruptedFileStorageError, FileStorageFormatError
 from ZODB.FileStorage.format import CorruptedError
 from ZODB.POSException import ConflictError
@@ -70,6 +71,22 @@ def patiently(open: Callable[[], T]) -> T:
             if not made_at_once or time.monotonic() > end:
                 raise
         time.sleep(random.uniform(0.01, 0.1))
+
+
+def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = None, **options: Any) -> DB:
+    """Open the database in a storage, with patience; ``databases`` are those that it can refer to."""
+
+    def open() -> DB:
+        storage = factory()
+        try:
+            return DB(storage, databases=databases, **options)
+        except BaseException:
+            if databases is not None:
+                databases.pop(options["database_name"], None)
+            storage.close()
+            raise
+
+    return patiently(open)
 
 
 def shown(uri: str) -> str:

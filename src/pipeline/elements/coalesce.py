@@ -15,6 +15,7 @@ from time import perf_counter as clock
 from time import sleep
 
 from pipeline.composition import element
+from pipeline.database import forks
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import Response

@@ -24,7 +24,7 @@ from ZODB.utils import z64
 from pipeline.composition import Offers, element
 from pipeline.database import forks
 from pipeline.database.outages import Outage
-from pipeline.database.storages import DAMAGES, patiently, shown, storage_of, without_secrets
+from pipeline.database.storages import DAMAGES, open_database, shown, storage_of, without_secrets
 from pipeline.database.transactions import Manager, begin
 from pipeline.interfaces import ConfigurationError, Handler, Unavailable
 from pipeline.options import resolve
@@ -406,7 +406,6 @@ class _Source:
 
     def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
         self.shown = shown(uri)
-        self.is_file = uri.startswith("file:")
         self.outage: Outage
         others = ("server_sync", "lock_timeout", "statement_timeout")
         try:
@@ -425,20 +424,11 @@ class _Source:
         self.name: str = self.options["database_name"]
 
     def open(self, databases: dict[str, DB]) -> DB:
-        return patiently(lambda: self._open(databases))
-
-    def _open(self, databases: dict[str, DB]) -> DB:
         options = dict(self.options)
         # ZODB takes connections that we keep for ones in use, and would warn of them.
         options["pool_size"] = sys.maxsize
         options.pop("pool_timeout", None)
-        storage = self.storage()
-        try:
-            return DB(storage, databases=databases, **options)
-        except BaseException:
-            databases.pop(self.name, None)
-            storage.close()
-            raise
+        return open_database(self.storage, databases, **options)
 
     def describe(self, error: Exception) -> tuple[Exception, str, bool]:
         """Return why the database cannot be opened, what is the matter with it, and whether it is damaged."""
@@ -458,7 +448,13 @@ class _Source:
                 "read (python -m ZODB.fsrecover)"
             )
             return RuntimeError(f"{what}: {hint}"), "is damaged or is not a Data.fs", True
-        return error, "cannot be opened" if self.is_file else "cannot be reached", False
+        return error, "cannot be opened" if was_answered(error) else "cannot be reached", False
+
+
+def was_answered(error: BaseException) -> bool:
+    """Whether an error of RelStorage comes from its server, and not from the way to it."""
+    number = getattr(error, "errno", None)
+    return bool(getattr(error, "pgcode", None)) or (isinstance(number, int) and 1000 <= number < 2000)
 
 
 def is_timed_out(error: BaseException) -> bool:

@@ -15,13 +15,14 @@ from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import parse_qsl
 
-import zodburi
 from tqdm import tqdm
 from ZODB.blob import copyTransactionsFromTo
 from ZODB.interfaces import IBlobStorage, IBlobStorageRestoreable
 from ZODB.POSException import POSKeyError
 from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import load_current, p64, u64, z64
+
+from pipeline.database.storages import patiently, shown, storage_of, without_secrets
 
 READ_ONLY = ("file", "zeo", "postgres", "mysql", "mariadb", "sqlite", "oracle")
 """Schemes whose URIs take ``read_only``; only those of memory and of ZConfig do not."""
@@ -113,11 +114,13 @@ def main(argv: Sequence[str]) -> int:
         return 1
     except (KeyboardInterrupt, Exception) as error:
         bar.close()
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        reason = "interrupted"
+        if not isinstance(error, KeyboardInterrupt):
+            reason = without_secrets(f"{type(error).__name__}: {error}", options.source, options.target)
         print(
             f"pipeline copy-database: {reason}, after {bar.n} of {bar.total} transactions.\n"
-            f"FROM is as it was. To go on where this ended:\n\n"
-            f"    pipeline copy-database --continue '{options.source}' '{options.target}'\n",
+            f"FROM, {shown(options.source)}, is as it was. To go on where this ended, give the same FROM and TO:\n\n"
+            f"    pipeline copy-database --continue FROM TO\n",
             file=sys.stderr,
         )
         return 1
@@ -165,10 +168,11 @@ def interruptible() -> Iterator[None]:
 def opened(uri: str) -> Iterator[Any]:
     """The storage of a URI, closed in the end; Refused if it cannot be opened."""
     try:
-        factory, _ = zodburi.resolve_uri(uri)
-        storage = factory()
+        factory, _ = storage_of(uri)
+        storage = patiently(factory)
     except Exception as error:
-        raise Refused(f"{uri} cannot be opened: {type(error).__name__}: {error}") from error
+        reason = without_secrets(f"{type(error).__name__}: {error}", uri)
+        raise Refused(f"{shown(uri)} cannot be opened: {reason}") from error
     with closing(storage):
         yield storage
 
