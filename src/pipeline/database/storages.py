@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import zodburi
 from ZODB.DB import DB
-from ZODB.FileStorage.FileStorage import CorruptedFileStorageError, FileStorageFormatError
+from ZODB.FileStorage.FileStorage import CorruptedFileStorageError, FileStorage, FileStorageFormatError
 from ZODB.FileStorage.format import CorruptedError
 from ZODB.POSException import ConflictError
 
@@ -65,8 +65,6 @@ def patiently(open: Callable[[], T]) -> T:
         try:
             return open()
         except Exception as error:
-            # A FileStorage that fails keeps its lock until the frames of the failure are gone.
-            traceback.clear_frames(error.__traceback__)
             made_at_once = isinstance(error, ConflictError) or getattr(error, "pgcode", "") in MADE_AT_ONCE
             if not made_at_once or time.monotonic() > end:
                 raise
@@ -121,10 +119,26 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
             os.makedirs(os.path.dirname(os.path.abspath(blobs)), exist_ok=True)
             with suppress(FileExistsError):
                 os.mkdir(blobs, 0o700)
-    storage = factory()
-    if hasattr(storage, "packer"):  # the packer makes a new file, which takes the place of the old one
-        storage.packer = partial(_pack_alike, path, storage.packer)
+    try:
+        storage = factory()
+    except Exception as error:
+        _close_half_open(error)
+        raise
+    file = getattr(storage, "_BlobStorage__storage", storage)
+    if isinstance(file, FileStorage):  # the packer makes a new file, which takes the place of the old one
+        file.packer = partial(_pack_alike, path, file.packer)
     return storage
+
+
+def _close_half_open(error: Exception) -> None:
+    """Close the files, and the lock, that a FileStorage leaves open if it fails while it is made."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        storage = frame.f_locals.get("self")
+        if isinstance(storage, FileStorage):
+            for name in ("_files", "_file", "_tfile", "_lock_file"):
+                file = getattr(storage, name, None)
+                if file is not None:
+                    file.close()
 
 
 def _make_file(path: str, mode: int) -> None:
