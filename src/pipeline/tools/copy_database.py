@@ -39,8 +39,8 @@ class Transactions:
     cannot be continued.
     """
 
-    def __init__(self, storage: Any, start: bytes | None, bar: Any) -> None:
-        self.storage, self.start, self.bar = storage, start, bar
+    def __init__(self, storage: Any, start: bytes | None, bar: Any, interruption: Interruption) -> None:
+        self.storage, self.start, self.bar, self.interruption = storage, start, bar, interruption
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.storage, name)
@@ -55,7 +55,37 @@ class Transactions:
         with transactions_of(self.storage, self.start) as transactions:
             for transaction in transactions:
                 yield transaction
-                self.bar.update()  # asked for the next one: this one is committed
+                self.bar.update()  # the next one is asked for, so this one is committed
+                self.interruption.heed()
+
+
+class Interruption:
+    """Handler of Ctrl-C and SIGTERM. It ends the copy between two transactions; the second signal ends it at once.
+
+    In the middle of one, the driver of a database would wait for an answer that was read already.
+    """
+
+    def __init__(self) -> None:
+        self.copying = False
+        self.wanted = False
+
+    def __call__(self, number: int, frame: object) -> None:
+        if self.wanted or not self.copying:
+            raise KeyboardInterrupt
+        self.wanted = True
+
+    def heed(self) -> None:
+        """Raise KeyboardInterrupt if a signal came."""
+        if self.wanted:
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> Interruption:
+        self.before = {number: signal.signal(number, self) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
 
 
 class WithBlobs:
@@ -97,7 +127,11 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     bar = tqdm(total=0, unit=" transactions", disable=None, leave=False)
     try:
-        with interruptible(), opened(read_only(options.source)) as source, opened(options.target) as target:
+        with (
+            Interruption() as interruption,
+            opened(read_only(options.source)) as source,
+            opened(options.target) as target,
+        ):
             if options.source == options.target:
                 raise Refused("FROM and TO are the same")
             last = where_to_begin(source, target, options.go_on)
@@ -106,7 +140,7 @@ def main(argv: Sequence[str]) -> int:
             with transactions_of(source, start) as transactions:
                 bar.total = sum(1 for _ in transactions)
             bar.refresh()
-            copy(source, target, start, bar)
+            copy(source, target, start, bar, interruption)
             count, end = bar.total, target.lastTransaction()
     except Refused as error:
         bar.close()
@@ -152,16 +186,6 @@ def read_only(uri: str) -> str:
     if scheme not in READ_ONLY or "read_only" in dict(parse_qsl(query)):
         return uri
     return f"{uri}{'&' if query else '?'}read_only=1"
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Have SIGTERM do what Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -214,9 +238,10 @@ def refuse_to_lose_blobs(source: Any, target: Any) -> None:
         raise Refused("FROM may have blobs: give its URI blob_dir=/a/directory, a cache to read them by")
 
 
-def copy(source: Any, target: Any, start: bytes | None, bar: Any) -> None:
+def copy(source: Any, target: Any, start: bytes | None, bar: Any, interruption: Interruption) -> None:
     """Copy the transactions from ``start`` on."""
-    transactions = Transactions(source, start, bar)
+    transactions = Transactions(source, start, bar, interruption)
+    interruption.copying = True
     if getattr(target, "restore", None) is None:
         raise Refused("TO cannot take a copy: its storage has no way to restore transactions")
     if has_blobs(target) and not IBlobStorageRestoreable.providedBy(target):
