@@ -21,10 +21,7 @@ from faults.judge import Writers, rows_in, stored_in
 from faults.length import length
 from faults.load import Answer, Client, Load
 from faults.serving import SQL_ORDER, TABLES, Site
-from servers.base import Missing, wait_until
-from servers.mariadb import MariaDB
-from servers.postgres import Postgres
-from servers.zeo import ZEO
+from servers.base import Missing
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
 

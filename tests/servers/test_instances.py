@@ -1,7 +1,7 @@
 """Several instances of a site on one database: one site, for whoever looks at it from outside.
 
-Two of them behind nginx, on PostgreSQL: the counter is unique and without a gap, what one instance has acknowledged the other one shows, and
-either can be killed without a lost write.
+Two of them stand behind nginx, on PostgreSQL: the counter is unique and without a gap, what one instance has
+acknowledged the other one shows, and either can be killed without a lost write. Four of them start at once.
 """
 
 from __future__ import annotations

@@ -444,8 +444,8 @@ class _Source:
         if isinstance(error, DAMAGES):
             what = f"{type(error).__name__}: {error}"
             hint = (
-                "stop the server, keep a copy of the file, and restore it from a backup (repozo) or save what can be "
-                "read (python -m ZODB.fsrecover)"
+                "stop the server, keep a copy of the file, and restore it from a backup (repozo) or save what can "
+                "be read (python -m ZODB.fsrecover)"
             )
             return RuntimeError(f"{what}: {hint}"), "is damaged or is not a Data.fs", True
         return error, "cannot be opened" if was_answered(error) else "cannot be reached", False

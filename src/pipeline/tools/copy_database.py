@@ -153,7 +153,8 @@ def main(argv: Sequence[str]) -> int:
             reason = without_secrets(f"{type(error).__name__}: {error}", options.source, options.target)
         print(
             f"pipeline copy-database: {reason}, after {bar.n} of {bar.total} transactions.\n"
-            f"FROM, {shown(options.source)}, is as it was. To go on where this ended, give the same FROM and TO:\n\n"
+            f"FROM, {shown(options.source)}, is as it was. "
+            f"To go on where this ended, give the same FROM and TO:\n\n"
             f"    pipeline copy-database --continue FROM TO\n",
             file=sys.stderr,
         )
