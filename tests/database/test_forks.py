@@ -98,6 +98,19 @@ os._exit(0)
 
 
 @needs_fork
+def test_r12_what_forgets_may_check() -> None:
+    lines = run("""
+forks.own(forget=lambda: (forks.check(), say("forgets")))
+if os.fork() == 0:
+    forks.check()
+    os._exit(0)
+os.wait()
+os._exit(0)
+""")
+    assert lines == ["forgets"]
+
+
+@needs_fork
 def test_r6_one_that_fails_to_forget_does_not_stop_the_others() -> None:
     lines = run("""
 import logging

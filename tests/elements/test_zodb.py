@@ -894,6 +894,30 @@ def test_max_connections_is_kept_whatever_happens(uri: str, monkeypatch: pytest.
         logging.disable(logging.NOTSET)
 
 
+def test_max_connections_is_never_exceeded(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even for the moment in which a connection is given back."""
+    give_back = Kept.give_back
+
+    def slowly(kept: Kept) -> None:
+        time.sleep(0.01)
+        give_back(kept)
+
+    monkeypatch.setattr(Kept, "give_back", slowly)
+    seen: list[int] = []
+
+    def view(request: Request, response: Response) -> None:
+        request.zodb  # noqa: B018
+        seen.append(len(pool(uri).all))
+
+    app = site_of(uri, view, max_connections=1)
+    threads = [threading.Thread(target=lambda: [ask(app) for _ in range(5)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [1] * 20
+
+
 def test_max_connections_while_the_database_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Outage, "PAUSE", 0.0)
     place = tmp_path / "later"

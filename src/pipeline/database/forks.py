@@ -44,6 +44,7 @@ log = logging.getLogger("pipeline.database")
 _pid = getpid()
 _parent: int | None = None
 _lock = RLock()
+_leaving = False
 _forgetters: list[Callable[[], object]] = []
 _closers: list[Callable[[], object]] = []
 
@@ -82,21 +83,22 @@ def keep(*things: object) -> None:
 
 
 def _leave_to_parent() -> None:
-    global _pid, _parent
+    global _pid, _parent, _leaving
     with _lock:
-        if getpid() == _pid:  # another thread was first
+        if _leaving or getpid() == _pid:  # a forgetter checks too, or another thread was first
             return
+        _leaving = True
         for forget in _forgetters:
             try:
                 forget()
             except Exception:  # the others must not be used either (R6)
                 log.exception("%r failed after a fork", forget)
-        _parent, _pid = _pid, getpid()
+        _parent, _pid, _leaving = _pid, getpid(), False
 
 
 def _after_fork() -> None:
-    global _lock
-    _lock = RLock()  # another thread of the parent may have had it
+    global _lock, _leaving
+    _lock, _leaving = RLock(), False  # another thread of the parent may have been at it
     _leave_to_parent()
 
 

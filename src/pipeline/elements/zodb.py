@@ -252,8 +252,7 @@ class Pool:
         if request.tm_in_use is not None:
             return fields["zodb_kept"]  # type: ignore[no-any-return]
         forks.check()
-        if self.slots is not None:
-            self._take_slot(request, self.slots)
+        slot = None if self.slots is None else self._take_slot(request, self.slots)
         if self.is_connected is not None:
             self._check_connected(self.is_connected)
         kept = None
@@ -261,22 +260,29 @@ class Pool:
             kept = self.idle.pop()
             begin(request, kept.tm)
         except Exception:
-            kept = self._take_another(request, kept)
+            try:
+                kept = self._take_another(request, kept)
+            except BaseException:
+                if slot is not None:
+                    slot.release()
+                raise
         fields["zodb_kept"] = kept
         request.tm_in_use = kept.tm
         request.on_close(kept.give_back, last=True)
+        if slot is not None:
+            fields["zodb_slot"] = slot
+            request.on_close(slot.release, last=True)  # closed after the connection is given back
         return kept
 
-    def _take_slot(self, request: Request, slots: Semaphore) -> None:
-        """Have the request counted among those that have a connection, until it is closed."""
-        fields = request.__dict__
-        if "zodb_slot" not in fields:
-            if not slots.acquire(timeout=self.wait):
-                raise Unavailable(
-                    f"zodb: all {self.max} connections (max_connections) were in use for {self.wait:g} seconds"
-                )
-            fields["zodb_slot"] = slots
-            request.on_close(slots.release, last=True)
+    def _take_slot(self, request: Request, slots: Semaphore) -> Semaphore | None:
+        """Wait until the request may open a connection; return what to release, None if the request has one."""
+        if "zodb_slot" in request.__dict__:
+            return None
+        if not slots.acquire(timeout=self.wait):
+            raise Unavailable(
+                f"zodb: all {self.max} connections (max_connections) were in use for {self.wait:g} seconds"
+            )
+        return slots
 
     def _take_another(self, request: Request, dead: Kept | None) -> Kept:
         """Another connection than one that its server has closed: one of the others, or else a new one."""
