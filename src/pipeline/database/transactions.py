@@ -149,6 +149,14 @@ class Manager(TransactionManager):  # type: ignore[misc]
         for one in self._synchs.all:
             one.afterCompletion(None)
 
+    def disown(self) -> None:
+        """Drop what is open without a word to the databases: it is another process's (R12)."""
+        self._txn = None
+        self.unmade = False
+        self.spoiled = True
+        self._synchs.clear()
+        self.leavers.clear()
+
     def leave(self) -> None:
         """Abort what is open and let go of what was used. An error is logged and stops nothing (R6)."""
         abort_quietly(self)

@@ -18,12 +18,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import zodburi
 from transaction import TransactionManager
 from zc.lockfile import LockError  # type: ignore[import-untyped, unused-ignore]
-from ZODB.DB import DB
 
-from pipeline.demo.filing import Refused, file_into, find, shown
+from pipeline.database.storages import open_database, shown, storage_of, without_secrets
+from pipeline.demo.filing import Refused, file_into, find
+from pipeline.demo.filing import shown as shown_path
 from pipeline.demo.models import Counter, Document, Site
 from pipeline.demo.users import set_password
 
@@ -68,12 +68,12 @@ def connected(uri: str) -> Iterator[Any]:
         if uri.startswith("file://"):
             path = Path(uri.removeprefix("file://").partition("?")[0])
             path.parent.mkdir(parents=True, exist_ok=True)
-        factory, arguments = zodburi.resolve_uri(uri)
-        db = DB(factory(), **arguments)
+        factory, arguments = storage_of(uri)
+        db = open_database(factory, **arguments)
     except LockError as error:
-        raise Unreachable(f"{uri} is in use: please stop the server that serves it") from error
+        raise Unreachable(f"{shown(uri)} is in use: please stop the server that serves it") from error
     except Exception as error:  # each kind of storage has errors of its own
-        raise Unreachable(f"{uri} cannot be opened: {error}") from error
+        raise Unreachable(f"{shown(uri)} cannot be opened: {without_secrets(str(error), uri)}") from error
     try:
         connection = db.open(transaction_manager=TransactionManager())
         try:
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         if not create(arguments.uri):
-            print(f"{arguments.uri}: the site is there already")
+            print(f"{shown(arguments.uri)}: the site is there already")
     except Unreachable as error:
         print(f"pipeline demo-setup: {error}", file=sys.stderr)
         return 1
@@ -114,7 +114,7 @@ def _make(mapping: Any) -> Site:
             try:
                 file_into(site, found.below("docs"))
             except Refused as refused:
-                log.info("not imported: %s: %s", shown(str(found.path)), refused)
+                log.info("not imported: %s: %s", shown_path(str(found.path)), refused)
     # Called with whether the commit succeeded: a password that is not stored is none.
     connection.transaction_manager.get().addAfterCommitHook(_show, (password,))
     return site

@@ -8,7 +8,6 @@ thread takes away those that are left when the time is up. A producer that turns
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from time import perf_counter as clock
 from time import sleep
 
 from pipeline.composition import element
+from pipeline.database import forks
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import LIVE, Response
@@ -119,7 +119,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.forget()
-        os.register_at_fork(after_in_child=self.forget)
+        forks.own(forget=self.forget)
 
     def forget(self) -> None:
         """Be as before the first use: a child process has none of its parent's threads."""
@@ -130,6 +130,7 @@ class Watch:
 
     def begin(self, permits: list[None], late: float) -> None:
         """Take away these permits when it is ``late``."""
+        forks.check()
         self.given[id(permits)] = late, permits
         if not self.needed.is_set():
             self.needed.set()

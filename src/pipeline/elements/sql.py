@@ -6,9 +6,7 @@ it is kept with the manager and used again. It holds a connection only while a r
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 from collections import deque
 from threading import Lock
 from typing import Any
@@ -27,6 +25,7 @@ from zope.interface import implementer
 from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager
 
 from pipeline.composition import Offers, element
+from pipeline.database import forks
 from pipeline.database.outages import Outage
 from pipeline.database.sql_dialects import (
     BEGIN_READING,
@@ -152,6 +151,7 @@ class Database:
         self.at_connect = time_outs(dialect.name, **time_limits)
         self.outage = Outage(f"the database {shown(parsed)}")
         self.managers: deque[Manager] = deque()
+        self.in_use: set[Manager] = set()
         self._listen(dialect.name)
 
     def _listen(self, dialect: str) -> None:
@@ -172,13 +172,16 @@ class Database:
 
     def open_tm(self, request: Request) -> TransactionManager:
         """A transaction manager, for a pipeline without zodb."""
+        forks.check()
         try:
             tm = self.managers.pop()
         except IndexError:
             tm = Manager()
+        self.in_use.add(tm)
 
         def give_back() -> None:
             tm.leave()
+            self.in_use.discard(tm)
             if not tm.spoiled:
                 self.managers.append(tm)
 
@@ -187,6 +190,7 @@ class Database:
         return tm
 
     def open_session(self, request: Request) -> Session:
+        forks.check()
         if self.outage.since is not None:
             self.outage.check()
             with self.engine.connect():  # raises Unavailable again, or ends the outage
@@ -221,11 +225,16 @@ class Database:
         if code_of(error) in NOT_NOW and context.sqlalchemy_exception is not None:
             make_unavailable(context.sqlalchemy_exception)
 
-    def forget(self) -> None:
-        """Leave the connections to the parent process."""
+    def leave_to_parent(self) -> None:
+        """Leave alone the connections of a parent process (R12)."""
+        forks.keep(self.engine.pool, list(self.managers))
+        for tm in self.in_use:
+            forks.keep(tm, tm._txn)
+            tm.disown()
+        self.in_use.clear()
+        self.managers.clear()
         self.engine.dispose(close=False)
         self.outage = Outage(self.outage.name)
-        self.managers.clear()
 
 
 class Connections(QueuePool):
@@ -474,12 +483,11 @@ def close_all() -> None:
         database.engine.dispose()
 
 
-def _after_fork() -> None:
+def _leave_to_parent() -> None:
     global _databases_lock
     _databases_lock = Lock()
     for database in _databases.values():
-        database.forget()
+        database.leave_to_parent()
 
 
-atexit.register(close_all)
-os.register_at_fork(after_in_child=_after_fork)
+forks.own(forget=_leave_to_parent, close=close_all)
