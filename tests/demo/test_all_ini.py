@@ -330,7 +330,7 @@ def test_what_json_refuses(served: Served, curl: Curl) -> None:
         ("/++skin++none/tea", 404, ""),
         ("/++lang++de/@@greeting", 200, '<p lang="de">Willkommen</p>'),
         ("/++lang++en/@@greeting", 200, '<p lang="en">Welcome</p>'),
-        ("/++lang++../@@greeting", 404, ""),
+        ("/++lang++../@@greeting", 400, ""),
         ("/++item++tea", 200, "<h1>Tea</h1>"),
         ("/++item++login", 404, ""),
         ("/ann/++attribute++address", 200, "lives in Rome"),

@@ -20,7 +20,17 @@ from zope.interface import alsoProvides
 from pipeline.composition import element
 from pipeline.interfaces import ConfigurationError, Handler, IRequest
 from pipeline.publishing.kinds import CONTAINER, KINDS, known_kind
-from pipeline.publishing.steps import VIEW, Path, call_hooks, checked, default_steps, name_view, parse, walk
+from pipeline.publishing.steps import (
+    VIEW,
+    Path,
+    call_hooks,
+    checked,
+    default_steps,
+    is_lost,
+    name_view,
+    parse,
+    walk,
+)
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 
@@ -100,7 +110,9 @@ def _walking(
                 try:
                     obj = obj[name]  # all that step() does here; to call it would take a third more
                 except LookupError as error:
-                    kind = name_view(request, error, name, ahead)
+                    if is_lost(error):
+                        raise
+                    kind = name_view(request, name, ahead)
                     break
                 try:
                     kind = kinds[type(obj)]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestURITooLong
+from webob.exc import HTTPBadRequest, HTTPNotFound, HTTPRequestURITooLong, WSGIHTTPException
 
 from pipeline.interfaces import IDefaultSteps, INamespace, IPublishTraverse
 from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
@@ -34,6 +34,10 @@ VIEW = -1
 
 Path: TypeAlias = tuple[tuple[str, ...], bool, bool]
 """The names to walk; whether one of them may have a mark; whether the path ends in a slash."""
+Refusal: TypeAlias = tuple[type[WSGIHTTPException], str]
+"""The class of an exception and its text. A variable with the exception itself would make a cycle."""
+
+_NOT_FOUND: Refusal = (HTTPNotFound, "There is nothing at this address.")
 
 
 def check(name: str) -> None:
@@ -42,8 +46,8 @@ def check(name: str) -> None:
     A name that starts with ``_`` (S3), has a slash or is empty is a 404; ``.``, ``..`` and a NUL are a 400 (S14).
     The value behind the mark of a namespace is checked, too.
     """
-    if (error := _refusal(name)) is not None:
-        raise error
+    if (refusal := _refusal(name)) is not None:
+        raise refusal[0](refusal[1])
 
 
 def checked(names: Iterable[str]) -> tuple[str, ...]:
@@ -74,8 +78,8 @@ def parse(path: str, max_segments: int) -> Path:
     if path.count("/") - slashed > max_segments:
         raise HTTPRequestURITooLong(f"The address has more than {max_segments} segments.")
     names = tuple([segment for segment in path.split("/") if segment not in ("", ".")])
-    if (error := _refusal_in("/" + "/".join(names))) is not None:
-        raise error
+    if (refusal := _refusal_in("/" + "/".join(names))) is not None:
+        raise refusal[0](refusal[1])
     return names, "/@" in path or "/+" in path, slashed
 
 
@@ -91,7 +95,9 @@ def walk(request: Request, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
         try:
             obj = step(request, obj, kind, name)
         except LookupError as error:
-            return obj, name_view(request, error, name, ahead)
+            if is_lost(error):
+                raise
+            return obj, name_view(request, name, ahead)
         kind = known_kind(obj)
         if request.traversal_hooks and (added := call_hooks(request, obj)):
             return walk(request, obj, chain(added, ahead))
@@ -123,7 +129,8 @@ def has_item(request: Request, obj: Any, name: str) -> bool:
     try:
         step(request, obj, known_kind(obj), name)
     except LookupError as error:
-        _raise_lost(error)
+        if is_lost(error):
+            raise
         return False
     return True
 
@@ -141,18 +148,22 @@ def default_steps(request: Request, obj: Any) -> tuple[str, ...]:
     return checked(filter(None, default.default_steps(request))) if default is not None else ()
 
 
-def name_view(request: Request, error: LookupError, name: str, ahead: Iterable[str]) -> int:
-    """Have the view of that name called, since the step to it failed with that error; return VIEW.
+def name_view(request: Request, name: str, ahead: Iterable[str]) -> int:
+    """Have the view of that name called, since there is no such step; return VIEW.
 
     A form may name the view, too (``forms``), but not where the path names one already.
     """
-    _raise_lost(error)
     if request.view_name:
         raise HTTPNotFound("There is nothing at this address.")
     mark = _MARK.match(name)
     request.view_name = name if mark is None else name[mark.end() :]
     request.subpath = tuple(ahead)
     return VIEW
+
+
+def is_lost(error: LookupError) -> bool:
+    """Return whether an error is that of a lost object, which is not a missing page."""
+    return type(error).__module__.startswith("ZODB.")
 
 
 class _IsView(LookupError):
@@ -171,33 +182,26 @@ def _enter(request: Request, obj: Any, space: str, value: str) -> Any:
         if factory is not None and value:
             return factory(obj).step(request, value)
     except LookupError as error:
-        _raise_lost(error)
+        if is_lost(error):
+            raise
     raise HTTPNotFound("There is nothing at this address.")
 
 
-def _raise_lost(error: LookupError) -> None:
-    """Raise the error of a lost object: this is not a missing page."""
-    if type(error).__module__.startswith("ZODB."):
-        raise error
+def _refusal(name: str) -> Refusal | None:
+    """Return what to say of a name that is refused."""
+    return _NOT_FOUND if not name or "/" in name else _refusal_in("/" + name)
 
 
-def _refusal(name: str) -> HTTPException | None:
-    """Return the HTTP exception for a name that is refused."""
-    if not name or "/" in name:
-        return HTTPNotFound("There is nothing at this address.")
-    return _refusal_in("/" + name)
-
-
-def _refusal_in(path: str) -> HTTPException | None:
-    """Return the HTTP exception for names that are refused; each stands behind a slash."""
+def _refusal_in(path: str) -> Refusal | None:
+    """Return what to say of names of which one is refused; each stands behind a slash."""
     if "\0" in path:
-        return HTTPBadRequest("The address has a NUL in it.")
+        return HTTPBadRequest, "The address has a NUL in it."
     found = _REFUSED.search(path)
     if found is None:
         return None
     if found["private"]:
-        return HTTPNotFound("There is nothing at this address.")
-    return HTTPBadRequest("The address has '.' or '..' in place of a name.")
+        return _NOT_FOUND
+    return HTTPBadRequest, "The address has '.' or '..' in place of a name."
 
 
 def _decode(path: str) -> str:
