@@ -1021,7 +1021,7 @@ def test_zeo_gives_an_id_twice_after_a_restart(tmp_path: Path, monkeypatch: pyte
         assert ask(app, "/a").status_int == 200
         stop()
         _, stop = ZEO.server(f"{tmp_path}/Data.fs", port=address[1])
-        other = DB(ClientStorage(address))
+        other = DB(ClientStorage(address, server_sync=True))
         with other.transaction() as connection:
             for number in range(50):
                 connection.root()[f"{number}"] = PersistentMapping()

@@ -96,8 +96,8 @@ def zodb(
         "pool_size": pool_size,
         "pool_timeout": pool_timeout,
         "max_connections": max_connections,
-        "connection_wait": connection_wait,
-        "server_sync": server_sync,
+        "connection_wait": None if max_connections is None else connection_wait,
+        "server_sync": server_sync or None,
         "lock_timeout": lock_timeout,
         "statement_timeout": statement_timeout,
     }
