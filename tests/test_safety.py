@@ -11,7 +11,6 @@ TOP = Path(__file__).resolve().parent.parent
 RULES = [f"S{number}" for number in range(1, 21)] + [f"R{number}" for number in range(1, 13)] + ["R2a"]
 
 AWAITED = {
-    "tests/servers/test_forks.py",
     "tests/servers/test_serve.py",
 }
 """Test files that come with other changes of the same release. Take out what is there; then take out this."""

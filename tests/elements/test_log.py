@@ -272,5 +272,5 @@ def test_a_long_request_line_is_shortened() -> None:
 
     assert len(module._quoted("a" * 10**6)) == module.LONGEST + 2
     assert len(module._bare("a" * 10**6)) == module.LONGEST
-    for environ in ({"REQUEST_URI": "/" * 10**6}, {"PATH_INFO": "\xff" * 10**6, "QUERY_STRING": "a" * 10**6}):
-        assert len(module._asked(environ)) <= 3 * module.LONGEST
+    for environ in ({"REQUEST_URI": "/" * 10**6}, {"QUERY_STRING": "a" * 10**6}):
+        assert len(module._asked(environ, "\xff" * 10**6)) <= 3 * module.LONGEST

@@ -44,10 +44,11 @@ def log(next: Handler, *, logger: str = "pipeline.access") -> Handler:
     def log(request: Request, response: Response) -> None:
         if access.isEnabledFor(logging.INFO):
             started = time.monotonic()
-            asked = _asked(request.environ)
+            environ = request.environ
+            path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")  # ``vhost`` rewrites both
 
             def write() -> None:
-                access.info("%s", _line(request, response, asked, time.monotonic() - started))
+                access.info("%s", _line(request, response, path, time.monotonic() - started))
 
             request.on_close(write)
         next(request, response)
@@ -55,9 +56,10 @@ def log(next: Handler, *, logger: str = "pipeline.access") -> Handler:
     return log
 
 
-def _line(request: Request, response: Response, asked: str, seconds: float) -> str:
+def _line(request: Request, response: Response, path: str, seconds: float) -> str:
     environ = request.environ
     sent = request.bytes_sent
+    asked = _asked(environ, path)  # without the key of debug mode, which is taken out by now
     return "{} - {} [{}] {} {} {} {} {} {:.6f}".format(
         environ.get("REMOTE_ADDR") or "-",
         _bare(request.principal or "-"),
@@ -71,11 +73,10 @@ def _line(request: Request, response: Response, asked: str, seconds: float) -> s
     )
 
 
-def _asked(environ: dict[str, Any]) -> str:
-    """The URL as the client sent it, or as the client could have sent it. It has no blank and no quote."""
+def _asked(environ: dict[str, Any], path: str) -> str:
+    """Return the URL as the client sent it, or as the client could have sent it. It has no blank and no quote."""
     sent = environ.get("REQUEST_URI") or environ.get("RAW_URI")
     if not sent:
-        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         sent = quote(path[:LONGEST], "/" + PATH_SAFE, "latin-1", "replace") or "/"
         if query := environ.get("QUERY_STRING"):
             sent += f"?{query}"

@@ -76,6 +76,9 @@ def hand_over(request: Request, response: Response) -> bool:
     if not secrets.compare_digest(query.encode(errors="replace"), f"{PARAMETER}={_key}".encode()):
         return False
     environ["QUERY_STRING"] = ""
+    for name in ("REQUEST_URI", "RAW_URI"):
+        if name in environ:
+            environ[name] = environ[name].partition("?")[0]
     mounted = quote(environ.get("SCRIPT_NAME", "").strip("/"), encoding="latin-1", errors="replace")
     response.status = 303
     response.headers["Location"] = f"/{mounted}/" if mounted else "/"
