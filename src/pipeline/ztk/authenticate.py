@@ -1,0 +1,30 @@
+"""``ztk_authenticate``: the inputs are read, and it is found out who asks."""
+
+from __future__ import annotations
+
+from pipeline.composition import element
+from pipeline.interfaces import Handler
+from pipeline.response import Response
+from pipeline.ztk.request import ZopeRequest
+
+
+@element(
+    adds=ZopeRequest,
+    requires=("zope",),
+    provides=("interaction",),
+    inside={"transaction": "an authentication utility may read and write its database"},
+)
+def ztk_authenticate(next: Handler) -> Handler:
+    """Read the inputs, and set the principal and the interaction of the request.
+
+    Hooks of Zope that are kept here: ``request.processInputs`` (forms; a ``:method`` changes the path) and
+    ``publication.beforeTraversal`` (StartRequestEvent, the global authentication, the interaction).
+    """
+
+    def ztk_authenticate(request: ZopeRequest, response: Response) -> None:
+        zope = request.zope
+        zope.processInputs()
+        zope.publication.beforeTraversal(zope)
+        next(request, response)
+
+    return ztk_authenticate

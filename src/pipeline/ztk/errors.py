@@ -1,0 +1,84 @@
+"""``ztk_errors``: exceptions become the error views of the site."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from zope.component import queryAdapter
+from zope.publisher.interfaces import IReRaiseException, Retry
+
+from pipeline.composition import element
+from pipeline.interfaces import Handler
+from pipeline.response import Response
+from pipeline.ztk.request import ZopeRequest
+
+LATER = "1"
+"""Seconds, as ``Retry-After`` has them."""
+
+
+@element(
+    adds=ZopeRequest,
+    requires=("zope",),
+    inside={"retry": "it lets a transient error pass while attempts remain"},
+    outside={"transaction": "an error view runs in a transaction of its own, which it commits"},
+)
+def ztk_errors(next: Handler, *, handle_errors: bool = True) -> Handler:
+    """Answer exceptions by the error views of the site, with the interaction and the site of the request.
+
+    handle_errors  whether exceptions become pages; ``wsgi.handleErrors`` in the environ counts before this
+
+    Hooks of Zope that are kept here: ``publication.handleException`` (the error is reported, the error view is
+    called and committed, IExceptionSideEffects) and ``IReRaiseException``. An error that is transient is left to
+    ``retry``; when no attempt is left, its page is a 503 with ``Retry-After``.
+    """
+
+    def ztk_errors(request: ZopeRequest, response: Response) -> None:
+        try:
+            next(request, response)
+        except Exception as error:
+            handle(request, error)
+            if not request.environ.get("wsgi.handleErrors", handle_errors) and is_raised(error):
+                raise original(error) from None
+
+    return ztk_errors
+
+
+def handle(request: ZopeRequest, error: Exception) -> None:
+    """Have the publication answer an error, or raise it for another attempt."""
+    zope = request.zope
+    again = bool(request.attempts_left) and not request.outcome
+    transient = request.judge(error).transient
+    if transient and again:
+        raise error
+    publication = zope.publication
+    published = request.published
+    try:
+        publication.handleException(published, zope, sys.exc_info(), again)
+    except Retry as retry:
+        if again:  # an application's own handler asks for it
+            raise
+        publication.handleException(published, zope, cause(retry), False)
+    if transient and zope.response.getStatus() == 500:
+        zope.response.setStatus(503)
+        zope.response.setHeader("Retry-After", LATER)
+
+
+def cause(error: BaseException) -> Any:
+    """The ``exc_info`` that a Retry was made of, or its own."""
+    found = error.getOriginalException() if isinstance(error, Retry) else None
+    if found is None:
+        found = (type(error), error, error.__traceback__)
+    return found
+
+
+def original(error: Exception) -> BaseException:
+    """The error that a Retry was made of, or else the error itself."""
+    found: BaseException = cause(error)[1]
+    return found
+
+
+def is_raised(error: Exception) -> bool:
+    """Whether a test browser sees an exception: an adapter to IReRaiseException may say no."""
+    reraise = queryAdapter(error, IReRaiseException, default=None)
+    return reraise is None or bool(reraise())

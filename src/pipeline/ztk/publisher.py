@@ -1,0 +1,28 @@
+"""``ztk_publisher``: the object that was found is called."""
+
+from __future__ import annotations
+
+from pipeline.composition import Offers, element
+from pipeline.response import Response
+from pipeline.ztk.request import ZopeRequest
+
+
+@element(adds=ZopeRequest, requires=("zope", "published"))
+def ztk_publisher() -> Offers:
+    """Call the object that traversal found, and put its result on the response.
+
+    Hooks of Zope that are kept here: ``publication.callObject`` (the checker, ``mapply``), ``response.setResult``
+    and ``publication.afterCall`` (``annotateTransaction``, no body for HEAD). The commit is the element
+    ``transaction``'s.
+    """
+
+    def ztk_publisher(request: ZopeRequest, response: Response) -> None:
+        zope = request.zope
+        publication = zope.publication
+        result = publication.callObject(zope, request.published)
+        answer = zope.response
+        if result is not answer:
+            answer.setResult(result)
+        publication.afterCall(zope, request.published)
+
+    return Offers(ztk_publisher)

@@ -1,0 +1,119 @@
+"""``ztk_request``: the request and the response that a Zope site sees, and what begins and ends with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import transaction
+from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
+from zope.publisher.http import DirectResult
+from zope.publisher.interfaces.logginginfo import ILoggingInfo
+
+from pipeline.composition import Offers, element
+from pipeline.database.transactions import begin
+from pipeline.elements.transaction import TransactionRequest
+from pipeline.http.redirects import of_foreign
+from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.response import Response
+from pipeline.ztk.manager import ImplicitManager
+
+
+class ZopeRequest(TransactionRequest):
+    """What the elements of Zope's publication add to a request."""
+
+    zope: Any = None
+    """The ``zope.publisher`` request of this attempt. Its response is ``zope.response``."""
+    published: Any = None
+    """The object that traversal found and that is called, or the last one that a hook has returned."""
+
+
+@element(
+    adds=ZopeRequest,
+    provides=("zope",),
+    inside={
+        "retry": "every attempt has a request of its own",
+        "database": "the transaction of the request is the one of the thread while it runs",
+    },
+    outside={"transaction": "the request ends when its transaction has ended"},
+)
+def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = None, db: Any = None) -> Offers:
+    """Make the request of Zope; end it, and put the response of Zope on ours.
+
+    factory  ``IPublicationRequestFactory``, called for each attempt with input and environ. Default is that of
+             zope.app.publication for ``db``, which chooses by method and content type among what ZCML registers
+    db       database that publications see as ``publication.db``; a dotted name in an ini
+
+    Hooks of Zope that are kept here: the request factory with its skins, ``publication.endRequest`` (the
+    interaction ends, EndRequestEvent), ``request.close`` (held objects are released), and, in the environ,
+    ``wsgi.logging_info`` and ``REMOTE_USER``.
+    """
+    make = factory or HTTPPublicationRequestFactory(object() if db is None else db)
+
+    def ztk_request(request: ZopeRequest, response: Response) -> None:
+        environ = request.environ
+        tm = request.tm
+        if not isinstance(tm, ImplicitManager):
+            raise ConfigurationError(
+                "ztk_request: the element zodb needs the option manager = pipeline.ztk.manager:ImplicitManager, "
+                "since a Zope site expects a transaction manager that is implicit"
+            )
+        threads: Any = transaction.manager
+        outer = threads.manager
+        threads.manager = tm
+        tm.running = True
+        try:
+            zope = request.zope = make(environ["wsgi.input"], environ)
+            hide_pipeline(zope, environ)
+            attempt = getattr(request, "attempt", 1)
+            if attempt > 1:
+                zope._retry_count = attempt - 1
+            try:
+                publication = zope.publication
+                try:
+                    next(request, response)
+                finally:
+                    publication.endRequest(zope, request.published)
+                put_answer(request, response, zope)
+            finally:
+                zope.close()
+        finally:
+            tm.running = False
+            threads.manager = outer
+
+    return Offers(ztk_request, tm=open_tm)
+
+
+def open_tm(request: ZopeRequest) -> ImplicitManager:
+    """A transaction manager for a site without a database."""
+    tm = ImplicitManager()
+    request.on_close(tm.leave, last=True)
+    begin(request, tm)
+    return tm
+
+
+def hide_pipeline(zope: Any, environ: dict[str, Any]) -> None:
+    """Take our objects out of the copy of the environ that the request of Zope has made: they refer to it."""
+    copy = getattr(zope, "_environ", environ)
+    if copy is not environ:
+        copy.pop("pipeline.request", None)
+        copy.pop("pipeline.response", None)
+
+
+def put_answer(request: ZopeRequest, response: Response, zope: Any) -> None:
+    """Put the response of Zope on ours, and the user in the environ for the log of the server."""
+    answer = zope.response
+    info = ILoggingInfo(zope.principal, None)
+    message = "-" if info is None else info.getLogMessage().decode("latin1")
+    environ = request.environ
+    environ["wsgi.logging_info"] = message
+    environ.setdefault("REMOTE_USER", message)
+    if message != "-":
+        request.principal = message
+    body = answer.consumeBodyIter()
+    if type(body) is DirectResult and isinstance(body.body, (bytes, tuple, list)):
+        body = list(body)
+    elif type(body) is tuple:
+        body = list(body)
+    status = answer.getStatusString()
+    response.adopt(status, of_foreign(status, answer.getHeaders()), body)
