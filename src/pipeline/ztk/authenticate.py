@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.response import Response
+from pipeline.ztk.principals import begin
 from pipeline.ztk.request import ZopeRequest
 
 
@@ -24,7 +25,10 @@ def ztk_authenticate(next: Handler) -> Handler:
     def ztk_authenticate(request: ZopeRequest, response: Response) -> None:
         zope = request.zope
         zope.processInputs()
-        zope.publication.beforeTraversal(zope)
+        if request.ways.begin:
+            begin(request, zope)
+        else:
+            zope.publication.beforeTraversal(zope)
         next(request, response)
 
     return ztk_authenticate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline.composition import Offers, element
 from pipeline.response import Response
+from pipeline.ztk.lean import put_result
 from pipeline.ztk.request import ZopeRequest
 
 
@@ -22,7 +23,15 @@ def ztk_publisher() -> Offers:
         result = publication.callObject(zope, request.published)
         answer = zope.response
         if result is not answer:
-            answer.setResult(result)
-        publication.afterCall(zope, request.published)
+            put_result(zope, answer, result)
+        if not request.ways.after_call:
+            publication.afterCall(zope, request.published)
+        elif request.ways.without_body and zope.method == "HEAD":
+            answer.setResult("")
 
-    return Offers(ztk_publisher)
+    return Offers(ztk_publisher, annotate=annotate)
+
+
+def annotate(request: ZopeRequest) -> None:
+    """Annotate the transaction that is about to be committed, as the publication does."""
+    request.zope.publication.annotateTransaction(request.tm.get(), request.zope, request.published)

@@ -8,14 +8,19 @@ from typing import Any
 import transaction
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
 from zope.publisher.http import DirectResult
+from zope.publisher.interfaces import EndRequestEvent
 from zope.publisher.interfaces.logginginfo import ILoggingInfo
+from zope.security.management import endInteraction
 
 from pipeline.composition import Offers, element
 from pipeline.database.transactions import begin
 from pipeline.elements.transaction import TransactionRequest
 from pipeline.http.redirects import of_foreign
 from pipeline.interfaces import ConfigurationError, Handler
-from pipeline.response import Response
+from pipeline.response import OK, Response
+from pipeline.ztk.events import tell
+from pipeline.ztk.known import NONE, Ways, ways_of
+from pipeline.ztk.lean import headers_of, make_request
 from pipeline.ztk.manager import ImplicitManager
 
 
@@ -26,6 +31,13 @@ class ZopeRequest(TransactionRequest):
     """The ``zope.publisher`` request of this attempt. Its response is ``zope.response``."""
     published: Any = None
     """The object that traversal found and that is called, or the last one that a hook has returned."""
+    ways: Ways = NONE
+    """Which hooks may take the short way."""
+    asked: Any = None
+    """The authentication utility that knows no principal with the credentials of this request, if it is certain
+    that it would say the same again."""
+    logged: tuple[Any, Any] | None = None
+    """A principal, and what its ILoggingInfo says."""
 
 
 @element(
@@ -48,7 +60,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
     interaction ends, EndRequestEvent), ``request.close`` (held objects are released), and, in the environ,
     ``wsgi.logging_info`` and ``REMOTE_USER``.
     """
-    make = factory or HTTPPublicationRequestFactory(object() if db is None else db)
+    factory = factory or HTTPPublicationRequestFactory(object() if db is None else db)
 
     def ztk_request(request: ZopeRequest, response: Response) -> None:
         environ = request.environ
@@ -63,17 +75,21 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
         threads.manager = tm
         tm.running = True
         try:
-            zope = request.zope = make(environ["wsgi.input"], environ)
-            hide_pipeline(zope, environ)
+            zope = request.zope = make_request(factory, environ)
             attempt = getattr(request, "attempt", 1)
             if attempt > 1:
                 zope._retry_count = attempt - 1
             try:
                 publication = zope.publication
+                ways = request.ways = ways_of(publication, zope)
                 try:
                     next(request, response)
                 finally:
-                    publication.endRequest(zope, request.published)
+                    if ways.end:
+                        endInteraction()
+                        tell(EndRequestEvent, request.published, zope)
+                    else:
+                        publication.endRequest(zope, request.published)
                 put_answer(request, response, zope)
             finally:
                 zope.close()
@@ -92,28 +108,28 @@ def open_tm(request: ZopeRequest) -> ImplicitManager:
     return tm
 
 
-def hide_pipeline(zope: Any, environ: dict[str, Any]) -> None:
-    """Take our objects out of the copy of the environ that the request of Zope has made: they refer to it."""
-    copy = getattr(zope, "_environ", environ)
-    if copy is not environ:
-        copy.pop("pipeline.request", None)
-        copy.pop("pipeline.response", None)
-
-
 def put_answer(request: ZopeRequest, response: Response, zope: Any) -> None:
     """Put the response of Zope on ours, and the user in the environ for the log of the server."""
     answer = zope.response
-    info = ILoggingInfo(zope.principal, None)
-    message = "-" if info is None else info.getLogMessage().decode("latin1")
+    message = logged(request, zope.principal)
     environ = request.environ
     environ["wsgi.logging_info"] = message
     environ.setdefault("REMOTE_USER", message)
     if message != "-":
         request.principal = message
     body = answer.consumeBodyIter()
-    if type(body) is DirectResult and isinstance(body.body, (bytes, tuple, list)):
-        body = list(body)
-    elif type(body) is tuple:
+    if type(body) is tuple or (type(body) is DirectResult and isinstance(body.body, (bytes, tuple, list))):
         body = list(body)
     status = answer.getStatusString()
-    response.adopt(status, of_foreign(status, answer.getHeaders()), body)
+    headers = headers_of(answer)
+    response.adopt(OK if status == OK else status, of_foreign(status, headers), body)
+
+
+def logged(request: ZopeRequest, principal: Any) -> str:
+    """Return what the log of the server says of a principal."""
+    if request.logged is not None and request.logged[0] is principal:
+        message = request.logged[1]
+    else:
+        info = ILoggingInfo(principal, None)
+        message = "-" if info is None else info.getLogMessage()
+    return message if isinstance(message, str) else message.decode("latin1")

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from zope.component import getUtility
-from zope.traversing.interfaces import IEtcNamespace
+from zope.component import queryMultiAdapter
+from zope.publisher.interfaces import IPublishTraverse, NotFound
+from zope.publisher.interfaces.browser import IBrowserView
+from zope.security.checker import ProxyFactory
+from zope.security.proxy import removeSecurityProxy
+from zope.traversing.interfaces import BeforeTraverseEvent, TraversalError
+from zope.traversing.namespace import namespaceLookup, nsParse
 
 from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.response import Response
+from pipeline.ztk.events import tell, tell_of_object
+from pipeline.ztk.known import Ways
+from pipeline.ztk.principals import at_place
 from pipeline.ztk.request import ZopeRequest
+
+try:
+    from grokcore.view import IGrokSecurityView
+    from grokcore.view.interfaces import AfterTraversalEvent
+except ImportError:  # a site without Grok: nothing asks for them
+    IGrokSecurityView = AfterTraversalEvent = None
+
+PROCESS = "++etc++process"
+CONNECTION = "ZODB.interfaces.IConnection"
+DEFAULTABLE = ("GET", "HEAD", "POST")
+"""Methods for which an object may lead on to its default view."""
 
 
 @element(
@@ -29,11 +48,126 @@ def ztk_traverse(next: Handler) -> Handler:
 
     def ztk_traverse(request: ZopeRequest, response: Response) -> None:
         zope = request.zope
+        ways = request.ways
         publication = zope.publication
-        root = publication.getApplication(zope)
-        request.published = root
-        request.published = zope.traverse(root)
-        publication.afterTraversal(zope, request.published)
+        if ways.application and "zodb" in request.pipeline.names:
+            root = root_folder(request, zope, publication, ways)
+        else:
+            root = publication.getApplication(zope)
+        if ways.steps:
+            found = walk(request, zope, publication, ways, root)
+        else:
+            found = zope.traverse(root)
+        request.published = found
+        if ways.after_traversal:
+            at_place(request, zope, found)
+            if ways.without_proxies:
+                tell(AfterTraversalEvent, found, zope)
+        else:
+            publication.afterTraversal(zope, found)
         next(request, response)
 
     return ztk_traverse
+
+
+def root_folder(request: ZopeRequest, zope: Any, publication: Any, ways: Ways) -> Any:
+    """Return the root folder, as ``getApplication`` does, out of the connection that ``zodb`` keeps open."""
+    if PROCESS in zope._traversal_stack:
+        return publication.getApplication(zope)
+    connection = zope.annotations[CONNECTION] = request.zodb
+    folder = connection.root().get(publication.root_name)
+    if folder is None:
+        raise SystemError("Zope Application Not Found")
+    return folder if ways.without_proxies else ProxyFactory(folder)
+
+
+def walk(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, root: Any) -> Any:
+    """Return what ``BrowserRequest.traverse`` or ``HTTPRequest.traverse`` finds."""
+    found = walk_stack(request, zope, publication, ways, root)
+    suffix = zope._path_suffix
+    if suffix:
+        zope._traversal_stack = suffix
+        found = walk_stack(request, zope, publication, ways, found)
+    if not ways.browser:
+        return found
+    if suffix:  # of a ``:method``: it has no default view, and relative links need to know where it is
+        put_base(zope)
+        return found
+    if zope.method not in DEFAULTABLE:
+        return found
+    taken = 0
+    found, more = publication.getDefaultTraversal(zope, found)
+    while more:
+        taken += len(more)
+        zope._traversal_stack[:] = list(more)[::-1]
+        found = walk_stack(request, zope, publication, ways, found)
+        if zope._path_suffix:
+            zope._traversal_stack = zope._path_suffix
+            found = walk_stack(request, zope, publication, ways, found)
+        found, more = publication.getDefaultTraversal(zope, found)
+    if taken != zope._endswithslash:
+        if zope.use_redirect and zope.method == "GET":
+            zope.response.redirect(zope.getURL())
+            return ""
+        put_base(zope)
+    return found
+
+
+def put_base(zope: Any) -> None:
+    """Set the base of relative links, unless it is set."""
+    response = zope.response
+    if not response.getBase():
+        response.setBase(zope.getURL())
+
+
+def walk_stack(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, found: Any) -> Any:
+    """Return what ``BaseRequest.traverse`` finds: take each step, and tell of each object that is reached."""
+    stack = zope._traversal_stack
+    names = zope._traversed_names
+    step = quick_step if ways.names else hook_step
+    before = None
+    while True:
+        zope._last_obj_traversed = found
+        bare = removeSecurityProxy(found)
+        if bare is not before:
+            tell_of_object(BeforeTraverseEvent, found, zope)
+            at_place(request, zope, found)
+        if not stack:
+            return found
+        before = bare
+        name = stack.pop()
+        names.append(name)
+        found = step(zope, publication, ways.without_proxies, found, name)
+
+
+def hook_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name: str) -> Any:
+    """Take one step by the hook of the publication."""
+    return publication.traverseName(zope, ob, name)
+
+
+def quick_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name: str) -> Any:
+    """Take one step as ``ZopePublication.traverseName`` does, or as Grok's does without making proxies."""
+    namespace = ""
+    plain = name
+    if name[:1] in "@+":
+        namespace, plain = nsParse(name)
+    if namespace:
+        try:
+            found = namespaceLookup(namespace, plain, ob, zope)
+        except TraversalError as error:
+            raise NotFound(ob, name) from error
+    elif plain == ".":
+        return ob
+    elif IPublishTraverse.providedBy(ob):
+        found = ob.publishTraverse(zope, plain)
+    else:
+        traverser = queryMultiAdapter((ob, zope), IPublishTraverse)
+        if traverser is None:
+            raise NotFound(ob, name, zope)
+        found = traverser.publishTraverse(zope, plain)
+    if not without_proxies:
+        return ProxyFactory(found)
+    bare = removeSecurityProxy(found)
+    if IBrowserView.providedBy(bare) and not IGrokSecurityView.providedBy(bare):
+        return ProxyFactory(found)
+    return bare

@@ -1,0 +1,140 @@
+"""The rule that keeps the short ways safe: they are taken only where every hook is the one that Zope ships.
+
+An application may override any hook, in a subclass of a publication or of a request. For each pair of classes it is
+looked up once, at first use, which classes of the method resolution order define a hook. If these are exactly the
+classes that are known here, the hook may be replaced by code that does the same in less time. Else it is called.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from zope.app.publication.browser import BrowserPublication
+from zope.app.publication.http import BaseHTTPPublication
+from zope.app.publication.zopepublication import ZopePublication
+from zope.publisher.base import BaseRequest, BaseResponse
+from zope.publisher.browser import BrowserRequest, BrowserResponse
+from zope.publisher.http import HTTPRequest, HTTPResponse
+
+try:
+    from grokcore.view.publication import GrokBrowserPublication, ZopePublicationSansProxy
+except ImportError:  # a site without Grok
+
+    class ZopePublicationSansProxy:  # type: ignore[no-redef]
+        """Stands for the class of the same name of a package that is not installed."""
+
+    class GrokBrowserPublication:  # type: ignore[no-redef]
+        """Stands likewise."""
+
+
+Chain = tuple[type, ...]
+
+ZOPE: Chain = (ZopePublication,)
+GROK: Chain = (ZopePublicationSansProxy, ZopePublication)
+BROWSER: Chain = (BrowserPublication, ZopePublication)
+ANNOTATES: Chain = (BaseHTTPPublication, ZopePublication)
+HTTP_REQUEST: Chain = (HTTPRequest, BaseRequest)
+BROWSER_REQUEST: Chain = (BrowserRequest, HTTPRequest, BaseRequest)
+
+HOOKS = frozenset(
+    {
+        *("proxy", "beforeTraversal", "_maybePlacefullyAuthenticate", "callTraversalHooks", "afterTraversal"),
+        *("openedConnection", "getApplication", "traverseName", "getDefaultTraversal", "afterCall"),
+        *("endRequest", "annotateTransaction"),
+    }
+)
+"""The hooks of a publication that have a short way. One that stands on a publication itself is called."""
+
+
+def chain(cls: type, name: str) -> Chain:
+    """The classes that define a hook, in the order in which they are asked."""
+    return tuple(base for base in cls.__mro__ if name in vars(base))
+
+
+class Ways(NamedTuple):
+    """Which hooks of a publication and a request may take the short way."""
+
+    begin: bool
+    """``beforeTraversal`` and ``setPrincipal``"""
+    application: bool
+    """``getApplication`` and ``openedConnection``"""
+    steps: bool
+    """``BaseRequest.traverse`` with ``callTraversalHooks`` and the authentication at places"""
+    names: bool
+    """``traverseName``"""
+    browser: bool
+    """``BrowserRequest.traverse``"""
+    after_traversal: bool
+    after_call: bool
+    """``afterCall`` and ``annotateTransaction``"""
+    end: bool
+    """``endRequest``"""
+    without_proxies: bool
+    """Whether the publication is one of Grok's, which takes security proxies off."""
+    without_body: bool
+    """Whether ``afterCall`` takes the body away for HEAD."""
+
+
+NONE = Ways(*[False] * len(Ways._fields))
+
+
+@lru_cache(maxsize=256)
+def ways(publication: type, request: type) -> Ways:
+    """Return which hooks of two classes are those that Zope ships."""
+
+    def known(name: str, *chains: Chain) -> bool:
+        return chain(publication, name) in chains
+
+    walks = all(chain(request, name) == (BaseRequest,) for name in ("setTraversalStack", "getTraversalStack"))
+    plain = known("proxy", ZOPE)
+    places = known("_maybePlacefullyAuthenticate", ZOPE) and chain(request, "setPrincipal") == HTTP_REQUEST
+    steps = chain(request, "traverse")
+    return Ways(
+        begin=places and known("beforeTraversal", ZOPE),
+        application=plain and known("getApplication", ZOPE, GROK) and known("openedConnection", ZOPE),
+        steps=walks and places and steps in (HTTP_REQUEST, BROWSER_REQUEST) and known("callTraversalHooks", ZOPE),
+        names=plain and known("traverseName", ZOPE, GROK),
+        browser=steps == BROWSER_REQUEST,
+        after_traversal=places and known("afterTraversal", ZOPE, GROK),
+        after_call=known("afterCall", ZOPE, BROWSER) and known("annotateTransaction", ZOPE, ANNOTATES),
+        end=known("endRequest", ZOPE),
+        without_proxies=issubclass(publication, ZopePublicationSansProxy),
+        without_body=issubclass(publication, BrowserPublication),
+    )
+
+
+def ways_of(publication: Any, request: Any) -> Ways:
+    """Return which hooks of a publication and a request are those that Zope ships."""
+    if not HOOKS.isdisjoint(vars(publication)):
+        return NONE
+    return ways(type(publication), type(request))
+
+
+MADE_BY = ("__init__", "_createResponse", "setupLocale", "_parseCookies", "_setupPath_helper", "setPublication")
+
+
+@lru_cache(maxsize=256)
+def is_plain_request(cls: type) -> bool:
+    """Whether requests of a class are made as a BrowserRequest or an HTTPRequest is, and have its response."""
+    chains = {name: chain(cls, name) for name in MADE_BY}
+    made_by = chains.pop("__init__")
+    return (
+        chains["_createResponse"][:1] in ((BrowserRequest,), (HTTPRequest,))
+        and chains["setupLocale"] == chains["_parseCookies"] == (HTTPRequest,)
+        and chains["_setupPath_helper"] == chains["setPublication"] == (BaseRequest,)
+        and made_by in (HTTP_REQUEST, BROWSER_REQUEST)
+        and chain(cls, "setTraversalStack") == (BaseRequest,)
+        and "__new__" not in {name for base in cls.__mro__[:-1] for name in vars(base)}
+    )
+
+
+@lru_cache(maxsize=256)
+def is_plain_response(cls: type) -> bool:
+    """Whether responses of a class make their body and headers as a BrowserResponse or an HTTPResponse does."""
+    return (
+        chain(cls, "setResult") == (HTTPResponse, BaseResponse)
+        and chain(cls, "_implicitResult") in ((HTTPResponse,), (BrowserResponse, HTTPResponse))
+        and all(chain(cls, name) == (HTTPResponse,) for name in ("getHeaders", "_cookie_list", "setStatus", "getHeader"))
+        and chain(cls, "getBase") in ((), (BrowserResponse,))
+    )

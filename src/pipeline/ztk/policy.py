@@ -1,0 +1,99 @@
+"""The security policy of Zope, which passes over objects without grants of their own.
+
+``ZopeSecurityPolicy`` adapts an object and each of its parents to three maps of grants. Most objects have none: they
+have no annotations, or none of these. Where the adapters are those that zope.securitypolicy registers, and the
+annotations are attributes, the object itself tells so. Where anything else is registered, the adapters are asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zope.annotation.attribute import AttributeAnnotations
+from zope.annotation.interfaces import IAnnotations
+from zope.component import getSiteManager
+from zope.interface import providedBy
+from zope.security.adapter import (
+    LocatingTrustedAdapterFactory,
+    LocatingUntrustedAdapterFactory,
+    TrustedAdapterFactory,
+)
+from zope.security.proxy import removeSecurityProxy
+from zope.securitypolicy.interfaces import IPrincipalPermissionMap, IPrincipalRoleMap, IRolePermissionMap
+from zope.securitypolicy.principalpermission import AnnotationPrincipalPermissionManager
+from zope.securitypolicy.principalrole import AnnotationPrincipalRoleManager
+from zope.securitypolicy.rolepermission import AnnotationRolePermissionManager
+from zope.securitypolicy.zopepolicy import ZopeSecurityPolicy
+
+MAPS: tuple[tuple[Any, type], ...] = (
+    (IPrincipalPermissionMap, AnnotationPrincipalPermissionManager),
+    (IPrincipalRoleMap, AnnotationPrincipalRoleManager),
+    (IRolePermissionMap, AnnotationRolePermissionManager),
+)
+KEYS = tuple(manager.key for _, manager in MAPS)  # type: ignore[attr-defined]
+
+
+class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
+    """``ZopeSecurityPolicy``, with the same decisions."""
+
+    def __init__(self, *participations: Any) -> None:
+        super().__init__(*participations)
+        self._holders: dict[int, tuple[Any, Any]] = {}
+
+    def invalidate_cache(self) -> None:
+        super().invalidate_cache()
+        self._holders = {}
+
+    def holder(self, ob: Any) -> Any:
+        """Return the object itself or the nearest of its parents that may have grants; None if none has."""
+        found = self._holders.get(id(ob))
+        if found is None:
+            holder = ob
+            while holder is not None and has_no_grants(holder):
+                holder = removeSecurityProxy(getattr(holder, "__parent__", None))
+            found = self._holders[id(ob)] = (holder, ob)  # which keeps the id from being used again
+        return found[0]
+
+    def cached_prinper(self, parent: Any, principal: str, groups: Any, permission: str) -> Any:
+        return super().cached_prinper(self.holder(parent), principal, groups, permission)
+
+    def cached_roles(self, parent: Any, permission: str) -> Any:
+        return super().cached_roles(self.holder(parent), permission)
+
+    def cached_principal_roles(self, parent: Any, principal: str) -> Any:
+        return super().cached_principal_roles(self.holder(parent), principal)
+
+
+def has_no_grants(ob: Any) -> bool:
+    """Whether no map of grants says anything of an object, as far as the object itself can tell."""
+    if hasattr(type(ob), "__conform__"):
+        return False
+    provided = providedBy(ob)
+    adapters = getSiteManager().adapters
+    lookup = adapters.lookup1
+    stored = False
+    for wanted, manager in MAPS:
+        factory = lookup(provided, wanted)
+        if factory is not None:
+            if not makes(factory, manager):
+                return False
+            stored = True
+        elif provided.isOrExtends(wanted):
+            return False
+    if not stored:
+        return True
+    if not makes(lookup(provided, IAnnotations), AttributeAnnotations) or provided.isOrExtends(IAnnotations):
+        return False
+    annotations = getattr(ob, "__annotations__", None)
+    return not annotations or not any(key in annotations for key in KEYS)
+
+
+_WRAPPERS = (LocatingTrustedAdapterFactory, TrustedAdapterFactory, LocatingUntrustedAdapterFactory)
+"""What ZCML puts around a factory that is trusted or that gets a location."""
+
+
+def makes(factory: Any, cls: type) -> bool:
+    """Whether a factory, which ZCML may have wrapped, makes instances of exactly this class."""
+    while type(factory) in _WRAPPERS:
+        factory = factory.factory
+    return factory is cls
