@@ -1,5 +1,8 @@
 """The WSGI edge: the one place that calls ``start_response``, and the one that captures it.
 
+``Edge`` is what a server calls. It makes the request and the response, calls the outermost handler, and sends what
+that has answered. Behind a foreign middleware ``resume`` takes up the request of the outer pipeline again.
+
 ``prepare`` makes an answered request ready to be sent. A body in memory (a list) is closed before the
 server gets it; any other body streams through ``Body``, which closes the request when it is closed
 itself. ``foreign`` goes the other way: it makes a handler of a WSGI app that is not ours.
@@ -11,7 +14,8 @@ exactly once (R7).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain, repeat
 from typing import Any, NoReturn
 
@@ -19,8 +23,90 @@ from pipeline.http.conditional import conditional
 from pipeline.http.error_pages import log_failure, put_error, put_last_resort
 from pipeline.http.files import BLOCK, FileBody, SentFile
 from pipeline.interfaces import Handler, WSGIApp
-from pipeline.request import Request
+from pipeline.request import Request, begin
 from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
+
+_new = object.__new__
+
+
+class Edge:
+    """A WSGI app that gives each request to a handler. The pipeline is one; all that it knows is made at load."""
+
+    handler: Handler
+    request_class: type[Request] = Request
+    finished: bool = False
+    """Whether the pipeline is known to be complete, and ``request_class`` is what its elements need."""
+
+    def finish(self) -> None:
+        """Check that the pipeline is complete, and make the class of its requests."""
+        raise NotImplementedError
+
+    def behind(self, outer: Edge) -> Edge:
+        """Return this pipeline as it is for the requests of an outer one, which come through a middleware."""
+        raise NotImplementedError
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if "pipeline.request" in environ:
+            return resume(self, environ, start_response)
+        request = environ["pipeline.request"] = begin(self.request_class, environ)
+        request.pipeline = self
+        response = environ["pipeline.response"] = _new(Response)
+        try:
+            if not self.finished:
+                self.finish()
+                request.__class__ = self.request_class
+            handler = self.handler  # read, then called: Python does not keep in mind where it found what it calls
+            handler(request, response)
+            body = prepare(request, response)
+            if type(body) is not list:
+                body = stream(request, response, body)
+        except Exception as error:
+            body = answer(request, response, error)
+        except BaseException:
+            close(request)
+            raise
+        if type(body) is list:
+            if request._closers is not None:
+                request.bytes_sent = sum(map(len, body))
+            close(request)
+        try:
+            start_response(response._status, response._own_headers)
+        except BaseException:  # the server will not close what it was not given
+            close(request)
+            raise
+        return body  # type: ignore[no-any-return]
+
+
+def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    """Take up the request of an outer pipeline again, behind a foreign middleware.
+
+    It is the same request, on the environ that the middleware handed us, and a new response. Errors pass through
+    the middleware to the outer elements. A middleware that asks again, the same inner pipeline or another one,
+    finds the request as it was when it asked first.
+    """
+    request: Request = environ["pipeline.request"]
+    outer, outer_environ, outer_response = request.pipeline, request.environ, environ["pipeline.response"]
+    inner = edge.behind(outer)
+    before = outer_environ.get("pipeline.before")
+    if before is None:
+        outer_environ["pipeline.before"] = request.snapshot()
+        request.on_close(partial(outer_environ.pop, "pipeline.before", None))
+    else:
+        request.restore(before)
+    response = environ["pipeline.response"] = Response()
+    request.__class__ = inner.request_class
+    request.environ = environ
+    request.pipeline = inner
+    try:
+        inner.handler(request, response)
+        body = prepare(request, response)
+        start_response(response._status, response._own_headers)
+        return body if type(body) is list else InnerBody(request, body)
+    finally:
+        environ["pipeline.response"] = outer_response
+        request.environ = outer_environ
+        request.pipeline = outer
+
 
 _BARE: tuple[Any, ...] = (OK, [], [], False, ())
 """What a response is restored to that nobody took a snapshot of."""
@@ -49,14 +135,14 @@ def close(request: Request) -> None:
         del environ["pipeline.request"], environ["pipeline.response"]
     except KeyError:  # somebody emptied the environ, or this is the second call
         pass
-    if request._closers:
+    if request._closers or request.verdict is not None:
         request.close()
 
 
 def prepare(request: Request, response: Response) -> Any:
     """Make the headers on the response final; return the body: a list if it is in memory."""
     body = response._app_iter
-    if type(body) is not list or response.filters or response.conditional_response:
+    if type(body) is not list or response.filters or response.transports or response.conditional_response:
         body = _unusual(request, response, body)
     headers = response._own_headers
     claimed = None if headers is None else _check_headers(headers)
@@ -122,9 +208,7 @@ def _length(block: Any) -> int:
 
 def _unusual(request: Request, response: Response, body: Any) -> Any:
     """The body, streamed, filtered or conditional, as what is to be sent."""
-    if isinstance(body, tuple):
-        body = list(body)
-    in_memory = type(body) is list
+    in_memory = response.in_memory
     if not in_memory:
         close_with(request, body)
     rewritten = False
@@ -304,9 +388,8 @@ def _blocks(chunks: Any, length: int | None) -> Iterator[bytes]:
 
 def answer_escaped(request: Request, response: Response, error: Exception) -> None:
     """Answer an exception that no element answered: as ``errors`` does, if the request has met it."""
-    answer_error = request.__dict__.get("answer_error")
-    if answer_error is not None:
-        answer_error(request, response, error)
+    if request.answer_error is not None:
+        request.answer_error(request, response, error)
     else:
         response.restore(_BARE)
         put_error(request, response, error)

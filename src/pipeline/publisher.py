@@ -17,17 +17,17 @@ from webob.exc import (
 )
 from zope.interface import providedBy
 
-from pipeline.composition import element
+from pipeline.composition import Offers, element
 from pipeline.edge import close_with
 from pipeline.http.files import FileBody
-from pipeline.interfaces import Handler, INullResource, IResult, ResultError
+from pipeline.interfaces import INullResource, IResult, ResultError
 from pipeline.request import Request
 from pipeline.response import HTML, Response, adopt_exception
 from pipeline.views import View, Views
 
 
 @element(requires=("context",))
-def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
+def publisher(*, scan: tuple[str, ...] = ()) -> Offers:
     """Call the view of the context.
 
     scan  dotted names of the packages and modules whose views and adapters are published here
@@ -54,8 +54,7 @@ def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
         authorize(request, view)
         call_view(view, context, request, response)
 
-    publisher.views = views  # type: ignore[attr-defined]
-    return publisher
+    return Offers(publisher, views=views)
 
 
 def call_view(view: View, context: Any, request: Request, response: Response) -> None:

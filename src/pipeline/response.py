@@ -114,8 +114,16 @@ class Response(webob.Response):
         all of those, and is added when the request is answered, so that inner elements come first. One that
         rewrites nothing, and only cuts the same bytes into other blocks, leaves the headers as they are."""
         self.transports = (*self.transports, (filter, rewrites))
-        if type(self._app_iter) is list:
-            self._app_iter = tuple(self._app_iter)  # in memory as before, but not on the edge's short way
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the body is a list of blocks, whatever filters are to see it."""
+        return type(self._app_iter) is list
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the body is in memory and nothing is left to be done to it: no error can come of sending it."""
+        return type(self._app_iter) is list and not self.filters and not self.transports
 
     @property  # type: ignore[override]
     def headers(self) -> Headers:

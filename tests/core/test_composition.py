@@ -153,7 +153,7 @@ def middle(next: Any) -> Any:
 
 BROKEN: list[tuple[Callable[[], Any], str]] = [
     (lambda: Pipeline(), "a pipeline needs at least its end"),
-    (lambda: Pipeline(middle), "middle is no end of a pipeline: it needs an app inside it"),
+    (lambda: Pipeline(middle), "middle is not the end of a pipeline: it needs an app inside it"),
     (lambda: Pipeline(hello, middle), "middle is no end of a pipeline"),
     (lambda: Pipeline(end, hello), "end is the end of a pipeline; it stands last"),
     (lambda: Pipeline(3, hello), "3 is neither an element nor a WSGI app or middleware"),

@@ -15,7 +15,7 @@ from webob.cookies import parse_cookie  # type: ignore[attr-defined, unused-igno
 from webob.exc import HTTPException, HTTPForbidden, HTTPSeeOther, HTTPUnauthorized, WSGIHTTPException
 from zope.interface import implementer
 
-from pipeline.auth.authentication import SAFE_METHODS, is_cross_site
+from pipeline.auth.authentication import SAFE_METHODS, AuthRequest, is_cross_site
 from pipeline.interfaces import ConfigurationError, IAuthentication
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
@@ -38,7 +38,7 @@ class Session:
         self.age = age
         self.login = login
 
-    def identify(self, request: Request) -> str | None:
+    def identify(self, request: AuthRequest) -> str | None:
         header: str | None = request.environ.get("HTTP_COOKIE")
         if header is None or self.COOKIE not in header:
             return None

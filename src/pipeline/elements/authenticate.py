@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
 
-from pipeline.auth.authentication import SAFE_METHODS, Basic, Verifier
+from pipeline.auth.authentication import SAFE_METHODS, AuthRequest, Basic, Verifier
 from pipeline.auth.limiter import Limiter
 from pipeline.auth.policy import UNDECLARED, LoggedIn
-from pipeline.composition import element
+from pipeline.composition import Offers, element
 from pipeline.interfaces import (
     PUBLIC,
     ConfigurationError,
@@ -19,12 +19,12 @@ from pipeline.interfaces import (
     ISecurityPolicy,
 )
 from pipeline.options import resolve
-from pipeline.request import Request
 from pipeline.response import OK, Response
 from pipeline.views import View, Views
 
 
 @element(
+    adds=AuthRequest,
     provides=("principal",),
     inside={
         "errors": "a refused login is answered as any other error is",
@@ -46,7 +46,7 @@ def authenticate(
     policy: Callable[[], Any] = LoggedIn,
     undeclared: Literal["read", "allow", "deny"] = "read",
     placeful: bool = False,
-) -> Handler:
+) -> Offers:
     """Put on the request who asks, ask for a login where one is needed, and refuse what is not permitted.
 
     check        dotted name of ``(request, login, password) -> principal or None``
@@ -79,7 +79,7 @@ def authenticate(
     allow_undeclared = undeclared == "allow"
     methods_undeclared = SAFE_METHODS if undeclared == "read" else frozenset[str]()
 
-    def authorize(request: Request, view: View) -> None:
+    def authorize(request: AuthRequest, view: View) -> None:
         permission = view.permission
         if permission is None:
             if allow_undeclared or request.environ["REQUEST_METHOD"] in methods_undeclared:
@@ -92,14 +92,10 @@ def authenticate(
                 raise HTTPUnauthorized("This needs a login.")
             raise HTTPForbidden("You may not do this.")
 
-    def authenticate(request: Request, response: Response) -> None:
+    def authenticate(request: AuthRequest, response: Response) -> None:
         environ = request.environ
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
-        request.authorize = authorize
-        request.verify = verify
-        if session is not None:
-            request.session = session
         try:
             ways = ways_with[request.views]
         except KeyError:
@@ -131,14 +127,14 @@ def authenticate(
         ways_with[views] = found = [*ours, *shipped] if ours else shipped
         return found
 
-    def hook(request: Request, obj: Any) -> None:
+    def hook(request: AuthRequest, obj: Any) -> None:
         if request.views is not None:
             local = request.views.adapt(obj, IAuthentication)
             if local is not None:
                 request.local_authentication = local
                 identify(request, [local])
 
-    return authenticate
+    return Offers(authenticate, authorize=authorize, verify=verify, session=session)
 
 
 def _session(keys: str, age: int, login: str) -> Any:
@@ -148,7 +144,7 @@ def _session(keys: str, age: int, login: str) -> Any:
     return resolve("pipeline.auth.sessions:Session")(resolve("pipeline.auth.sessions:read_keys")(keys), age, login)
 
 
-def identify(request: Request, ways: Any) -> None:
+def identify(request: AuthRequest, ways: Any) -> None:
     """Put the principal on the request that the first of the ways finds."""
     for way in ways:
         principal = way.identify(request)
@@ -159,7 +155,7 @@ def identify(request: Request, ways: Any) -> None:
             return
 
 
-def challenge(request: Request, error: WSGIHTTPException, ways: list[Any]) -> Any:
+def challenge(request: AuthRequest, error: WSGIHTTPException, ways: list[Any]) -> Any:
     """The error, with what the way of the place, or else each way, adds to it to have a login; or what the
     first of them answers in its place."""
     local = request.local_authentication

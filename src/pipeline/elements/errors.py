@@ -10,27 +10,30 @@ from typing import Any
 
 from webob.exc import HTTPException
 
-from pipeline.composition import element
-from pipeline.http.error_pages import Problem, problem_of, put_answer, put_problem, traceback_of
+from pipeline.composition import Offers, element
+from pipeline.http.error_pages import DebugRequest, Problem, problem_of, put_answer, put_problem, traceback_of
 from pipeline.interfaces import Handler
 from pipeline.publisher import call_view
 from pipeline.request import Request
 from pipeline.response import HTML, Response
 from pipeline.views import View
 
-try:
-    from pipeline.database.transactions import abort_quietly, begin_to_read
-except ModuleNotFoundError:  # without a database there is no transaction either
-    pass
-
 Reporter = Callable[[Request, Exception, str], object]
 
 
+class ErrorsRequest(DebugRequest):
+    """What ``errors`` adds to a request."""
+
+    error_id: str | None = None
+    """The id under which the error is in the log, for an error view; None if it is not logged."""
+
+
 @element(
+    adds=ErrorsRequest,
     inside={"retry": "it lets a transient error pass while attempts remain"},
     outside={"transaction": "a failed commit must reach an error view, which sees a clean transaction"},
 )
-def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = None) -> Handler:
+def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = None) -> Offers:
     """Answer exceptions: by the error view of the exception's class, or by a page of ours.
 
     debug     whether a visitor on this very machine, and nobody else, sees tracebacks (S17)
@@ -49,23 +52,21 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
     sent: one in an output filter, or ahead of the first block of a stream.
     """
 
-    def errors(request: Request, response: Response) -> None:
+    def errors(request: ErrorsRequest, response: Response) -> None:
         if debug:
             request.debug = is_local(request)
-        if reporter is not None:
-            request.__dict__["reporter"] = reporter
         before = response.snapshot()
         try:
             next(request, response)
         except Exception as error:
-            if request.attempts_left and request.is_transient(error):
+            if request.attempts_left and request.judge(error).transient:
                 raise
             answer(before, request, response, error)
         else:
-            if type(response._app_iter) is not list or response.filters:  # the edge will make the body
-                request.__dict__["answer_error"] = partial(answer, before)
+            if not response.is_complete:
+                request.answer_error = partial(answer, before)
 
-    def answer(before: tuple[Any, ...], request: Request, response: Response, error: Exception) -> None:
+    def answer(before: tuple[Any, ...], request: ErrorsRequest, response: Response, error: Exception) -> None:
         response.restore(before)
         if put_answer(request, response, error):
             return
@@ -90,39 +91,19 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
             problem = problem._replace(traceback=traceback_of(error))
         put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
 
-    return errors
+    return Offers(errors, reporter=reporter)
 
 
 def call_error_view(
-    view: View, error: Exception, problem: Problem, request: Request, response: Response
+    view: View, error: Exception, problem: Problem, request: ErrorsRequest, response: Response
 ) -> None:
     """Call an error view, with what the error says on the response."""
     response.adopt(problem.status, problem.all_headers(HTML[1]), [])
-    request.__dict__["error_id"] = problem.id or None
-    begin_afresh(request)
+    request.error_id = problem.id or None
+    if request.read_afresh is not None:
+        request.read_afresh(request)
     call_view(view, error, request, response)
 
-
-def begin_afresh(request: Request) -> None:
-    """Have the request read what is stored now, and nothing else (R8)."""
-    request.reading_only = True  # for a database that is only opened now
-    tm = request.tm_in_use
-    if tm is None:
-        return
-    abort_quietly(tm)
-    if not getattr(tm, "spoiled", False):
-        try:
-            begin_to_read(tm)
-            return
-        except Exception:  # the database is gone, most likely
-            tm.spoiled = True
-    request.tm_in_use = None
-    for name in _OPENED:  # whoever needs it has it opened anew, or is told why not
-        request.__dict__.pop(name, None)
-
-
-_OPENED = ("root", "zodb", "zodb_kept", "sql")
-"""What the elements of databases keep on the request once it is opened."""
 
 _PROXIES = ("HTTP_FORWARDED", "HTTP_X_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 """How the headers begin that a proxy adds."""
@@ -136,7 +117,7 @@ def is_local(request: Request) -> bool:
     name it was asked for, and so does a browser that another site has sent here (DNS rebinding).
     """
     environ = request.environ
-    if request.__dict__.get("forwarded") or any(name.startswith(_PROXIES) for name in environ):
+    if getattr(request, "forwarded", False) or any(name.startswith(_PROXIES) for name in environ):
         return False
     host = re.sub(r":[0-9]*$", "", environ.get("HTTP_HOST", "")).strip("[]")
     return is_loopback(environ.get("REMOTE_ADDR", "")) and (host == "localhost" or is_loopback(host))

@@ -30,14 +30,30 @@ from zope.sqlalchemy.datamanager import SessionDataManager
 
 from pipeline.composition import Offers, element
 from pipeline.database.outages import Outage
-from pipeline.database.transactions import Manager, begin, is_committed, reads_only, refusal
+from pipeline.database.transactions import (
+    OFFERED,
+    DatabaseRequest,
+    Manager,
+    begin,
+    is_committed,
+    reads_only,
+    refusal,
+)
 from pipeline.interfaces import CommitUncertain, ConfigurationError, Handler, Unavailable
-from pipeline.request import Request
+from pipeline.request import on_first_use
 
 log = logging.getLogger("pipeline.sql")
 
 
+class SqlRequest(DatabaseRequest):
+    """What ``sql`` adds to a request."""
+
+    sql: Session = on_first_use(dropped=True)
+    """The SQLAlchemy session of this request."""
+
+
 @element(
+    adds=SqlRequest,
     provides=("database",),
     inside={
         "retry": "every attempt needs a fresh connection state",
@@ -56,7 +72,7 @@ def sql(
     pool_pre_ping: bool = True,
     isolation_level: str | None = None,
     twophase: bool = False,
-) -> Handler:
+) -> Offers:
     """Provide an SQLAlchemy session.
 
     url              of the database, as SQLAlchemy understands it: sqlite:///path, postgresql://...
@@ -86,7 +102,7 @@ def sql(
     }
     given = {name: value for name, value in settings.items() if value is not None}
     database = database_of(url, twophase, given)
-    return Offers(next, tm=database.open_tm, sql=database.open_session)
+    return Offers(next, tm=database.open_tm, sql=database.open_session, **OFFERED)
 
 
 class Database:
@@ -115,7 +131,7 @@ class Database:
             event.listen(self.engine, "connect", leave_transactions_to_us)
             event.listen(self.engine, "begin", begin_in_sqlite)
 
-    def open_tm(self, request: Request) -> TransactionManager:
+    def open_tm(self, request: DatabaseRequest) -> TransactionManager:
         """A transaction manager, for a pipeline without zodb."""
         try:
             tm = self.managers.pop()
@@ -131,7 +147,7 @@ class Database:
         begin(request, tm)
         return tm
 
-    def open_session(self, request: Request) -> Session:
+    def open_session(self, request: SqlRequest) -> Session:
         if self.outage.since is not None:
             self.outage.check()
             with self.engine.connect():  # raises Unavailable again, or ends the outage

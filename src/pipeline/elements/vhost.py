@@ -49,7 +49,15 @@ HEADERS = (
 )
 
 
+class VhostRequest(Request):
+    """What ``vhost`` adds to a request."""
+
+    forwarded: bool = False
+    """Whether there were signs of a proxy, which ``vhost`` has taken away, believed or not."""
+
+
 @element(
+    adds=VhostRequest,
     outside={
         "retry": "the path is rewritten once, not once per attempt",
         "traverse": "it says where traversal starts",
@@ -87,7 +95,7 @@ def vhost(
     unusual = rewrite.rewrite
     usual = rewrite.usual
 
-    def vhost(request: Request, response: Response) -> None:
+    def vhost(request: VhostRequest, response: Response) -> None:
         environ = request.environ
         if (
             environ.get("HTTP_HOST") not in usual
@@ -155,7 +163,7 @@ class Rewriting:
         self.usual: set[str] = set()
         """Values of Host with which nothing is to be done, if no form is used either."""
 
-    def rewrite(self, request: Request) -> None:
+    def rewrite(self, request: VhostRequest) -> None:
         environ = request.environ
         if environ.get("HTTP_TRANSFER_ENCODING") and environ.get("CONTENT_LENGTH"):
             raise HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other.")

@@ -28,10 +28,10 @@ from ZODB.utils import z64
 
 from pipeline.composition import Offers, element
 from pipeline.database.outages import Outage
-from pipeline.database.transactions import Manager, begin
+from pipeline.database.transactions import OFFERED, DatabaseRequest, Manager, begin
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.options import resolve
-from pipeline.request import Request
+from pipeline.request import on_first_use
 
 log = logging.getLogger("pipeline.zodb")
 
@@ -41,7 +41,17 @@ ZEO_TIMEOUT = 5
 """Seconds that a request waits for a ZEO server; ZEO's own default, 30, is more than a visitor waits."""
 
 
+class ZodbRequest(DatabaseRequest):
+    """What ``zodb`` adds to a request."""
+
+    zodb: Connection = on_first_use(dropped=True)
+    """The ZODB connection of this request; ``zodb.get_connection(name)`` is one to another named database."""
+    zodb_kept: Kept | None = None
+    """The connection with its transaction manager, once the request uses it."""
+
+
 @element(
+    adds=ZodbRequest,
     provides=("root", "database"),
     inside={"retry": "every attempt needs a fresh connection state"},
     outside={"errors": "error views may read the database"},
@@ -56,7 +66,7 @@ def zodb(
     cache_size_bytes: int | None = None,
     pool_size: int | None = None,
     pool_timeout: float | None = None,
-) -> Handler:
+) -> Offers:
     """Provide the root out of a ZODB, and other databases beside it.
 
     uri               of the storage, as zodburi understands it: file://, memory://, zeo://, and through
@@ -88,13 +98,13 @@ def zodb(
     find_root = _finder(root)
     use = pool.use
 
-    def open_tm(request: Request) -> TransactionManager:
+    def open_tm(request: ZodbRequest) -> TransactionManager:
         return use(request).tm
 
-    def open_zodb(request: Request) -> Any:
+    def open_zodb(request: ZodbRequest) -> Any:
         return use(request).connection
 
-    def open_root(request: Request) -> Any:
+    def open_root(request: ZodbRequest) -> Any:
         kept = use(request)
         if find_root is None:
             return kept.root
@@ -103,7 +113,7 @@ def zodb(
             kept.tm.get().addAfterAbortHook(request.__dict__.pop, ("root", None))
         return found
 
-    return Offers(next, tm=open_tm, zodb=open_zodb, root=open_root)
+    return Offers(next, tm=open_tm, zodb=open_zodb, root=open_root, **OFFERED)
 
 
 def _finder(root: str) -> Callable[[Any], Any] | None:
@@ -204,11 +214,10 @@ class Pool:
         for source in (self.main, *self.beside.values()):
             source.outage = Outage(f"the database {source.shown}")
 
-    def use(self, request: Request) -> Kept:
+    def use(self, request: ZodbRequest) -> Kept:
         """The connection of a request; the first time one is taken, and its transaction begun."""
-        fields = request.__dict__
-        if request.tm_in_use is not None:
-            return fields["zodb_kept"]  # type: ignore[no-any-return]
+        if request.tm_in_use is not None and request.zodb_kept is not None:
+            return request.zodb_kept
         if self.is_connected is not None:
             self._check_connected(self.is_connected)
         kept = None
@@ -217,12 +226,12 @@ class Pool:
             begin(request, kept.tm)
         except Exception:
             kept = self._take_another(request, kept)
-        fields["zodb_kept"] = kept
+        request.zodb_kept = kept
         request.tm_in_use = kept.tm
         request.on_close(kept.give_back, last=True)
         return kept
 
-    def _take_another(self, request: Request, dead: Kept | None) -> Kept:
+    def _take_another(self, request: ZodbRequest, dead: Kept | None) -> Kept:
         """Another connection than one that its server has closed: one of the others, or else a new one."""
         while dead is not None:
             dead.throw_away()
@@ -237,7 +246,7 @@ class Pool:
                 log.debug("a connection is dead", exc_info=True)
         return self._new(request)
 
-    def _new(self, request: Request) -> Kept:
+    def _new(self, request: ZodbRequest) -> Kept:
         """A new connection."""
         outage = self.main.outage
         db = self.db
