@@ -209,6 +209,8 @@ def _length(block: Any) -> int:
 def _unusual(request: Request, response: Response, body: Any) -> Any:
     """The body, streamed, filtered or conditional, as what is to be sent."""
     in_memory = response.in_memory
+    if in_memory:
+        body = list(body)
     if not in_memory:
         close_with(request, body)
     rewritten = False

@@ -15,44 +15,45 @@ from webob.exc import (
     HTTPNotFound,
     WSGIHTTPException,
 )
-from zope.interface import providedBy
 
 from pipeline.composition import Offers, element
 from pipeline.edge import close_with
 from pipeline.http.files import FileBody
 from pipeline.interfaces import INullResource, IResult, ResultError
+from pipeline.options import resolve
 from pipeline.request import Request
 from pipeline.response import HTML, Response, adopt_exception
-from pipeline.views import View, Views
+from pipeline.views import Arguments, View, Views
+
+
+def of_a_form(function: Any, leading: int) -> Any:
+    """Fill the further parameters of views from the fields of a form. The first such view imports that part."""
+    return resolve("pipeline.forms.arguments:arguments_of")(function, leading)
 
 
 @element(requires=("context",))
-def publisher(*, scan: tuple[str, ...] = ()) -> Offers:
+def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -> Offers:
     """Call the view of the context.
 
-    scan  dotted names of the packages and modules whose views and adapters are published here
+    scan       dotted names of the packages and modules whose views and adapters are published here
+    arguments  dotted name of what fills the further parameters of views; default: the fields of a form, by
+               pipeline.forms.arguments:arguments_of
 
     No view of that name is a 404; one that does not accept the method is a 405 with ``Allow``; OPTIONS is
     answered with ``Allow`` where no view accepts it itself.
     """
-    views = Views(scan)
-    known = views.known
+    views = Views(scan, arguments)
+    find = views.find
 
     def publisher(request: Request, response: Response) -> None:
-        context = request.context
-        try:
-            view = known[request.view_name][request.environ["REQUEST_METHOD"]].get(providedBy(context))
-        except KeyError:
-            view = None
+        view = find(request.context, request, request.environ["REQUEST_METHOD"], request.view_name)
         if view is None:
-            view = find_view(views, request)
+            view = null_view(views, request)
             if view is None:
                 no_view(views, request, response)
                 return
-            context = request.context
-        authorize = request.authorize  # to call a slot takes longer than to read it and to call what it holds
-        authorize(request, view)
-        call_view(view, context, request, response)
+        request.authorize(request, view)
+        call_view(view, request.context, request, response)
 
     return Offers(publisher, views=views)
 
@@ -126,12 +127,6 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
     else:
         close_with(request, result)
         response._app_iter = result
-
-
-def find_view(views: Views, request: Request) -> View | None:
-    """The view that is asked for, or one that makes what is not there yet."""
-    view = views.find(request.context, request, request.environ["REQUEST_METHOD"], request.view_name)
-    return null_view(views, request) if view is None else view
 
 
 def null_view(views: Views, request: Request) -> View | None:

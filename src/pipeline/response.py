@@ -117,13 +117,13 @@ class Response(webob.Response):
 
     @property
     def in_memory(self) -> bool:
-        """Whether the body is a list of blocks, whatever filters are to see it."""
-        return type(self._app_iter) is list
+        """Whether the body is a list or tuple of blocks, whatever filters are to see it."""
+        return type(self._app_iter) in (list, tuple)
 
     @property
     def is_complete(self) -> bool:
         """Whether the body is in memory and nothing is left to be done to it: no error can come of sending it."""
-        return type(self._app_iter) is list and not self.filters and not self.transports
+        return type(self._app_iter) in (list, tuple) and not self.filters and not self.transports
 
     @property  # type: ignore[override]
     def headers(self) -> Headers:

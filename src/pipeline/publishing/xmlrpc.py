@@ -76,7 +76,7 @@ def _call(
     if found is None:
         raise HTTPNotFound(f"There is no method {method!r}.")
     request.authorize(request, found)
-    names = [argument.name for argument in found.arguments]
+    names = found.fill.names if found.fill is not None else []
     if len(parameters) > len(names):
         raise HTTPBadRequest(f"The method {method!r} takes {len(names)} parameters at most.")
     request.form = dict(zip(names, parameters, strict=False))
