@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.request import OnFirstUse, Request
+from pipeline.request import OF_AN_ATTEMPT, OnFirstUse, Request
 
 Added = tuple[str, type[Request]]
 """The name of an element and the subclass of ``Request`` that declares what the element adds."""
@@ -31,6 +31,8 @@ def composed(added: Iterable[Added], offered: Mapping[str, Any]) -> type[Request
     made: type[Request] = type("Request", (*bases, Request), texts)
     for name, value in offered.items():
         declared = declaration(made, name)
+        if name in OF_AN_ATTEMPT:
+            continue  # the first value of a field, see ``beginning``
         if isinstance(declared, OnFirstUse):
             value = declared.opened_by(value)
             value.__set_name__(made, name)

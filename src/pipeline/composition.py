@@ -24,7 +24,7 @@ from pipeline.edge import Edge, foreign
 from pipeline.interfaces import ConfigurationError, Handler, WSGIApp
 from pipeline.options import Signature, Source
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
-from pipeline.request import Request
+from pipeline.request import OF_AN_ATTEMPT, Request, beginning
 
 
 class Offers:
@@ -262,6 +262,8 @@ class Pipeline(Edge):
         if not self.finished:
             refuse_missing(self.lineage)
             self.request_class = composed(_added(self.lineage), self.offered)
+            self.fields = {name: value for name, value in self.offered.items() if name in OF_AN_ATTEMPT}
+            self.begin = beginning(self.fields)
             self.finished = True
 
     def behind(self, outer: Edge) -> Edge:
