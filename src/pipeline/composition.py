@@ -229,6 +229,10 @@ class Pipeline(Edge):
         self.offered = offered
         self.beyond = beyond
         self._behind: dict[Edge, Pipeline] = {}
+        self.request_class = Request
+        self.fields = {name: value for name, value in offered.items() if name in OF_AN_ATTEMPT}
+        self.begin = beginning(self.fields)
+        self.finished = False
 
     @classmethod
     def _linked(
@@ -262,8 +266,6 @@ class Pipeline(Edge):
         if not self.finished:
             refuse_missing(self.lineage)
             self.request_class = composed(_added(self.lineage), self.offered)
-            self.fields = {name: value for name, value in self.offered.items() if name in OF_AN_ATTEMPT}
-            self.begin = beginning(self.fields)
             self.finished = True
 
     def behind(self, outer: Edge) -> Edge:

@@ -14,7 +14,7 @@ exactly once (R7).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, repeat
 from typing import Any, NoReturn
@@ -23,7 +23,7 @@ from pipeline.http.conditional import conditional
 from pipeline.http.error_pages import log_failure, put_error, put_last_resort
 from pipeline.http.files import BLOCK, FileBody, SentFile
 from pipeline.interfaces import Handler, WSGIApp
-from pipeline.request import Request, beginning
+from pipeline.request import Request
 from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
 
 _new = object.__new__
@@ -32,12 +32,14 @@ _new = object.__new__
 class Edge:
     """A WSGI app that gives each request to a handler. The pipeline is one; all that it knows is made at load."""
 
+    # None of these has a default here: Python reads an attribute of an object faster if its class has none.
     handler: Handler
-    request_class: type[Request] = Request
-    begin = staticmethod(beginning({}))
-    fields: Mapping[str, Any] = {}
+    request_class: type[Request]
+    fields: Mapping[str, Any]
     """First values of fields of the request, which the elements offer."""
-    finished: bool = False
+    begin: Callable[[type[Request], dict[str, Any]], Request]
+    """Makes a request with these fields."""
+    finished: bool
     """Whether the pipeline is known to be complete, and ``request_class`` is what its elements need."""
 
     def finish(self) -> None:
@@ -400,7 +402,7 @@ def _blocks(chunks: Any, length: int | None) -> Iterator[bytes]:
 
 def answer_escaped(request: Request, response: Response, error: Exception) -> None:
     """Answer an exception that no element answered: as ``errors`` does, if the request has met it."""
-    if request.answer_error is not None:
+    if request.answer_error is not None and request.response_before is not None:
         request.answer_error(request, response, error)
     else:
         response.restore(_BARE)

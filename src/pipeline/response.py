@@ -77,21 +77,27 @@ class Headers(ResponseHeaders):
 class Response(webob.Response):
     """What will be answered; every API of ``webob.Response`` but being called as an application."""
 
-    _status: str = OK
-    _app_iter: Any = ()
-    _own_headers: HeaderList | None = None
+    # Slots: Python reads an attribute faster if no class has a default for it.
+    __slots__ = ("_app_iter", "_own_headers", "_status", "conditional_response", "filters", "transports")
+
+    _status: str
+    _app_iter: Any
+    _own_headers: HeaderList | None
     """The headers, once somebody has asked for them; None is those of any page, ``HTML`` alone. To make and
     copy a list for each request, each attempt and ``errors`` took 1,900 of 47,000 instructions."""
     _headers: Headers | None = None
-    conditional_response = False
-    filters: tuple[Filter, ...] = ()
+    filters: tuple[Filter, ...]
     """Output filters, in the order in which they see the body."""
-    transports: tuple[tuple[Filter, bool], ...] = ()
+    transports: tuple[tuple[Filter, bool], ...]
     """Filters that see the body after those; with each, whether it rewrites what it is given."""
     decided = False
     """Whether the edge has put the filters around the body."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        self._status = OK
+        self._own_headers = None
+        self._app_iter = self.filters = self.transports = ()
+        self.conditional_response = False
         if arguments or attributes:
             super().__init__(*arguments, **attributes)
             for name, value in self._headerlist:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 from ipaddress import ip_address
-from typing import Any
 
 from webob.exc import HTTPException
 
@@ -55,18 +53,16 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
     def errors(request: ErrorsRequest, response: Response) -> None:
         if debug:
             request.debug = is_local(request)
-        before = response.snapshot()
+        request.response_before = response.snapshot()
         try:
             next(request, response)
         except Exception as error:
             if request.attempts_left and request.judge(error).transient:
                 raise
-            answer(before, request, response, error)
-        else:
-            if not response.is_complete:
-                request.answer_error = partial(answer, before)
+            answer(request, response, error)
 
-    def answer(before: tuple[Any, ...], request: ErrorsRequest, response: Response, error: Exception) -> None:
+    def answer(request: ErrorsRequest, response: Response, error: Exception) -> None:
+        before = request.response_before
         response.restore(before)
         if put_answer(request, response, error):
             return
@@ -91,7 +87,7 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
             problem = problem._replace(traceback=traceback_of(error))
         put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
 
-    return Offers(errors, reporter=reporter)
+    return Offers(errors, reporter=reporter, answer_error=answer)
 
 
 def call_error_view(
