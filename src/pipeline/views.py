@@ -74,18 +74,12 @@ class View:
         if isinstance(function, type):
             _refuse_no_view(function)
             self.takes_response = False
-            self.fill = fill = _filling(function.__call__, 1, arguments)
-            self.call: Callable[..., Any] = lambda context, request: function(context, request)()
-            if fill is not None:
-                self.call = lambda context, request: function(context, request)(**fill(request))
+            self.fill = _filling(function.__call__, 1, arguments)
+            self.call = _call_of_class(function, self.fill)
         else:
             self.takes_response = _takes_response(function)
-            self.fill = fill = _filling(function, 3 if self.takes_response else 2, arguments)
-            self.call = function
-            if fill is not None:
-                self.call = lambda context, request, *response: function(
-                    context, request, *response, **fill(request)
-                )
+            self.fill = _filling(function, 3 if self.takes_response else 2, arguments)
+            self.call = _call_of_function(function, self.fill)
 
     def __str__(self) -> str:
         code = getattr(inspect.unwrap(self.function), "__code__", None)
@@ -384,6 +378,20 @@ def _filling(function: Callable[..., Any], leading: int, arguments: Arguments | 
     if arguments is None or all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in further):
         return None
     return arguments(function, leading)
+
+
+def _call_of_class(cls: type, fill: Fill | None) -> Callable[..., Any]:
+    """Return what makes a view of a class and calls it."""
+    if fill is None:
+        return lambda context, request: cls(context, request)()
+    return lambda context, request: cls(context, request)(**fill(request))
+
+
+def _call_of_function(function: Callable[..., Any], fill: Fill | None) -> Callable[..., Any]:
+    """Return what calls a view that is a function."""
+    if fill is None:
+        return function
+    return lambda context, request, *response: function(context, request, *response, **fill(request))
 
 
 def _takes_response(function: Callable[..., Any]) -> bool:

@@ -16,6 +16,7 @@ from pipeline.database.transactions import (
     DatabaseRequest,
     Manager,
     abort_quietly,
+    begin,
     begin_to_read,
     end_unchanged,
     has_stored,
@@ -87,11 +88,11 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
     return Offers(transaction, tm=_open_tm, **OFFERED)
 
 
-def _open_tm(request: Request) -> TransactionManager:
+def _open_tm(request: DatabaseRequest) -> TransactionManager:
     """A transaction manager for a pipeline without databases."""
     tm = Manager()
     request.on_close(tm.leave, last=True)
-    tm.begin()
+    begin(request, tm)
     return tm
 
 
