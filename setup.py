@@ -25,10 +25,14 @@ EXTRAS = {
     "component": ["zope.component", "zope.event"],
     # Passwords by argon2 and signed sessions.
     "auth": ["argon2-cffi", "itsdangerous"],
+    # Failed logins counted together by several processes, in Redis or memcached.
+    "limits": ["limits[redis,memcached]"],
     # Two more encodings for the element `compress`; gzip it has of itself.
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
     "browser": ["selenium"],
+    # Servers that the tests start; uWSGI is compiled when it is installed.
+    "servers": ["uwsgi"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
@@ -49,6 +53,7 @@ EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], 
 EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["component"],
+    *EXTRAS["limits"],
     *EXTRAS["brotli"],
     *EXTRAS["zstd"],
     *EXTRAS["paster"],

@@ -6,6 +6,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ with atheris.instrument_imports(include=["pipeline", "multipart", "webob"]):
     import pipeline.elements.vhost
     import pipeline.publisher
     from pipeline import Pipeline, Request, view
+    from pipeline.interfaces import PUBLIC, INamespace, INullResource, IXMLRPCRequest
+    from pipeline.views import adapter
 
 VAR = Path(__file__).resolve().parents[1] / "var" / "fuzz"
 """What was found: by target, inputs that reach new code; and those that broke the promise."""
@@ -39,6 +42,37 @@ class Folder(dict[str, Any]):
     __parent__: Any = None
     __name__ = ""
 
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(judge_name(name))
+
+
+def judge_name(name: str) -> str:
+    """Return the name of a step; Broken, and so a 500, if it is one that must not be reached (S3, S14)."""
+    if not name or name[0] == "_" or name in (".", "..") or not {"\0", "/"}.isdisjoint(name):
+        raise Broken(f"reached {name!r}")
+    return name
+
+
+@adapter(Folder, INamespace, name="own")
+class Own:
+    """A namespace that checks nothing itself."""
+
+    def __init__(self, context: Folder) -> None:
+        self.context = context
+
+    def step(self, request: Request, name: str) -> Any:
+        return self.context[judge_name(name)]
+
+
+@adapter(Folder, INullResource)
+class New:
+    """A PUT of a name that is not there is published on this."""
+
+    def __init__(self, container: Folder) -> None: ...
+
+    def __setattr__(self, attribute: str, name: str) -> None:
+        super().__setattr__(attribute, judge_name(name))
+
 
 ROOT = Folder(a=Folder(b=Folder()))
 for name, parent in (("a", ROOT), ("b", ROOT["a"])):
@@ -55,14 +89,27 @@ def edit(context: Folder, request: Request) -> str:
     return request.url
 
 
-def site(*outer: Any) -> Pipeline:
+@view(context=New, methods=("PUT",))
+def put(context: Any, request: Request) -> str:
+    return str(context.__name__)
+
+
+@view(context=Folder, name="echo", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
+def echo(context: Folder, request: Request, value: Any = 1, start: int = 0) -> Any:
+    return [value, list(islice("abc", max(start, 0), None))]
+
+
+SCAN = (__name__, "pipeline.publishing.namespaces", "pipeline.publishing.xmlrpc")
+
+
+def site(*outer: Any, request_type: Any = None) -> Pipeline:
     return Pipeline(
         *outer,
         pipeline.elements.retry.retry(),
         pipeline.elements.errors.errors(),
         pipeline.elements.forms.forms(max_parts=20, max_memory=2000, max_fields=20, max_header=200),
-        pipeline.elements.traverse.traverse(root=lambda: ROOT),
-        pipeline.publisher.publisher(scan=(__name__, "pipeline.publishing.namespaces")),
+        pipeline.elements.traverse.traverse(root=lambda: ROOT, request_type=request_type),
+        pipeline.publisher.publisher(scan=SCAN),
     )
 
 

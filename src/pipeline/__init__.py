@@ -1,8 +1,9 @@
 """A publishing pipeline for WSGI: ordered elements, declared in an ini, around an object publisher."""
 
 from pipeline.composition import Pipeline, element
+from pipeline.http.redirects import redirect
 from pipeline.request import Request
-from pipeline.response import Response, redirect
+from pipeline.response import Response
 from pipeline.views import view
 
 __all__ = ["Pipeline", "Request", "Response", "element", "redirect", "view"]

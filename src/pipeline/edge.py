@@ -19,12 +19,14 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any, NoReturn
 
+from pipeline.http.bodies import enter, give_length
 from pipeline.http.conditional import conditional
 from pipeline.http.error_pages import log_failure, put_error, put_last_resort
 from pipeline.http.files import BLOCK, FileBody, SentFile
+from pipeline.http.redirects import as_sent, judge, of_foreign
 from pipeline.interfaces import Handler, WSGIApp
 from pipeline.request import Request
-from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
+from pipeline.response import HTML, KNOWN_NAMES, LIVE, OK, HeaderList, Response, check_header
 
 _new = object.__new__
 
@@ -65,6 +67,8 @@ class Edge:
             if not self.finished:
                 self.finish()
                 request.__class__ = self.request_class
+            if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
+                enter(request)
             handler = self.handler  # read, then called: Python does not keep in mind where it found what it calls
             handler(request, response)
             body = prepare(request, response)
@@ -157,8 +161,13 @@ def prepare(request: Request, response: Response) -> Any:
     if type(body) is not list or response.filters or response.transports or response.conditional_response:
         body = _unusual(request, response, body)
     headers = response._own_headers
-    claimed = None if headers is None else _check_headers(headers)
     status = response._status
+    if status is not OK:
+        check_header("Status", status)
+        if headers is not None and status[:1] == "3":
+            judge(request, response)
+            headers[:] = as_sent(headers)
+    claimed = None if headers is None else _check_headers(headers)
     if type(body) is list:
         if len(body) == 1 and type(body[0]) is bytes:
             length = len(body[0])
@@ -170,11 +179,9 @@ def prepare(request: Request, response: Response) -> Any:
                 claimed = _LENGTHS[length]
             except KeyError:
                 claimed = _content_length(length)
-    if status is not OK:
-        check_header("Status", status)
-        if status[:3] in ("204", "304") or status[0] == "1":
-            response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
-            return []
+    if status is not OK and (status[:3] in ("204", "304") or status[0] == "1"):
+        response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
+        return []
     if headers is None:
         response._own_headers = [HTML] if claimed is None else [HTML, claimed]
     elif claimed is not None:
@@ -225,6 +232,7 @@ def _unusual(request: Request, response: Response, body: Any) -> Any:
         body = list(body)
     if not in_memory:
         close_with(request, body)
+        _describe_stream(response, body)
     rewritten = False
     sent = body
     if (response.filters or response.transports) and _may_have_body(response._status):
@@ -241,6 +249,15 @@ def _unusual(request: Request, response: Response, body: Any) -> Any:
     if rewritten and request.environ["REQUEST_METHOD"] == "HEAD" and not any(body):
         return ()  # an app that makes no body for HEAD: what would come of it cannot be told
     return list(sent)
+
+
+def _describe_stream(response: Response, body: Any) -> None:
+    """Add the headers that only a stream needs: the length of a file; that no proxy may hold live blocks back."""
+    headers = response.headers
+    if type(body) is FileBody and (length := body.length()) is not None:
+        headers.setdefault("Content-Length", str(length))
+    if (response.content_type or "").lower() in LIVE:
+        headers.setdefault("X-Accel-Buffering", "no")
 
 
 def _may_have_body(status: str) -> bool:
@@ -333,7 +350,7 @@ def stream(request: Request, response: Response, body: Any) -> Any:
         sent = Body(request, response, body)
     else:
 
-        def close_sent(size: int) -> None:
+        def close_sent(size: int | None) -> None:
             request.bytes_sent = size
             close(request)
 
@@ -426,6 +443,8 @@ def foreign(app: WSGIApp) -> Handler:
 
         answered = False
         environ = request.environ
+        if "HTTP_TRANSFER_ENCODING" in environ:
+            give_length(request)
         wrapper = environ.get("wsgi.file_wrapper")
         if wrapper is None:
             body = app(environ, start_response)
@@ -456,7 +475,7 @@ def foreign(app: WSGIApp) -> Handler:
             raise RuntimeError(f"{app!r} returned without calling start_response (PEP 3333)")
         answered = True
         status, headers = started[0]
-        response.adopt(status, headers, body)
+        response.adopt(status, of_foreign(status, headers), body)
 
     return foreign
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from webob.exc import HTTPBadRequest, HTTPException, WSGIHTTPException
+from webob.exc import HTTPException, WSGIHTTPException
 from zope.interface import Attribute, Interface
 
 Handler: TypeAlias = Callable[[Any, Any], None]
@@ -54,8 +54,8 @@ class UnsafeHeader(ValueError):
     """A header or status with a control character, or that cannot be sent (S6)."""
 
 
-class UnsafeRedirect(HTTPBadRequest, ValueError):
-    """A redirect that would leave this origin (S8). A 400 when it escapes a view."""
+class UnsafeRedirect(ValueError):
+    """A redirect that would leave this origin (S8): a fault of the view that made it, and so a 500."""
 
 
 class Unavailable(Exception):
@@ -119,7 +119,8 @@ class INamespace(Interface):
     def step(request: Any, name: str) -> Any:
         """Return the object that the rest of the path is walked from, for ``++namespace++name``.
 
-        Raise ``LookupError`` if there is none: the answer is 404.
+        Raise ``LookupError`` if there is none: the answer is 404. The name is one that a step may have: it does
+        not start with ``_``, and is neither ``.`` nor ``..`` (S3).
         """
 
 
@@ -133,8 +134,8 @@ class IDefaultSteps(Interface):
 class INullResource(Interface):
     """What a PUT is published on whose name is not there yet: an adapter of the container.
 
-    It is made with the container, and gets the name as ``__name__``. A view for its class and for PUT makes
-    the new object.
+    It is made with the container, and gets the name as ``__name__``: one that a step may have, and that leads
+    nowhere yet. A view for its class and for PUT makes the new object.
     """
 
 

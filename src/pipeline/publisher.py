@@ -19,10 +19,12 @@ from webob.exc import (
 from pipeline.composition import Offers, element
 from pipeline.edge import close_with
 from pipeline.http.files import FileBody
+from pipeline.http.redirects import judge
 from pipeline.interfaces import INullResource, IResult, ResultError
 from pipeline.options import resolve
+from pipeline.publishing.steps import has_item, is_name
 from pipeline.request import Request
-from pipeline.response import HTML, Response, adopt_exception
+from pipeline.response import HTML, OK, Response, adopt_exception
 from pipeline.views import Arguments, View, Views
 
 
@@ -61,8 +63,9 @@ def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -
 def call_view(view: View, context: Any, request: Request, response: Response) -> None:
     """Call a view and put its result on the response. Also used for error views.
 
-    A redirect may be raised as well as returned: it is an answer, and commits. An HTTP error is raised
-    on, also when it was returned, so that it aborts and finds its error view.
+    A redirect may be raised as well as returned: it is an answer, and commits; one that leaves this site
+    without being trusted is an error of the view (S8). An HTTP error is raised on, also when it was returned,
+    so that it aborts and finds its error view.
     """
     try:
         call = view.call
@@ -78,6 +81,8 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
             put_result(result, view, request, response)
         finally:
             del result  # which may have been raised, and then holds this frame: no cycle is left
+    if response._status is not OK:
+        judge(request, response, view)
 
 
 _NO_RESULT = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBase, type)
@@ -122,21 +127,25 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
     elif hasattr(result, "read"):
         close_with(request, result)
         response._app_iter = FileBody(result)
-        if response.content_length is None and (length := response._app_iter.length()) is not None:
-            response.content_length = length
     else:
         close_with(request, result)
         response._app_iter = result
 
 
 def null_view(views: Views, request: Request) -> View | None:
-    """The view that makes what is not there yet, for a PUT to its name; the context is what stands for it."""
-    if request.environ["REQUEST_METHOD"] != "PUT" or not request.view_name or request.subpath:
+    """Return the view that makes the object of a PUT, if the step to its name leads nowhere yet. The context is
+    then what stands for the object.
+
+    The name is checked here, too: it need not be that of the path, since a form may name a view.
+    """
+    name = request.view_name
+    if request.environ["REQUEST_METHOD"] != "PUT" or not name or request.subpath or not is_name(name):
         return None
     null = views.adapt(request.context, INullResource)
     view = views.find(null, request, "PUT", "") if null is not None else None
-    if view is not None:
-        null.__name__, request.context, request.view_name = request.view_name, null, ""
+    if view is None or has_item(request, request.context, name):
+        return None
+    null.__name__, request.context, request.view_name = name, null, ""
     return view
 
 

@@ -9,7 +9,6 @@ make is declared by ``on_first_use``, and the element offers at load what makes 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -19,6 +18,7 @@ from webob.request import BaseRequest
 from zope.interface import implementer
 
 from pipeline.interfaces import PUBLIC, IRequest
+from pipeline.publishing.steps import is_name, is_segment
 
 try:
     from transaction.interfaces import TransientError
@@ -32,8 +32,6 @@ Snapshot: TypeAlias = tuple[Any, ...]
 log = logging.getLogger("pipeline")
 
 PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
-_NO_STEP = re.compile(r"_|@@|\+\+.*\+\+|\.\.?\Z|[^/\0]*[/\0]", re.DOTALL)
-"""A name that traversal refuses or takes for something else."""
 
 
 def refuse_strangers(request: Request, view: Any) -> None:
@@ -200,8 +198,9 @@ class Request(BaseRequest):
     reporter: Callable[[Any, Exception, str], object] | None = None
     """``(request, error, id)`` is called for each error that is logged. Offered by the same element."""
 
-    bytes_sent: int = 0
-    """Length of the body that was sent; known once the request is being closed."""
+    bytes_sent: int | None = 0
+    """Bytes of the body that the server took; known once the request is being closed. None means that the server
+    sent a file by its own means, and does not say how much of it."""
 
     _closers: list[Closer] | None
     _closers_before: int = 0
@@ -249,6 +248,12 @@ class Request(BaseRequest):
             return super().GET
         except UnicodeDecodeError:
             raise HTTPBadRequest("The query is not UTF-8.") from None
+
+    def make_tempfile(self) -> Any:
+        """Make the file into which WebOb copies a large body; it is closed with the request (S15)."""
+        file = super().make_tempfile()
+        self.on_close(file.close)
+        return file
 
     def on_close(self, closer: Closer, *, last: bool = False) -> None:
         """Have ``closer()`` called when this request is closed: its body sent or abandoned.
@@ -326,15 +331,18 @@ class Request(BaseRequest):
 
         ``obj`` has ``__parent__`` and ``__name__`` up to the virtual root (or to a root whose
         ``__parent__`` is None); ValueError if it has not, or if no URL would lead to it: because it is
-        outside of the virtual root, or because traversal takes no name like one of its own. The URL of
-        the root ends in a slash.
+        outside of the virtual root, or because traversal refuses one of the names or takes it for something
+        else. The last of ``names`` may be empty, for a slash at the end. The URL of the root ends in a slash.
         """
+        for segment in names[:-1] if names[-1:] == ("",) else names:
+            if not is_segment(segment):
+                raise ValueError(f"{segment!r} is not the name of a step, so no URL has it as a segment")
         path: list[str] = []
         top = self.virtual_root
         place = obj
         while place is not top and (parent := getattr(place, "__parent__", None)) is not None:
             name = getattr(place, "__name__", None)
-            if not name or _NO_STEP.match(name):
+            if not name or not is_name(name):
                 raise ValueError(f"{place!r} has a __parent__ and the __name__ {name!r}, so it has no URL")
             path.append(name)
             place = parent

@@ -6,15 +6,16 @@ answer back. ``check_header`` is the one definition of what may be sent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from html import escape
 from typing import Any, TypeAlias
-from urllib.parse import quote
 
 import webob
-from webob.exc import HTTPException, HTTPFound, WSGIHTTPException, status_map
+from webob.exc import WSGIHTTPException
 from webob.headers import ResponseHeaders
 
-from pipeline.interfaces import UnsafeHeader, UnsafeRedirect
+from pipeline.interfaces import UnsafeHeader
 
 HeaderList: TypeAlias = list[tuple[str, str]]
 Filter: TypeAlias = Callable[[Iterator[bytes]], Iterable[bytes]]
@@ -23,7 +24,11 @@ OK = "200 OK"
 HTML = ("Content-Type", "text/html; charset=UTF-8")
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 
-_ASCII = "".join(map(chr, range(33, 127)))
+LIVE = ("text/event-stream", "multipart/x-mixed-replace")
+"""Content types of streams whose client waits for each block: nothing on the way may hold a block back."""
+
+_LINKED = re.compile(r"https?:|[^:/?#]*(?:[/?#]|\Z)", re.IGNORECASE)
+"""How an address begins that may be a link in a page: a script would run as the site's own."""
 
 KNOWN_NAMES: set[str] = set()
 """Names of headers that ``check_header`` has found fit to be sent: not worth a second look."""
@@ -98,7 +103,7 @@ class Response(webob.Response):
         self._own_headers = None
         self._app_iter = self.filters = self.transports = ()
         self.conditional_response = False
-        if arguments or attributes:
+        if arguments or attributes or type(self) is not Response:  # which may have other defaults
             super().__init__(*arguments, **attributes)
             for name, value in self._headerlist:
                 check_header(name, value)
@@ -252,62 +257,44 @@ for _name, _header in vars(webob.Response).items():
         setattr(Response, _name, _checked(_header))
 
 
-def adopt_exception(response: Response, error: WSGIHTTPException, text: str | None = None) -> None:
+def _length_or_0(header: property) -> property:
+    """WebOb's ``content_length``, which is 0 also of a response that nobody has touched yet."""
+
+    def fget(response: Response) -> int | None:
+        length: int | None = header.fget(response)  # type: ignore[misc]
+        return 0 if length is None and response._app_iter == () else length
+
+    return property(fget, header.fset, header.fdel, header.__doc__)
+
+
+Response.content_length = _length_or_0(Response.content_length)  # type: ignore[assignment]
+
+
+def adopt_exception(response: Response, error: WSGIHTTPException) -> None:
     """Put an HTTP exception on the response: its status, headers and body.
 
-    One without a body of its own says in plain text what it is; WebOb's own pages are not used, since
-    they show what the client sent.
+    One without a body of its own says in plain text what it is, and a redirect where it leads, as a link;
+    WebOb's own pages are not used, since they show what the client sent.
     """
     if error.has_body or error.empty_body:
         response.adopt(error.status, list(error.headerlist), error.app_iter)
         return
     detail = error.detail if isinstance(error.detail, str) else ""
-    response.plain(error.status, text or detail or error.explanation or error.title)
+    text = detail or error.explanation or error.title
+    if error.status_int < 400 and error.location is not None:
+        page = _page_of_redirect(error.title, text, error.location)
+        response.adopt(error.status, [HTML, NOSNIFF], [page.encode()])
+    else:
+        response.plain(error.status, text)
     for name, value in error.headerlist:
         if name.lower() not in ("content-type", "content-length"):
             response._headerlist.append((name, value))
 
 
-def redirect(
-    location: str, status: int = 302, *, trusted: bool = False, origin: str | None = None
-) -> HTTPException:
-    """A redirect to ``location``, to be returned or raised by a view; stays on this origin (S8).
-
-    ``location`` is a path, a query or a relative reference. ``origin`` (``request.host_url``) also
-    allows absolute URLs below it, such as those of ``request.absolute_url``. ``trusted=True`` allows
-    any URL but control characters. Raises UnsafeRedirect, which is a 400 as well as a ValueError.
-    """
-    refuse_control_characters(location)
-    try:
-        location = quote(location, safe=_ASCII)
-    except UnicodeEncodeError:
-        raise UnsafeRedirect("a redirect to what is no text") from None
-    if not trusted:
-        inside = origin and f"{location}/".startswith((f"{origin}/", f"{origin}?", f"{origin}#"))
-        if not inside and not stays_on_origin(location):
-            raise UnsafeRedirect(f"a redirect to {location!r} would leave this site")
-    if status not in (301, 302, 303, 307, 308):
-        raise ValueError(f"{status} is no redirect")
-    kind = status_map.get(status, HTTPFound)
-    return kind(location=location)  # type: ignore[no-any-return, unused-ignore]
-
-
-def refuse_control_characters(location: str) -> None:
-    """A browser drops tabs and newlines inside a URL and blanks around it; nobody means them."""
-    if any(character <= " " or character == "\x7f" for character in location):
-        raise UnsafeRedirect("a redirect with a blank or control character in it")
-
-
-def stays_on_origin(location: str) -> bool:
-    """Whether a browser reads ``location`` as relative to this origin.
-
-    A browser reads a backslash as a slash, and takes a scheme from anything before the first colon
-    that no ``/``, ``?`` or ``#`` precedes (WHATWG URL, basic parser).
-    """
-    location = location.replace("\\", "/")
-    if location.startswith("//"):
-        return False
-    head = location
-    for end in "/?#":
-        head = head.partition(end)[0]
-    return ":" not in head
+def _page_of_redirect(title: str, text: str, location: str) -> str:
+    """The page of a redirect, for a visitor whose browser does not follow it."""
+    shown = escape(location)
+    if _LINKED.match(location):
+        shown = f'<a href="{shown}">{shown}</a>'
+    head = f'<!DOCTYPE html>\n<html lang="en">\n<title>{escape(title)}</title>\n'
+    return f"{head}<p>{escape(text)}: {shown}</p>\n</html>\n"

@@ -23,7 +23,7 @@ class Branch(NamedTuple):
 
 
 def _switch(*, branches: str = "", default: str | None = None) -> None:
-    """The options of ``switch``, for their check."""
+    """Check the options of ``switch``."""
 
 
 def switch(loader: Any, global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
@@ -35,7 +35,8 @@ def switch(loader: Any, global_conf: Mapping[str, str], **strings: str) -> WSGIA
                 method=PUT,DELETE          one of these methods
                 type=text/xml,*/json       content type of the body, "*" for any run of characters
                 scheme=https               scheme of the URL
-                path=/admin                the path is this or below it; it is not taken off
+                path=/admin                the path is this or below it; it is not taken off. This is not access
+                                           control: an object may have other addresses as well
                 header.Accept=*json*       a request header, "*" for any run of characters
 
     default   name of the app for all other requests; without it they are answered 404

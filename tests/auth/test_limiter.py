@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Sequence
+
 import pytest
 from webob.exc import HTTPTooManyRequests
 
 from pipeline.auth import limiter
-from pipeline.auth.limiter import Limiter
-from pipeline.interfaces import OptionError
+from pipeline.auth.limiter import Limiter, keys_of
+from pipeline.elements.authenticate import authenticate
+from pipeline.interfaces import ConfigurationError, OptionError
 
 
 class Clock:
@@ -68,22 +73,102 @@ def test_a_burst_is_waited_for_after_it(clock: Clock) -> None:
     limits.admit(["ann"])
 
 
-def test_what_was_forgiven_never_was(clock: Clock) -> None:
-    limits = Limiter(failures=1)
-    limits.failed(["ann"])
-    limits.forgive(["ann", "nobody"])
-    limits.admit(["ann"])
-    assert not limits._full_at
-
-
 def test_what_is_kept_is_bounded() -> None:
     limits = Limiter(failures=1, limit=3)
     for number in range(5):
-        limits.failed([number])
-    assert list(limits._full_at) == [2, 3, 4]
+        limits.failed([str(number)])
+    assert list(limits._full_at) == ["2", "3", "4"]
 
 
 @pytest.mark.parametrize("options", [{"failures": 0}, {"interval": 0}, {"interval": -1}])
 def test_limits_that_are_none_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(OptionError):
         Limiter(**options)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("ann", "ANN", True),
+        ("ann", " Ann ", True),
+        ("josé", "JOSE", True),
+        ("jose\u0301", "josé", True),
+        ("straße", "STRASSE", True),
+        ("ann", "anna", False),
+        ("ann", "", False),
+        ("\ud800", "\ud801", False),
+        ("a" * 300 + "b", "a" * 300 + "c", True),
+    ],
+)
+def test_spellings_of_one_account_are_counted_together(one: str, other: str, same: bool) -> None:
+    assert (keys_of(one, "")[0] == keys_of(other, "")[0]) is same
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff", True),
+        ("2001:db8::1", "2001:DB8:0:0:1::1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("", "unix:", False),
+    ],
+)
+def test_an_address_of_IPv6_is_counted_by_its_64(one: str, other: str, same: bool) -> None:
+    assert (keys_of("ann", one)[1] == keys_of("ann", other)[1]) is same
+
+
+def test_a_long_login_takes_no_time__S12() -> None:
+    began = time.perf_counter()
+    keys_of("\u0300\u0316" * 1_000_000, "")
+    assert time.perf_counter() - began < 0.5
+
+
+class Shared:
+    """Stands for a store."""
+
+    def __init__(self) -> None:
+        self.waits = 0.0
+        self.counted: list[str] = []
+
+    def wait(self, keys: Sequence[str]) -> float:
+        return self.waits
+
+    def count(self, keys: Sequence[str]) -> None:
+        self.counted += keys
+
+
+def test_what_is_shared_refuses_too(clock: Clock) -> None:
+    shared = Shared()
+    limits = Limiter(failures=2, shared=shared)
+    limits.admit(["ann"])
+    limits.failed(["ann", "here"])
+    assert shared.counted == ["ann", "here"]
+    shared.waits = 7.2
+    with pytest.raises(HTTPTooManyRequests) as refused:
+        limits.admit(["ann"])
+    assert refused.value.headers["Retry-After"] == "8"
+    shared.waits = 0
+    limits.failed(["ann"])
+    with pytest.raises(HTTPTooManyRequests):
+        limits.admit(["ann"])
+
+
+@pytest.mark.parametrize("uri", ["nonsense", "unknown://127.0.0.1", "redis://user:secret@127.0.0.1:x/"])
+def test_a_store_that_cannot_be_used_is_refused_at_load(uri: str) -> None:
+    pytest.importorskip("limits")
+    with pytest.raises(OptionError, match="option 'limits'") as refused:
+        authenticate(check=lambda *_: None, limits=uri)(lambda request, response: None)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_store_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "limits"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "pipeline.auth.shared_limits", raising=False)
+    monkeypatch.setitem(sys.modules, "limits", None)
+    with pytest.raises(ConfigurationError, match=r"wsgi-pipeline\[limits\]"):
+        authenticate(check=lambda *_: None, limits="redis://127.0.0.1/")(lambda request, response: None)

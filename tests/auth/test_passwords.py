@@ -77,3 +77,24 @@ def test_what_is_remembered_is_bounded(asked: list[str]) -> None:
 def test_no_two_logins_have_one_proof(one: list[str], other: list[str]) -> None:
     known = Passwords()
     assert (known._proof(*one) == known._proof(*other)) == (one == other)
+
+
+def test_a_hash_with_old_parameters_is_replaced_when_the_password_was_right(asked: list[str]) -> None:
+    old = PasswordHasher(time_cost=2, memory_cost=8, parallelism=1).hash("one")
+    known, saved = Passwords(), list[str]()
+    assert not known.verify(old, "ann", "two", save=saved.append) and saved == []
+    assert known.verify(old, "ann", "one", save=saved.append)
+    (new,) = saved
+    assert extract_parameters(new).time_cost == 1
+    assert known.verify(new, "ann", "one", save=saved.append) and saved == [new]
+    assert asked == ["two", "one"], "the new hash is remembered as right"
+
+
+def test_a_hash_that_could_not_be_saved_is_made_again(asked: list[str]) -> None:
+    """The transaction that was to store it may have been aborted."""
+    old = PasswordHasher(time_cost=2, memory_cost=8, parallelism=1).hash("one")
+    known, saved = Passwords(), list[str]()
+    assert known.verify(old, "ann", "one", save=saved.append) and known.verify(old, "ann", "one", save=saved.append)
+    assert len(saved) == 2
+    assert known.verify(old, "ann", "one") and known.verify(old, "ann", "one"), "without `save` it stays"
+    assert asked == ["one"] * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,57 @@ def test_how_the_cookie_is_kept() -> None:
     plain = begin()
     assert "HttpOnly" in plain and "SameSite=Lax" in plain and "Path=/;" in plain and "secure" not in plain
     assert "Max-Age=3600" in plain
-    inside = begin(**{"SCRIPT_NAME": "/a;b", "wsgi.url_scheme": "https"})
-    assert "Path=/a%3Bb;" in inside and "secure" in inside
+    inside = begin(SCRIPT_NAME="/a;b")
+    assert "Path=/a%3Bb;" in inside
+
+
+HTTPS = {"wsgi.url_scheme": "https", "HTTP_HOST": "www.example.com"}
+
+
+def test_under_https_no_other_host_can_set_the_cookie() -> None:
+    """A browser takes a cookie with this prefix from the host itself alone (RFC 6265bis 4.1.3.2)."""
+    sent = begin(**HTTPS)
+    assert sent.startswith("__Host-session=") and "Domain" not in sent
+    assert {"secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(sent.split("; "))
+    assert SESSION.identify(request_of(**HTTPS, HTTP_COOKIE=sent.partition(";")[0])) == "ann"
+    response = Response()
+    SESSION.forget(request_of(**HTTPS), response)
+    assert response.headers["Set-Cookie"].startswith("__Host-session=; Max-Age=0")
+
+
+def test_under_https_a_cookie_without_the_prefix_is_not_a_session() -> None:
+    """A sibling domain can set one, of a session of its own (login CSRF)."""
+    assert SESSION.identify(request_of(**HTTPS, HTTP_COOKIE=cookie(principal="mallory"))) is None
+
+
+def test_two_sites_of_one_https_host_have_a_session_each() -> None:
+    """The path of such a cookie is always "/", so the name says which site it is of."""
+    first, second = (begin(**HTTPS, SCRIPT_NAME=mounted) for mounted in ("/a", "/b"))
+    assert "Path=/;" in first and first.partition("=")[0] != second.partition("=")[0]
+    sent = f"{first.partition(';')[0]}; {second.partition(';')[0]}"
+    for mounted in ("/a", "/b"):
+        assert SESSION.identify(request_of(**HTTPS, SCRIPT_NAME=mounted, HTTP_COOKIE=sent)) == "ann"
+    assert SESSION.identify(request_of(**HTTPS, HTTP_COOKIE=sent)) is None
+
+
+@pytest.mark.parametrize("planted", ["session=x", "session=", 'session="', f"session={'x' * 3000}"])
+def test_a_planted_cookie_logs_nobody_out(planted: str) -> None:
+    """A sibling domain, or a longer path, puts one of the same name ahead of ours."""
+    assert SESSION.identify(request_of(HTTP_COOKIE=f"{planted}; {cookie()}")) == "ann"
+    assert SESSION.identify(request_of(HTTP_COOKIE=f"{cookie()}; {planted}")) == "ann"
+    assert SESSION.identify(request_of(HTTP_COOKIE=f'a="; {planted}; {cookie()}; b="')) == "ann"
+
+
+def test_a_planted_cookie_ends_no_session_that_is_sent_with_it() -> None:
+    old = Session([OLD], 3600, "login")
+    assert SESSION.identify(request_of(HTTP_COOKIE=f"{cookie(old)}; {cookie()}")) == "ann"
+
+
+def test_many_cookies_of_the_name_take_no_time__S12() -> None:
+    many = "; ".join(["session=e30.aaaaaa.bbbb"] * 20_000)
+    began = time.perf_counter()
+    assert SESSION.identify(request_of(HTTP_COOKIE=many)) is None
+    assert time.perf_counter() - began < 0.3
 
 
 def test_a_session_that_was_ended_is_none() -> None:
@@ -199,6 +249,16 @@ def test_a_file_of_keys_is_made_once(tmp_path: Path) -> None:
     assert read_keys(str(path)) == keys and len(keys) == 1 and len(keys[0]) >= 32
     assert path.stat().st_mode & 0o777 == 0o600
     assert os.listdir(path.parent) == ["keys"]
+
+
+def test_the_file_of_keys_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    """Whatever the umask is, and from the first moment: it is renamed when it is written."""
+    before = os.umask(0)
+    try:
+        read_keys(str(tmp_path / "keys"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o600
 
 
 def test_processes_that_start_at_once_have_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from webob.exc import HTTPFound, HTTPNotFound
 
 from pipeline import Pipeline, Request, Response, element, view
-from pipeline.composition import Element
+from pipeline.composition import Element, Offers
 from pipeline.elements.errors import errors
 from pipeline.elements.log import log
 from pipeline.elements.traverse import traverse
@@ -369,7 +369,7 @@ def test_the_edge_answers_what_no_element_has_answered(call: Any, error: Excepti
 
     answer = call(failing(hello))
     assert answer.status == status and b"secret" not in answer.body
-    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert answer.headers["Content-Type"].startswith("text/html" if status == 302 else "text/plain")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
@@ -420,6 +420,51 @@ def test_a_server_that_refuses_the_answer_still_has_the_request_closed(
         step("a")(app)(given, refuse)
     assert closed == [True] and trail[-1] == "close a"
     assert not [key for key in given if key.startswith("pipeline.")]
+
+
+# Linking.
+
+
+@pytest.mark.parametrize("put", [lambda needy: Pipeline(needy, hello), lambda needy: needy(hello)])
+def test_an_element_without_the_option_that_it_needs_is_refused_when_it_is_linked(put: Any) -> None:
+    """Nobody has called it with options, so nobody else has looked."""
+
+    @element
+    def needy(next: Any, *, size: int) -> Any:
+        return next
+
+    with pytest.raises(OptionError, match="needy needs the option 'size'"):
+        put(needy)
+    assert put(needy(size=1))
+
+
+def test_an_element_that_only_offers_attributes_costs_no_call(call: Any) -> None:
+    """Its handler is taken out when the pipeline is linked, and what it offers stays."""
+
+    @element
+    def offering(next: Any) -> Any:
+        return Offers(next, root=lambda request: "the root")
+
+    @element
+    def end() -> Any:
+        def end(request: Any, response: Any) -> None:
+            assert sys._getframe(1).f_code is Pipeline.__call__.__code__
+            response.text = request.root
+
+        return end
+
+    for app in (offering()(end()), Pipeline(offering(), end()), step_around(offering()(end()))):
+        assert call(app).text == "the root"
+
+
+def step_around(app: Any) -> Any:
+    """An element that has nothing to do, around ``app``."""
+
+    @element
+    def nothing(next: Any) -> Any:
+        return next
+
+    return nothing()(app)
 
 
 # Nothing is left.

@@ -138,6 +138,60 @@ def test_a_stream_of_another_length_is_an_error(
         body.close()
 
 
+def with_file(start_response: Any, environ: Any, *headers: tuple[str, str]) -> Any:
+    start_response("200 OK", [("Content-Type", "text/plain"), *headers])
+    return environ["wsgi.file_wrapper"](io.BytesIO(b"abc"))
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_the_length_of_a_file_is_sent_whoever_opened_it(call: Any, answering: Any, method: str) -> None:
+    """So that a client can tell whether it has the whole, also where a server hides that a stream broke."""
+
+    def app(environ: Any, start_response: Any) -> Any:
+        return with_file(start_response, environ)
+
+    wrapper = {"wsgi.file_wrapper": lambda file, size: iter(lambda: file.read(size), b"")}
+    assert call(Pipeline(app), method=method, **wrapper).headers["Content-Length"] == "3"
+    for body in (FileBody(io.BytesIO(b"abc")), FileBody(io.BytesIO(b"abcdef"), 3)):
+        answer = call(answering(lambda request, response, body=body: says(response, app_iter=body)), method=method)
+        assert answer.headers["Content-Length"] == "3"
+
+
+def test_the_length_of_a_file_that_a_filter_changes_is_not_known(call: Any, answering: Any) -> None:
+    def handler(request: Any, response: Any) -> None:
+        response.app_iter = FileBody(io.BytesIO(b"abc"))
+        response.add_filter(lambda blocks: (block * 2 for block in blocks))
+
+    answer = call(answering(handler))
+    assert answer.body == b"abcabc" and "Content-Length" not in answer.headers
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("content_type", "said", "header"),
+    [
+        ("text/event-stream", None, "no"),
+        ("text/event-stream; charset=utf-8", None, "no"),
+        ("Text/Event-Stream", None, "no"),
+        ("multipart/x-mixed-replace; boundary=x", None, "no"),
+        ("text/event-stream", "yes", "yes"),
+        ("text/html", None, None),
+        ("", None, None),
+    ],
+)
+def test_a_proxy_is_told_not_to_hold_events_back(
+    call: Any, answering: Any, method: str, content_type: str, said: str | None, header: str | None
+) -> None:
+    def handler(request: Any, response: Any) -> None:
+        response.headers["Content-Type"] = content_type
+        if said is not None:
+            response.headers["x-accel-buffering"] = said
+        response.app_iter = iter([b"data: 1\n\n"])
+
+    answer = call(answering(handler), method=method)
+    assert answer.headers.getall("X-Accel-Buffering") == ([] if header is None else [header])
+
+
 # S6, when sent.
 
 UNSAFE = [chr(code) for code in (*range(32), 127)]

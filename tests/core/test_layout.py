@@ -21,7 +21,7 @@ MODULES = {
 
 LAYERS: list[tuple[str, ...]] = [
     ("interfaces",),
-    ("options", "order", "publishing.kinds", "request", "response"),
+    ("options", "order", "publishing.kinds", "publishing.steps", "request", "response"),
     ("views", "http.error_pages", "http.files", "edge"),
     ("composition",),
     ("elements.*", "publisher"),
@@ -127,6 +127,23 @@ def test_no_import_is_deferred_to_break_a_circle(name: str) -> None:
 def test_no_check_is_an_assert(name: str) -> None:
     """Under ``python -O`` it would not be there."""
     assert [node.lineno for node in ast.walk(parsed(name)) if isinstance(node, ast.Assert)] == []
+
+
+PRIVILEGES = {"setuid", "setgid", "seteuid", "setegid", "setreuid", "setregid", "setresuid", "setresgid"}
+PRIVILEGES |= {"setgroups", "initgroups", "chroot"}
+
+
+def changes_privileges(tree: ast.AST) -> list[str]:
+    """The calls of ``os`` by which a process changes its user, its group or its root directory."""
+    names = [node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in ast.walk(tree)]
+    return [name for name in names if name in PRIVILEGES]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_process_changes_its_user__S18(name: str) -> None:
+    """It is started as the user that it runs as."""
+    assert changes_privileges(ast.parse("import os; os.setuid(1)")) == ["setuid"], "the control"
+    assert changes_privileges(parsed(name)) == []
 
 
 @pytest.mark.parametrize("name", MODULES)

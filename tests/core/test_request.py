@@ -262,6 +262,9 @@ LEAF = Place(FOLDER, "é?#%")
         (ROOT, ("@@view",), "http://127.0.0.1/@@view"),
         (LEAF, ("edit", "x y"), "http://127.0.0.1/a%20b/%C3%A9%3F%23%25/edit/x%20y"),
         (object(), ("x",), "http://127.0.0.1/x"),
+        (FOLDER, ("",), "http://127.0.0.1/a%20b/"),
+        (FOLDER, ("x", ""), "http://127.0.0.1/a%20b/x/"),
+        (ROOT, ("++resource++site", "a.css"), "http://127.0.0.1/++resource++site/a.css"),
     ],
 )
 def test_the_url_of_an_object(obj: Any, names: tuple[str, ...], url: str, environ: Any) -> None:
@@ -276,7 +279,18 @@ def test_the_url_below_a_prefix_and_a_virtual_root(environ: Any) -> None:
     assert request.absolute_url(FOLDER) == "http://example.org/app/"
 
 
-@pytest.mark.parametrize("name", ["", "_private", "..", ".", "a/b", "@@x", "a\0b"])
+@pytest.mark.parametrize("names", [("..",), (".",), ("_x",), ("a/b",), ("a\0b",), ("", "x"), ("@@_x",)])
+@pytest.mark.parametrize("before", [(), ("@@edit",)])
+def test_a_segment_that_traversal_refuses_is_in_no_url(
+    names: tuple[str, ...], before: tuple[str, ...], environ: Any
+) -> None:
+    """S3, S14: a browser would follow ``..`` to another object."""
+    for names_ in (names, (*names, "x"), (*names, "")):
+        with pytest.raises(ValueError, match="is not the name of a step"):
+            fresh(environ()).absolute_url(FOLDER, *before, *names_)
+
+
+@pytest.mark.parametrize("name", ["", "_private", "..", ".", "a/b", "@@x", "a\0b", "++item++x"])
 def test_an_object_to_which_no_path_leads_has_no_url(name: str, environ: Any) -> None:
     with pytest.raises(ValueError, match="so it has no URL"):
         fresh(environ()).absolute_url(Place(ROOT, name))

@@ -15,6 +15,7 @@ from persistent.mapping import PersistentMapping
 from pipeline import element, view
 from pipeline.interfaces import OptionError, OrderError
 from pipeline.paste import load, plan
+from pipeline.switch import switch
 
 EGG = "egg:wsgi-pipeline#"
 
@@ -349,3 +350,12 @@ def test_a_switch_behind_elements(two: Any, call: Any, tmp_path: Path) -> None:
     assert call(app).text == "people 1"
     assert call(app, HTTP_ACCEPT="application/json").text == "machines 2"
     assert call(app, "/nowhere").status == 404
+
+
+def test_it_says_that_a_path_is_not_access_control(ini: Callable[..., str], call: Any) -> None:
+    """It reads like that, but an object has other addresses: by a namespace, a virtual host, a form."""
+    assert "not access control" in " ".join((switch.__doc__ or "").split())
+    app = loadapp(ini("a  path=/admin", "default = b\n"))
+    assert which(app, call, "/admin/x") == "a"
+    assert which(app, call, "/++skin++x/admin/x") == "b"
+    assert which(app, call, "/VirtualHostBase/http/host/admin/VirtualHostRoot/x") == "b"

@@ -6,12 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from transaction import Transaction
 from transaction.interfaces import AlreadyInTransaction, NoTransaction
 from ZODB.Connection import Connection
 from ZODB.DB import DB
 
-from pipeline.database.transactions import Manager, abort_quietly, begin_to_read, end_unchanged, is_open, reads_only
+from pipeline.database.transactions import (
+    Manager,
+    RequestTransaction,
+    abort_quietly,
+    begin_to_read,
+    end_unchanged,
+    is_open,
+    reads_only,
+)
 
 
 class Told:
@@ -47,11 +54,10 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     made: list[Any] = []
 
     def make(*arguments: Any) -> Any:
-        made.append(Transaction(*arguments))
+        made.append(RequestTransaction(*arguments))
         return made[-1]
 
-    for module in ("pipeline.database.transactions", "transaction._manager"):
-        monkeypatch.setattr(f"{module}.Transaction", make)
+    monkeypatch.setattr("pipeline.database.transactions.RequestTransaction", make)
     return made
 
 

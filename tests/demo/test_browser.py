@@ -226,6 +226,25 @@ def test_login_and_logout_in_a_browser(browser: WebDriver, server: Server) -> No
     assert heading(browser) == "Log in"
 
 
+def test_a_form_is_there_again_after_the_login_in_a_browser(browser: WebDriver, server: Server) -> None:
+    log_in(browser, server)
+    browser.get(f"{server.address}/@@add-document")
+    type_in(browser, title="Minutes", text="first\nsecond <b>")
+    browser.delete_all_cookies()  # as when the session has ended
+    press(browser, "Save")
+    assert heading(browser) == "Please log in"
+    type_in(browser, login="admin", password="wrong")
+    press(browser, "Log in")
+    type_in(browser, password=server.password)
+    press(browser, "Log in")
+    assert heading(browser) == "What you typed"
+    typed = browser.find_element(By.CSS_SELECTOR, "textarea[rows='12']")
+    assert typed.get_attribute("value") == "first\nsecond <b>"
+    press(browser, "Send it now")
+    assert heading(browser) == "Minutes" and browser.current_url == f"{server.address}/minutes"
+    assert text_of(browser, ".login") == "admin"
+
+
 def test_a_folder_has_users_of_its_own_in_a_browser(browser: WebDriver, server: Server) -> None:
     with_users(server)
     browser.get(f"{server.address}/club/")

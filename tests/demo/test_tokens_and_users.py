@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+from argon2 import PasswordHasher, extract_parameters
 from itsdangerous.timed import TimestampSigner
 from webob.exc import HTTPForbidden
+from webtest import TestApp
 
 from pipeline import Request
 from pipeline.auth.policy import LocalGrants
+from pipeline.demo import site as demo_site
 from pipeline.demo import tokens, users
 from pipeline.demo.models import Folder, Site
 from pipeline.demo.tokens import HEADER, Expired, check_token, make_token
+from pipeline.elements.zodb import close_all
 
 
 def request_of(principal: str | None, site: Site, **environ: str) -> Request:
@@ -91,3 +98,36 @@ def test_a_folder_has_users_of_its_own(site: Site, known_password: str) -> None:
     assert granted == [True, False]
     assert not LocalGrants().permits(request_of("berta@/club", site), "edit", site)
     assert LocalGrants().permits(request_of("admin", site), "edit", club)
+
+
+def test_a_password_with_old_parameters_is_hashed_anew_and_stored(
+    make_app: Callable[..., TestApp], tmp_path: Path
+) -> None:
+    """Also by a GET: it is committed as any change is."""
+    uri = f"file://{tmp_path}/Data.fs"
+    old = PasswordHasher(time_cost=2, memory_cost=8, parallelism=1).hash("old horse")
+    with demo_site.connected(uri) as connection, connection.transaction_manager:
+        demo_site.root(connection.root()).users["anna"] = old
+    app = make_app(uri)
+    app.authorization = ("Basic", ("anna", "old horse"))
+    app.get("/nowhere", status=404)  # which is aborted
+    for _ in range(2):
+        assert "anna" in app.get("/").html.select_one(".login").text
+    close_all()
+    with demo_site.connected(uri) as connection:
+        stored = demo_site.root(connection.root()).users["anna"]
+    assert extract_parameters(stored).time_cost == 1
+
+
+def test_a_database_that_is_only_read_keeps_the_old_hash(site: Site, known_password: str) -> None:
+    class Jar:
+        def isReadOnly(self) -> bool:
+            return True
+
+    class Users(dict[str, str]):
+        _p_jar = Jar()
+
+    old = PasswordHasher(time_cost=2, memory_cost=8, parallelism=1).hash("one")
+    site.users = Users(anna=old)
+    assert users.check(request_of(None, site), "anna", "one") == "anna"
+    assert site.users["anna"] == old

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,14 @@ def add(app: TestApp, address: str = "/", **fields: str) -> TestResponse:
 
 
 # Reading
+
+
+def test_an_accept_header_of_two_megabytes_takes_no_time__S12(anybody: TestApp) -> None:
+    anybody.get("/")
+    for address in ("/", "/nowhere"):
+        began = time.perf_counter()
+        anybody.get(address, headers={"Accept": "text/html," * 200_000}, status="*")
+        assert time.perf_counter() - began < 0.3
 
 
 def test_the_home_page(anybody: TestApp) -> None:

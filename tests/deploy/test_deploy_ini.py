@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import runpy
+import socket
+import sys
 import time
+from collections.abc import Callable
 from configparser import RawConfigParser
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pipeline.elements.forms import forms
 from pipeline.paste import load
 from pipeline.tools.command import main
 
@@ -51,6 +57,35 @@ def test_nothing_is_swallowed_by_default_in_the_ini() -> None:
     for section in parser.sections():
         own = parser._sections[section]  # type: ignore[attr-defined]
         assert not own.keys() & parser.defaults().keys(), section
+
+
+@pytest.mark.parametrize("name", ["deploy.ini", "all.ini"])
+def test_the_limits_of_the_server_agree_with_those_of_forms(name: str) -> None:
+    """S12, S15: waitress reads headers in quadratic time, and stores a body before the pipeline sees it."""
+    parser = RawConfigParser()
+    parser.read(TOP / "etc" / name)
+    server = parser["server:main"]
+    limit = inspect.signature(forms.factory).parameters["max_body"].default
+    assert int(server["max_request_body_size"]) == limit
+    assert int(server["max_request_header_size"]) <= 65536
+
+
+def test_waitress_refuses_what_is_beyond_the_limits(
+    tmp_path: Path, free_port: int, start: Callable[..., Any]
+) -> None:
+    """On the real server: long headers within a second, and a body that is too long before it is sent."""
+    chosen = [f"http_port={free_port}", f"zodb_uri=file://{tmp_path}/Data.fs", f"session_keys={tmp_path}/keys"]
+    start([Path(sys.executable).with_name("paster"), "serve", INI, *chosen], free_port)
+
+    def status(head: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", free_port), timeout=30) as client:
+            client.sendall(b"POST / HTTP/1.0\r\nHost: localhost\r\n" + head)
+            return client.recv(4096)[:13]
+
+    began = time.monotonic()
+    assert status(b"Accept: " + b"x" * 66_000 + b"\r\n\r\n")[9:12] == b"431"
+    assert time.monotonic() - began < 5
+    assert status(b"Content-Length: 104857601\r\n\r\n")[9:12] == b"413"
 
 
 def test_the_script_takes_its_data_directory_from_the_environment(

@@ -253,3 +253,24 @@ def test_a_check_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> Non
     assert str(refused.value).startswith(
         f"{ini}, section [filter:auth], line 3: option 'check' of authenticate"
     )
+
+
+# Guessing
+
+
+@pytest.mark.parametrize(
+    ("logins", "addresses"),
+    [
+        (["ada", "ADA", " Ada"], ["192.0.2.1", "192.0.2.2", "192.0.2.3"]),
+        (["ada", "ben", "cyd"], ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3"]),
+    ],
+)
+def test_guesses_are_counted_for_an_account_in_any_spelling_and_for_a_network(
+    logins: list[str], addresses: list[str]
+) -> None:
+    app = Pipeline(errors(), authenticate(check=check, failures=2), show())
+    answers = [
+        ask(basic(f"{login}:wrong"), app=app, REMOTE_ADDR=address)
+        for login, address in zip(logins, addresses, strict=True)
+    ]
+    assert [answer.status_int for answer in answers] == [200, 200, 429]

@@ -127,6 +127,9 @@ INSERTED = [
     '<?xml version="1.0"?><!DOCTYPE html PUBLIC "a"><html xmlns="x"><head>^<script src=a></script></head>',
     "<![CDATA[<head>^]]>]]&gt;",
     "<title><head><base href=x></title>^<p>",
+    # One in the body, which a browser would take, is not seen: the one in the head counts instead.
+    "<head>^<link></head><body><base href=https://example.com/><p>",
+    "^<p><base href=https://example.com/>",
     "<title>a</TITLE\n x='>'>^<p>",
     "<head>^<script>'<head>'</script><link></head>",
     "<head>^<script><!-- <script> </script> <base href=x> --></script></head>",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from webob import Request as Asked
 
@@ -61,18 +61,33 @@ def test_the_first_block_is_the_first_that_is_not_empty() -> None:
     assert list(join(iter([b"", b""]), 65_536, 60)) == list(join(iter([]), 65_536, 60)) == []
 
 
+@pytest.mark.parametrize("threshold", [0, 60])
+def test_no_block_is_empty(threshold: float) -> None:
+    """Nothing of a body is: to some servers an empty block is its end."""
+    for blocks in (
+        [b"a", b"", b"", b"b", b""],
+        [SMALL] * 2_000 + [b""] * 20_000,
+        [SMALL] * 2_000 + [b""] * 3_000 + [b"x" * 70_000] + [b""] * 3,
+    ):
+        sent = list(join(iter(blocks), 65_536, threshold))
+        assert all(sent) and b"".join(sent) == b"".join(blocks)
+
+
 def test_large_blocks_are_not_joined_to_larger_ones() -> None:
     assert lengths(join(iter([SMALL, b"x" * 70_000, b"x" * 70_000, SMALL]), 65_536, 60)) == [
         *(128, 70_000, 70_000, 128)
     ]
 
 
+@settings(deadline=None)  # the machine may do much else
+@example([b"x"] * 33 + [b""], 32)  # nothing but an empty block is left to be gathered
 @given(st.lists(st.binary(max_size=40) | st.integers(0, 3_000).map(bytes), max_size=60), st.integers(1, 2_000))
 def test_no_byte_is_lost(blocks: list[bytes], size: int) -> None:
     sent = list(join(iter(blocks), size, 60))
     assert b"".join(sent) == b"".join(blocks) and all(sent)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 400)), max_size=8), st.integers(1, 9_000))
 def test_no_byte_is_lost_by_a_producer_that_is_fast(runs: list[tuple[int, int]], size: int) -> None:
     blocks = [b"%d" % number * length for length, count in runs for number in range(count)]

@@ -19,8 +19,9 @@ from webob import Response as Answer
 
 from asking import answer_of
 from pipeline import Pipeline, Request, Response, element
-from pipeline.elements.compress import LONGEST_HEADER, PACKERS, Packer, Start, choose, compress, pack, pack_whole
+from pipeline.elements.compress import PACKERS, Packer, Start, compress, pack, pack_whole
 from pipeline.elements.errors import errors
+from pipeline.http.encodings import LONGEST_HEADER, choose
 from pipeline.interfaces import OptionError, OrderError
 
 TEXT = b"".join(b"<p>%d bottles of beer</p>\n" % number for number in range(500))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import re
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import count
 from types import ModuleType
@@ -28,11 +30,12 @@ from webob.exc import (
 from pipeline import Pipeline, Request, Response, element, view
 from pipeline.composition import Offers
 from pipeline.database.transactions import OFFERED, DatabaseRequest, Manager
-from pipeline.elements.errors import errors, is_local
+from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
+from pipeline.http import debug_key
 from pipeline.interfaces import IRequest, ReadOnlyTransaction, Unavailable
 from pipeline.publisher import publisher
 
@@ -677,74 +680,58 @@ def test_a_begun_transaction_is_what_the_manager_says(site: Any) -> None:
 # Tracebacks (S17)
 
 HERE = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost:8080"}
+KEY = "k" * 43
+WITH_KEY = {**HERE, "HTTP_COOKIE": f"debug-key={KEY}"}
 
 
+@pytest.fixture
+def known_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug_key, "_key", KEY)
+
+
+@pytest.mark.usefixtures("known_key")
 @pytest.mark.parametrize("accept", [{}, HTML, JSON])
-def test_a_traceback_is_shown_in_debug_mode_to_a_visitor_on_this_machine__S17(
+def test_a_traceback_is_shown_in_debug_mode_to_a_visitor_with_the_key__S17(
     accept: dict[str, str], site: Any
 ) -> None:
     app = Pipeline(errors(debug=True), raising(Oops("<b>bold</b>")))
-    answer = visit(app, **HERE, **accept)
+    answer = visit(app, **WITH_KEY, **accept)
     assert "Traceback" in answer.text and "Oops: " in answer.text
     assert ("<b>" in answer.text) == (accept is not HTML), "what no browser takes for HTML needs no escapes"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert "<input" not in answer.text and "<script" not in answer.text
-    assert "Traceback" not in visit(Pipeline(errors(), raising(Oops())), **HERE, **accept).text
+    assert "Traceback" not in visit(Pipeline(errors(), raising(Oops())), **WITH_KEY, **accept).text
 
 
+@pytest.mark.usefixtures("known_key")
 @pytest.mark.parametrize(
-    ("environ", "local"),
+    "environ",
     [
-        ({}, True),
-        ({"REMOTE_ADDR": "127.1.2.3"}, True),
-        ({"REMOTE_ADDR": "::1"}, True),
-        ({"REMOTE_ADDR": "::ffff:127.0.0.1"}, True),
-        ({"HTTP_HOST": "127.0.0.1"}, True),
-        ({"HTTP_HOST": "[::1]:8080"}, True),
-        ({"REMOTE_ADDR": "192.0.2.1"}, False),
-        ({"REMOTE_ADDR": "::ffff:192.0.2.1"}, False),
-        ({"REMOTE_ADDR": "10.0.0.1"}, False),
-        ({"REMOTE_ADDR": ""}, False),
-        ({"REMOTE_ADDR": "localhost"}, False),
-        ({"REMOTE_ADDR": "127.0.0.1, 192.0.2.1"}, False),
-        ({"HTTP_X_FORWARDED_FOR": "127.0.0.1"}, False),
-        ({"HTTP_X_FORWARDED_FOR": ""}, False),
-        ({"HTTP_X_FORWARDED_PROTO": "https"}, False),
-        ({"HTTP_FORWARDED": "for=127.0.0.1"}, False),
-        ({"HTTP_X_REAL_IP": "127.0.0.1"}, False),
-        ({"HTTP_VIA": "1.1 proxy"}, False),
-        ({"HTTP_HOST": "www.example.com"}, False),
-        ({"HTTP_HOST": "localhost.example.com"}, False),
-        ({"HTTP_HOST": "127.0.0.1.example.com"}, False),
-        ({"HTTP_HOST": ""}, False),
+        {},
+        {"REMOTE_ADDR": "::1"},
+        {"HTTP_HOST": "127.0.0.1"},
+        {"HTTP_COOKIE": "debug-key=wrong"},
+        {"HTTP_COOKIE": "debug-key="},
     ],
 )
-def test_who_is_on_this_machine__S17(environ: dict[str, str], local: bool) -> None:
-    asked = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", **HERE, **environ}
-    assert is_local(Request(asked)) is local
-    del asked["REMOTE_ADDR"]
-    assert not is_local(Request(asked))
+def test_an_address_of_this_machine_is_not_enough__S17(environ: dict[str, str]) -> None:
+    """Behind nginx with a plain proxy_pass every visitor has a loopback address and host."""
     answer = visit(Pipeline(errors(debug=True), raising(Oops())), **{**HERE, **environ})
-    assert ("Traceback" in answer.text) is local
+    assert answer.status_int == 500 and "Traceback" not in answer.text
 
 
-def test_who_came_by_a_proxy_whose_headers_were_dropped_is_not_here__S17() -> None:
-    asked = Request({"REQUEST_METHOD": "GET", "PATH_INFO": "/", **HERE})
-    assert is_local(asked)
-    asked.__dict__["forwarded"] = True
-    assert not is_local(asked)
-
-
+@pytest.mark.usefixtures("known_key")
 def test_debug_shows_nothing_of_an_HTTP_exception() -> None:
-    assert "Traceback" not in visit(Pipeline(errors(debug=True), raising(HTTPNotFound())), **HERE).text
+    assert "Traceback" not in visit(Pipeline(errors(debug=True), raising(HTTPNotFound())), **WITH_KEY).text
 
 
+@pytest.mark.usefixtures("known_key")
 def test_debug_shows_the_error_in_an_error_view(site: Any) -> None:
     @view(context=dict)
     def index(context: Any, request: Request) -> str:
         raise Oops
 
-    text = visit(site(index, failing(KeyError("x")), outer=(errors(debug=True),)), **HERE).text
+    text = visit(site(index, failing(KeyError("x")), outer=(errors(debug=True),)), **WITH_KEY).text
     assert text.index("Oops") < text.index("During handling of the above exception") < text.index("KeyError")
 
 
@@ -908,19 +895,53 @@ def test_behind_a_foreign_middleware(site: Any) -> None:
     assert (visit(app).status_int, visit(app).headers["X-Outer"]) == (500, "stays")
 
 
-@pytest.mark.parametrize("error", [Oops(), HTTPNotFound()])
-def test_an_error_leaves_no_reference_cycle(error: Exception) -> None:
-    app = Pipeline(errors(), raising(error))
+@pytest.mark.parametrize("kind", [Oops, HTTPNotFound])
+@pytest.mark.parametrize("end", [raising, streaming])
+def test_an_error_leaves_no_reference_cycle(
+    site: Any, end: Any, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What belongs to the request is gone with it, and waits for no collector of garbage."""
+    log = logging.getLogger("pipeline")
+    monkeypatch.setattr(log, "handlers", [logging.NullHandler()])
+    monkeypatch.setattr(log, "propagate", False)  # pytest keeps what it logs, and with it the frames
+
+    class Own:
+        """Nobody but the request has one."""
+
+    @element
+    def watched(next: Any) -> Any:
+        def watched(request: Request, response: Response) -> None:
+            request.__dict__["own"] = Own()
+            left.extend(map(weakref.ref, (request, response, request.__dict__["own"])))
+            next(request, response)
+
+        return watched
+
+    error = kind()
+    left: list[weakref.ref[Any]] = []
+    inner = raising(error) if end is raising else None
+    app = Pipeline(watched(), errors(), inner) if inner else site(streaming(error), outer=(watched(), errors()))
     environ = webob.Request.blank("/").environ
-    gc.collect()
     gc.disable()
     try:
         for _ in range(3):
-            app(dict(environ), lambda *arguments: None)
+            b"".join(app(dict(environ), lambda *arguments: None))
             error.__traceback__ = None  # the error of this test lives on, and so would its frames
-        assert gc.collect() == 0
+        assert len(left) == 9 and [one() for one in left] == [None] * 9
     finally:
         gc.enable()
+
+
+def test_an_error_view_may_add_a_filter_though_the_body_was_being_made(site: Any) -> None:
+    """The edge had put the filters around the body whose first block fails. That answer is taken back."""
+
+    @view(context=Oops)
+    def oops(error: Oops, request: Request, response: Response) -> str:
+        response.add_filter(lambda chunks: (chunk.upper() for chunk in chunks))
+        return "oops"
+
+    answer = visit(site(streaming(Oops()), oops))
+    assert (answer.status_int, answer.text) == (500, "OOPS")
 
 
 # The same on one page: what the visitor and what the operator see
@@ -942,7 +963,7 @@ SORRY = "An error occurred. It was logged as ID."
 AGAIN = "This cannot be done now. Please try again."
 CONFLICT = "503, ConflictError: database conflict error"
 MID_STREAM = "in mid-stream, after 7 bytes"
-DOWN = "file:///no/such/directory/Data.fs"
+DOWN = "file:///no/such/place/Data.fs"  # that of docs/howto/errors.rst is another one: an outage is logged once
 UNKEPT = "its body was not kept: it is longer than body_limit, 10 bytes"
 
 

@@ -3,6 +3,7 @@ looked up."""
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import json
@@ -17,7 +18,7 @@ from datetime import date, datetime
 from itertools import count
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote_plus
 from wsgiref.validate import validator
 
@@ -274,7 +275,7 @@ def test_multipart(site: Any) -> None:
     assert visit(site(), "/", "POST", body, MULTIPART).json == {
         "a": ["1", "2\r\n--xy"],
         "n": 3,
-        "f": {"filename": 'a "b".txt', "type": "text/plain", "length": 4, "text": "text"},
+        "f": {"filename": 'a "b".txt', "type": "text/plain; charset=utf-8", "length": 4, "text": "text"},
         "g": {"filename": "ü.bin", "type": "application/octet-stream", "length": 0, "text": ""},
         "none": "",
         "h": [{"filename": "b", "type": "application/octet-stream", "length": 100, "text": "x" * 100}],
@@ -430,13 +431,13 @@ def test_uploads_of_a_refused_form_are_closed(site: Any, monkeypatch: pytest.Mon
     made: list[Any] = []
     import pipeline.forms.multipart_body
 
-    real = pipeline.forms.multipart_body.SpooledTemporaryFile
+    real = pipeline.forms.multipart_body.TemporaryFile
 
     def make() -> Any:
         made.append(real())
         return made[-1]
 
-    monkeypatch.setattr(pipeline.forms.multipart_body, "SpooledTemporaryFile", make)
+    monkeypatch.setattr(pipeline.forms.multipart_body, "TemporaryFile", make)
     body = multipart(('name="f"; filename="f"', "", b"x" * 100_000), ('name="a"', "", b"1"))[:-6]
     assert visit(site(), "/", "POST", body, MULTIPART).status_int == 400
     assert [file.closed for file in made] == [True]
@@ -445,11 +446,104 @@ def test_uploads_of_a_refused_form_are_closed(site: Any, monkeypatch: pytest.Mon
 def test_a_file_goes_to_disk_when_it_is_large(site: Any) -> None:
     @view(context=Thing, name="where", methods=("POST",))
     def where(context: Thing, request: Request) -> str:
-        return " ".join(f"{name}={upload.file._rolled}" for name, upload in request.form.items())  # type: ignore[attr-defined]
+        found = request.form.items()
+        return " ".join(f"{name}={not isinstance(upload.file, io.BytesIO)}" for name, upload in found)
 
     files = {f"f{number}": ("n", b"x" * 60_000) for number in range(4)} | {"large": ("n", b"x" * 70_000)}
     answer = visit(site(where, max_memory=200_000), "/where", "POST", files)
     assert answer.text == "f0=False f1=False f2=False f3=True large=True"
+
+
+def test_files_on_disk_share_one_temporary_file(site: Any) -> None:
+    """S15: one descriptor for a body of 66 MB with a thousand files; each of them reads as a file by itself."""
+    count, size = 1000, 65_600
+
+    @view(context=Thing, name="all", methods=("POST",))
+    def all_(context: Thing, request: Request) -> str:
+        uploads = list(request.form.values())
+        for upload in uploads[::-250]:
+            number = int(upload.filename)
+            content, file = contents[number], upload.file
+            assert file.readline() == b"%d\n" % number and file.tell() == len(str(number)) + 1
+            assert file.seek(0) == 0 and file.read() == content and file.read(1) == b""
+            assert file.seek(-3, 2) == size - 3 and file.read() == b"xxx"
+            with pytest.raises(ValueError, match="no position -1"):
+                file.seek(-1)
+        return f"{len(uploads)} {len(os.listdir('/proc/self/fd')) - before}"
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("the descriptors cannot be counted here")
+    contents = [b"%d\n" % number + b"x" * (size - len(str(number)) - 1) for number in range(count)]
+    body = multipart(*((f'name="f{n}"; filename="{n}"', "", content) for n, content in enumerate(contents)))
+    app = site(all_)
+    before = len(os.listdir("/proc/self/fd"))
+    answer = visit(app, "/all", "POST", body, MULTIPART)
+    assert answer.status_int == 200, answer.text
+    assert answer.text == f"{count} 1"
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_no_descriptor_left_is_a_503(site: Any, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S15."""
+    import pipeline.forms.multipart_body
+
+    def fail() -> Any:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(pipeline.forms.multipart_body, "TemporaryFile", fail)
+    answer = visit(site(), "/", "POST", {"f": ("n", b"x" * 100_000)})
+    assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
+
+
+def test_a_process_that_has_no_descriptor_left_is_a_503(site: Any) -> None:
+    """S15: with the limit of the system itself."""
+    app = site()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    asked = Asked.blank("/", POST={"f": ("n", b"x" * 100_000)})
+    used = os.open(os.devnull, os.O_RDONLY)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+        answer = asked.get_response(app)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(used)
+    assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
+
+
+def test_the_type_of_an_upload_keeps_its_parameters(site: Any) -> None:
+    kind = 'Text/CSV; charset="utf-8"; header=present'
+    body = multipart(('name="f"; filename="f"', f"Content-Type: {kind}\r\n", b"1"))
+    sent = visit(site(), "/", "POST", body, MULTIPART).json["f"]
+    assert sent["type"] == 'text/csv; charset="utf-8"; header=present'
+
+
+# Nested JSON.
+
+
+@pytest.mark.parametrize("annotation", [int, list[int], dict, Literal["a"], date | None])
+def test_deep_json_is_400_whatever_the_view_takes(site: Any, annotation: Any) -> None:
+    """S12, S15: a message that shows the wrong value ran out of stack where the parser had just enough."""
+
+    def take(context: Thing, request: Request, a: Any) -> str:
+        return "taken"
+
+    take.__annotations__["a"] = annotation
+    app = site(view(context=Thing, name="take", methods=("POST",))(take))
+    for depth in (100, *range(500, 1000, 3), 100_000):
+        for nested in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
+            answer = visit(app, "/take", "POST", b'{"a": [' + nested + b"]}", "application/json")
+            assert answer.status_int == 400, (depth, answer.text)
+
+
+def test_json_may_be_nested_a_hundred_deep(site: Any) -> None:
+    deepest = b'{"a":' + b"[" * 99 + b"]" * 99 + b"}"
+    assert visit(site(), "/", "POST", deepest, "application/json").status_int == 200
+    beyond = b'{"a":' + b"[" * 100 + b"]" * 100 + b"}"
+    answer = visit(site(), "/", "POST", beyond, "application/json")
+    assert (answer.status_int, "nested more than 100 deep" in answer.text) == (400, True)
+    wide = b'{"a": [' + b",".join([b"[[]]"] * 10_000) + b"]}"
+    assert visit(site(), "/", "POST", wide, "application/json").status_int == 200
 
 
 # Retry.
@@ -500,7 +594,14 @@ def test_a_field_may_name_the_view(site: Any, path: str, method: str, body: byte
     answer = visit(site(), path, method, body, FORM if body else "")
     assert answer.status_int == status
     if status == 200:
-        assert answer.text == "saved {}"
+        assert answer.text.startswith("saved {")
+
+
+def test_the_value_of_a_button_that_names_the_view_is_in_the_form(site: Any) -> None:
+    """As in Zope; that of ``:method`` is the name itself, and there is no name for it."""
+    answer = visit(site(), "/", "POST", b"save:method=Save+it&a=1", FORM)
+    assert answer.text == "saved {'save': 'Save it', 'a': '1'}"
+    assert visit(site(), "/", "POST", b":method=save", FORM).text == "saved {}"
 
 
 def test_an_error_view_finds_an_empty_form(site: Any) -> None:
@@ -509,7 +610,7 @@ def test_an_error_view_finds_an_empty_form(site: Any) -> None:
         return f"{error.detail} {dict(request.form)}"
 
     answer = visit(site(wrong), "/?a=1", "POST", b"[]", "application/json")
-    assert (answer.status_int, answer.text) == (400, "The JSON is no object. {}")
+    assert (answer.status_int, answer.text) == (400, "The JSON is not an object. {}")
 
 
 def test_json_names_no_view(site: Any) -> None:

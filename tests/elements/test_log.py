@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ from pipeline.elements.errors import errors
 from pipeline.elements.log import log
 
 COMBINED = re.compile(
-    r'(?P<host>\S+) - (?P<user>\S+) \[(?P<time>[^]]+)\] "(?P<request>(?:[^"\\]|\\x..)*)" (?P<status>\d{3}) '
-    r'(?P<bytes>\d+) "(?P<referrer>[^"]*)" "(?P<agent>[^"]*)" (?P<seconds>\d+\.\d{6})'
+    r'(?P<host>\S+) - (?P<user>\S+) \[(?P<time>[^]]+)\] "(?P<request>[^ "]+ [^ "\\]+ [^ "]+)" (?P<status>\d{3}) '
+    r'(?P<bytes>\d+|-) "(?P<referrer>[^"]*)" "(?P<agent>[^"]*)" (?P<seconds>\d+\.\d{6})'
 )
 
 
@@ -163,7 +164,70 @@ def test_no_client_writes_a_line_of_its_own(logged: Any, key: str, value: str) -
 
 
 def test_a_backslash_is_told_from_an_escape(logged: Any) -> None:
-    assert logged(PATH_INFO="/\\x0a\n")["request"] == r"GET /\x5cx0a\x0a HTTP/1.0"
+    assert logged(HTTP_USER_AGENT="\\x0a\n")["agent"] == r"\x5cx0a\x0a"
+
+
+@pytest.mark.parametrize(
+    ("environ", "url"),
+    [
+        # As the client sent it, where the server says that.
+        ({"REQUEST_URI": "/a%20b/%2F/gr%C3%BC%C3%9Fe?x=%22&y=a+b"}, "/a%20b/%2F/gr%C3%BC%C3%9Fe?x=%22&y=a+b"),
+        ({"RAW_URI": "/a%20b?", "PATH_INFO": "/a b"}, "/a%20b?"),
+        ({"REQUEST_URI": "http://example.org/a%20b"}, "http://example.org/a%20b"),
+        ({"REQUEST_URI": "*", "REQUEST_METHOD": "OPTIONS"}, "*"),
+        # Never with what ends a request line or a field of the log.
+        ({"REQUEST_URI": '/a b" 200 5\t"\r\n\\'}, "/a%20b%22%20200%205%09%22%0D%0A%5C"),
+        ({"RAW_URI": "/gr\xc3\xbc\x00\x7f\u2028"}, "/gr%C3%BC%00%7F?"),
+        # As it could have been sent, where the server does not.
+        ({"PATH_INFO": "/a b/100%/gr\xc3\xbc?#"}, "/a%20b/100%25/gr%C3%BC%3F%23"),
+        ({"PATH_INFO": "/\\x0a\n", "SCRIPT_NAME": "/a b"}, "/a%20b/%5Cx0a%0A"),
+        ({"PATH_INFO": "/a", "QUERY_STRING": 'x=%41 "\n&y=/?'}, "/a?x=%41%20%22%0A&y=/?"),
+        ({"PATH_INFO": "", "SCRIPT_NAME": ""}, "/"),
+    ],
+)
+def test_the_url_is_as_it_was_sent(logged: Any, environ: dict[str, str], url: str) -> None:
+    """A program that reads the log splits the request line at its blanks."""
+    method, asked, _ = logged(**environ)["request"].split(" ")
+    assert (method, asked) == (environ.get("REQUEST_METHOD", "GET"), url)
+
+
+def test_the_method_and_the_protocol_have_no_blank(logged: Any) -> None:
+    line = logged(REQUEST_METHOD="GET /x HTTP/1.0", SERVER_PROTOCOL="HTTP/1.1 x")
+    assert line["request"] == r"GET\x20/x\x20HTTP/1.0 / HTTP/1.1\x20x"
+
+
+class Sender:
+    """A server's ``wsgi.file_wrapper`` that has read so many bytes of the file, or sends it by its own means."""
+
+    def __init__(self, file: Any, size: int = 0) -> None:
+        self.file = file
+        self.close = file.close
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(lambda: self.file.read(4), b"")
+
+
+@pytest.mark.parametrize(
+    ("content", "blocks", "sent"),
+    [(b"0123456789", 0, "-"), (b"0123456789", 1, "4"), (b"0123456789", 3, "10"), (b"", 0, "0")],
+)
+def test_of_a_file_the_bytes_that_the_server_took(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, content: bytes, blocks: int, sent: str
+) -> None:
+    """A server that sends the file without reading it here (sendfile) does not say how far it got."""
+    caplog.set_level(logging.INFO, logger="pipeline.access")
+    (tmp_path / "file").write_bytes(content)
+
+    def download(environ: Any, start_response: Any) -> Any:
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return environ["wsgi.file_wrapper"]((tmp_path / "file").open("rb"))
+
+    environ = Request.blank("/", environ={"wsgi.file_wrapper": Sender}).environ
+    body = log()(download)(environ, lambda *started: None)
+    for _ in zip(range(blocks), body, strict=False):
+        pass
+    body.close()
+    assert f'" 200 {sent} "' in caplog.text
 
 
 def test_another_logger(caplog: pytest.LogCaptureFixture) -> None:
@@ -207,3 +271,6 @@ def test_a_long_request_line_is_shortened() -> None:
     from pipeline.elements import log as module
 
     assert len(module._quoted("a" * 10**6)) == module.LONGEST + 2
+    assert len(module._bare("a" * 10**6)) == module.LONGEST
+    for environ in ({"REQUEST_URI": "/" * 10**6}, {"QUERY_STRING": "a" * 10**6}):
+        assert len(module._asked(environ, "\xff" * 10**6)) <= 3 * module.LONGEST

@@ -14,6 +14,7 @@ from webob.exc import HTTPBadRequest, HTTPFound, HTTPNotFound
 
 from around_a_view import View, ask, end
 from pipeline import Pipeline, Request, Response, element
+from pipeline.database import transactions
 from pipeline.elements import transaction as module
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
@@ -390,6 +391,154 @@ def test_r4_control_an_error_before_that_is_tried_again() -> None:
     assert attempts == [1, 2, 3, 4, 5]
 
 
+def test_a_hook_that_fails_before_the_commit_with_nothing_joined_leaves_no_doubt() -> None:
+    """R4 is about commits that have begun: here none has, so the answer does not say "unknown"."""
+
+    def view(request: Request, response: Response) -> None:
+        request.tm.get().addBeforeCommitHook(raising(Oops()), (None, None))
+
+    answer = ask(Site(errors()).app(view))
+    assert (answer.status_int, answer.headers.get("X-Outcome")) == (500, None)
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_r2_a_conflict_in_a_hook_before_the_commit_is_tried_again(joins: bool) -> None:
+    site = Site(retry(attempts=5, delay=0), errors())
+    attempts = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        if joins:
+            site.join(request)
+        if len(attempts) < 3:
+            request.tm.get().addBeforeCommitHook(raising(TransientError()), (None, None))
+
+    assert ask(site.app(view)).status_int == 200
+    assert attempts == [1, 2, 3]
+    assert site.stored == (["value"] if joins else [])
+
+
+def commit_the_manager(request: Request) -> None:
+    request.tm.commit()
+    request.tm.begin()
+
+
+def commit_the_transaction(request: Request) -> None:
+    request.tm.get().commit()
+    request.tm.begin()
+
+
+def commit_in_a_block(request: Request) -> None:
+    request.tm.commit()
+    with request.tm:
+        pass
+    request.tm.begin()
+
+
+@pytest.mark.parametrize("commit", [commit_the_manager, commit_the_transaction, commit_in_a_block])
+@pytest.mark.parametrize("fails", ["in the view", "in the second commit"])
+def test_r2a_a_view_that_has_committed_by_itself_is_not_run_again(
+    commit: Callable[[Request], None], fails: str
+) -> None:
+    """It would be stored twice. The answer says that something is stored."""
+    site = Site(retry(attempts=5, delay=0), errors())
+
+    def view(request: Request, response: Response) -> None:
+        site.join(request, "first")
+        commit(request)
+        site.join(request, "second", fails={"tpc_vote": TransientError} if fails == "in the second commit" else {})
+        if fails == "in the view":
+            raise TransientError
+
+    answer = ask(site.app(view))
+    assert site.stored == ["first"]
+    assert (answer.status_int, answer.headers["X-Outcome"]) == (500, "committed")
+
+
+def test_r2a_nor_is_one_that_commits_where_there_is_no_transaction_element() -> None:
+    stored: list[str] = []
+
+    @element(provides=("database",))
+    def provider(next: Any) -> Any:
+        """Provides a transaction manager."""
+
+        def provider(request: Request, response: Response) -> None:
+            request.tm = transactions.Manager()
+            request.tm.begin()
+            next(request, response)
+
+        return provider
+
+    def view(request: Request, response: Response) -> None:
+        FakeDataManager(request.tm, stored, "value").join()
+        request.tm.commit()
+        raise TransientError
+
+    ask(Pipeline(retry(attempts=5, delay=0), provider(), end(view=view)))
+    assert stored == ["value"]
+
+
+def test_r2a_a_view_that_has_ended_a_transaction_without_changes_is_run_again() -> None:
+    site = Site(retry(attempts=5, delay=0), errors())
+    attempts = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        commit_the_manager(request)
+        site.join(request)
+        if len(attempts) < 3:
+            raise TransientError
+
+    assert ask(site.app(view)).status_int == 200
+    assert (attempts, site.stored) == ([1, 2, 3], ["value"])
+
+
+def test_r2a_what_one_request_has_committed_is_nothing_to_the_next() -> None:
+    """They share the manager."""
+    attempts = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append((request.path, request.attempt))
+        request.root["changed"] = len(attempts)
+        if request.path == "/unlucky" and request.attempt < 3:
+            raise TransientError
+
+    app = Pipeline(
+        retry(attempts=5, delay=0),
+        zodb(uri="memory://test_shared_manager"),
+        errors(),
+        transaction(),
+        end(view=view),
+    )
+    assert ask(app, "/").status_int == 200
+    assert ask(app, "/unlucky").status_int == 200
+    assert attempts == [("/", 1), ("/unlucky", 1), ("/unlucky", 2), ("/unlucky", 3)]
+
+
+def test_r2a_what_a_hook_before_the_commit_joins_is_counted_too() -> None:
+    """An element that fails after the commit: the request is not tried again."""
+    attempts = []
+
+    @element
+    def late(next: Any) -> Any:
+        """Fails when all is over."""
+
+        def late(request: Request, response: Response) -> None:
+            next(request, response)
+            raise TransientError
+
+        return late
+
+    site = Site(retry(attempts=5, delay=0), errors(), late())
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        request.tm.get().addBeforeCommitHook(site.join, (request,))
+
+    answer = ask(site.app(view))
+    assert (attempts, site.stored, answer.headers["X-Outcome"]) == ([1], ["value"], "committed")
+
+
 def test_r4_the_error_is_the_cause() -> None:
     error = Oops()
     caught: list[Any] = []
@@ -400,7 +549,7 @@ def test_r4_the_error_is_the_cause() -> None:
 
 
 def test_an_error_after_the_commit_is_not_tried_again_and_says_that_it_is_stored() -> None:
-    """R2: an outer element that fails once all is stored."""
+    """R2, R2a: an outer element that fails once all is stored."""
     attempts = []
 
     @element
@@ -559,8 +708,8 @@ def test_control_the_commit_comes_after_sending(monkeypatch: pytest.MonkeyPatch)
             lambda: test_r3_what_commits(status("404 Not Found"), 404, False),
         ),
         (
-            "was_finishing",
-            lambda tm: False,
+            "is_uncertain",
+            lambda transaction, error: False,
             lambda: test_r4_a_commit_that_fails_when_all_had_voted_is_uncertain(),
         ),
         (
@@ -580,6 +729,7 @@ def test_control(
     name: str, bug: Callable[..., Any], test: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, name, bug)
+    monkeypatch.setattr(transactions, name, bug, raising=False)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         test()
 

@@ -366,8 +366,8 @@ def test_there_is_no_other_database(uri: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("postgresql://user:secret@host/db", "no URI of a database.*RelStorage calls it postgres://"),
-        ("nonsense", "no URI of a database"),
+        ("postgresql://user:secret@host/db", "not a valid URI of a database.*RelStorage calls it postgres://"),
+        ("nonsense", "not a valid URI of a database"),
         ("memory://x?no_such_option=1", "no_such_option"),
         ("memory://x?connection_cache_size=many", "many"),
     ],
@@ -845,6 +845,223 @@ def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
     while not true():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+# root, limits, files and damage
+
+
+def test_root_by_a_function(uri: str) -> None:
+    """As ``traverse(root=function)``."""
+    seen = []
+    app = site_of(uri, lambda request, response: seen.append(type(request.root)), root=make_site)
+    assert ask(app).status_int == 200
+    assert seen == [Site]
+
+
+def test_max_connections(uri: str) -> None:
+    """A request beyond it waits, and then is a 503 in true words."""
+    app = site_of(uri, opening_stream, max_connections=2, connection_wait=0.2)
+    first, second = start(app), start(app)
+    begun = time.monotonic()
+    answer = ask(app)
+    assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
+    assert 0.2 <= time.monotonic() - begun < 5
+    waiting = threading.Timer(0.05, first.close)
+    waiting.start()
+    assert ask(app).status_int == 200
+    waiting.join()
+    second.close()
+    assert [ask(app).status_int for _ in range(5)] == [200] * 5
+    assert len(pool(uri).all) <= 2
+
+
+def test_max_connections_is_kept_whatever_happens(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the connection of a request is thrown away, and its error view takes another one."""
+
+    def view(request: Request, response: Response) -> None:
+        write(request, response)
+        if request.path == "/fails":
+            monkeypatch.setattr(request.zodb, "tpc_vote", lambda transaction: 1 / 0)
+        if request.path == "/conflict" and request.attempt < 3:
+            raise ConflictError
+
+    logging.disable(logging.ERROR)
+    try:
+        app = site_of(uri, view, max_connections=1, connection_wait=0.1)
+        for path, status in 3 * [("/fails", 500), ("/conflict", 200), ("/", 200)]:
+            assert ask(app, path).status_int == status
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def test_max_connections_is_never_exceeded(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even for the moment in which a connection is given back."""
+    give_back = Kept.give_back
+
+    def slowly(kept: Kept) -> None:
+        time.sleep(0.01)
+        give_back(kept)
+
+    monkeypatch.setattr(Kept, "give_back", slowly)
+    seen: list[int] = []
+
+    def view(request: Request, response: Response) -> None:
+        request.zodb  # noqa: B018
+        seen.append(len(pool(uri).all))
+
+    app = site_of(uri, view, max_connections=1)
+    threads = [threading.Thread(target=lambda: [ask(app) for _ in range(5)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [1] * 20
+
+
+def test_max_connections_while_the_database_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outage, "PAUSE", 0.0)
+    place = tmp_path / "later"
+    app = site_of(f"file://{place}/Data.fs", write, max_connections=1, connection_wait=0.1)
+    assert [ask(app).status_int for _ in range(3)] == [503] * 3
+    place.mkdir()
+    assert ask(app).status_int == 200
+
+
+def modes(directory: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
+
+
+@pytest.fixture
+def common_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("common_umask")
+def test_new_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    app = site_of(f"file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs", write)
+    assert ask(app).status_int == 200
+    expected = {"Data.fs": 0o600, "Data.fs.tmp": 0o600, "blobs": 0o700}
+    assert expected.items() <= modes(tmp_path).items()
+    pool(next(iter(module._pools))).db.pack()  # type: ignore[union-attr]
+    assert ask(app).status_int == 200
+    assert (expected | {"Data.fs.old": 0o600}).items() <= modes(tmp_path).items()
+
+
+@pytest.mark.usefixtures("common_umask")
+def test_files_that_are_there_are_left_alone(tmp_path: Path) -> None:
+    FileStorage(f"{tmp_path}/Data.fs").close()
+    (tmp_path / "blobs").mkdir(mode=0o750)
+    app = site_of(f"file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs", write)
+    assert ask(app).status_int == 200
+    pool(next(iter(module._pools))).db.pack()  # type: ignore[union-attr]
+    assert {"Data.fs": 0o644, "blobs": 0o750}.items() <= modes(tmp_path).items()
+
+
+@pytest.mark.parametrize("how", ["another file", "cut header", "overwritten"])
+def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path, how: str, caplog: Any) -> None:
+    """It is not an outage, and to try again does not help."""
+    path = tmp_path / "Data.fs"
+    app = site_of(f"file://{path}", write)
+    for _ in range(20):
+        ask(app)
+    close_all()
+    (tmp_path / "Data.fs.index").unlink()
+    data = bytearray(path.read_bytes())
+    if how == "another file":
+        data[:4] = b"%PDF"
+    elif how == "cut header":
+        data = data[:2]
+    else:
+        data[12:20] = b"\0" * 7 + b"\1"  # the length of the first transaction
+    path.write_bytes(data)
+    caplog.clear()
+    for _ in range(3):
+        answer = ask(app)
+        assert answer.status_int == 500
+        assert "try again" not in answer.text and "Retry-After" not in answer.headers
+    [line] = lines_of(caplog)
+    assert "Data.fs is damaged or is not a Data.fs; who needs it is answered 500: " in line
+    assert "restore it from a backup (repozo)" in line
+    assert path.read_bytes() == data
+    assert "cannot be reached" not in caplog.text
+
+
+def test_a_file_that_is_repaired_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outage, "PAUSE", 0.0)
+    (tmp_path / "Data.fs").write_bytes(b"nonsense")
+    app = site_of(f"file://{tmp_path}/Data.fs", write)
+    logging.disable(logging.ERROR)
+    try:
+        assert [ask(app).status_int for _ in range(3)] == [500] * 3
+    finally:
+        logging.disable(logging.NOTSET)
+    (tmp_path / "Data.fs").unlink()
+    assert ask(app).status_int == 200
+
+
+def test_zeo_gives_an_id_twice_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server forgets which ids it has given in advance; the site that meets one of them tries again."""
+    import ZEO
+    from ZEO.ClientStorage import ClientStorage
+
+    def add(request: Request, response: Response) -> None:
+        names = request.root
+        for other in list(names.values()):
+            other.get("x")  # so that the objects of others are in the cache
+        names[request.path] = PersistentMapping()
+
+    monkeypatch.setattr(Outage, "PAUSE", 0.05)
+    address, stop = ZEO.server(f"{tmp_path}/Data.fs")
+    uri = f"zeo://127.0.0.1:{address[1]}"
+    other: Any = None
+    try:
+        app = site_of(uri, add, server_sync=True)
+        assert ask(app, "/a").status_int == 200
+        stop()
+        _, stop = ZEO.server(f"{tmp_path}/Data.fs", port=address[1])
+        other = DB(ClientStorage(address, server_sync=True))
+        with other.transaction() as connection:
+            for number in range(50):
+                connection.root()[f"{number}"] = PersistentMapping()
+        wait_until(lambda: ask(app, "/b").status_int == 200)
+        assert [ask(app, f"/c{number}").status_int for number in range(20)] == [200] * 20
+        with other.transaction() as connection:
+            assert len(connection.root()) == 72
+    finally:
+        close_all()
+        if other is not None:
+            other.close()
+        stop()
+
+
+def test_zeo_server_sync(tmp_path: Path) -> None:
+    """What another process has acknowledged is there in the next request, also after the server was restarted."""
+    import ZEO
+    from ZEO.ClientStorage import ClientStorage
+
+    address, stop = ZEO.server(f"{tmp_path}/Data.fs")
+    uri = f"zeo://127.0.0.1:{address[1]}"
+    other: Any = None
+    try:
+        app = site_of(uri, read, server_sync=True)
+        assert ask(app).text == "0"
+        assert pool(uri).main.storage is not None
+        other = DB(ClientStorage(address))
+        for number in range(1, 200):
+            with other.transaction() as connection:
+                connection.root()["count"] = number
+            assert ask(app).text == str(number)
+        stop()
+        _, stop = ZEO.server(f"{tmp_path}/Data.fs", port=address[1])
+        wait_until(lambda: ask(app).status_int == 200)
+        assert pool(uri).db.storage.sync == pool(uri).db.storage.ping  # type: ignore[union-attr]
+    finally:
+        close_all()
+        if other is not None:
+            other.close()
+        stop()
 
 
 # Processes

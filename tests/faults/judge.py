@@ -10,6 +10,7 @@ from ZODB.DB import DB
 
 from faults.load import CUT, REFUSED, Answer, Client, Load
 from pipeline.testing import Ledger
+from servers.mariadb import MariaDB
 from servers.postgres import Postgres
 
 _runs = count(1)
@@ -54,10 +55,13 @@ class Writers:
             self.ledger.answered(id, status, answer.headers.get("x-outcome", ""))
 
 
-def rows_in(postgres: Postgres, database: str) -> dict[str, int]:
+def rows_in(server: Postgres | MariaDB, database: str) -> dict[str, int]:
     """The ledger of a database of tables, likewise."""
-    rows = postgres.ask("SELECT id, count(*) FROM ledger GROUP BY id", database).splitlines()
-    return {id: int(times) for id, _, times in (row.partition("|") for row in rows)}
+    if isinstance(server, MariaDB):
+        rows = server.ask(f"SELECT id, count(*) FROM `{database}`.ledger GROUP BY id").replace("\t", "|")
+    else:
+        rows = server.ask("SELECT id, count(*) FROM ledger GROUP BY id", database)
+    return {id: int(times) for id, _, times in (row.partition("|") for row in rows.splitlines())}
 
 
 def stored_in(uri: str) -> tuple[dict[str, int], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import time
@@ -26,6 +27,7 @@ from pipeline.http.error_pages import (
     log_failure,
     log_unavailable,
     one_line,
+    out_of_descriptors,
     problem_of,
     put_answer,
     put_problem,
@@ -357,3 +359,18 @@ def test_the_reporter_is_told_and_does_no_harm(caplog: pytest.LogCaptureFixture)
     id = log_failure(asked, error)
     assert caplog.records[-1].getMessage().startswith(f"error {id}: the reporter <function ")
     assert "OSError: no network" in caplog.text
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_an_error_that_came_of_having_no_descriptor_will_pass(number: int) -> None:
+    """S15: also where a library has wrapped it."""
+    cause = OSError(number, "Too many open files")
+    wrapped = RuntimeError("cannot connect")
+    wrapped.__cause__ = cause
+    within = ValueError("nor this")
+    within.__context__ = wrapped
+    assert all(out_of_descriptors(error) for error in (cause, wrapped, within))
+    loop = RuntimeError("of itself")
+    loop.__cause__ = loop
+    for error in (None, loop, OSError(errno.ENOSPC, "full"), RuntimeError("Too many open files")):
+        assert not out_of_descriptors(error)

@@ -15,11 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline import Pipeline, view
+from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, ViewError
 from pipeline.publisher import publisher
-from pipeline.publishing.resources import Resources
+from pipeline.publishing.resources import ENCODINGS, FOR_EVER, File, Resources
 from small_sites import Answer, call_app
 
 STYLE = "body { color: green } /* grün */"
@@ -36,6 +37,7 @@ def top(tmp_path: Path) -> Path:
         "js/deep/er/x.js": "2",
         "größe 1.txt": "x",
         "page.html": "<p>",
+        "packed.txt.gz": "whatever",
         "unknown.xyzzy": "?",
         ".env": "secret",
         ".git/config": "secret",
@@ -104,7 +106,7 @@ def test_there_is_no_address_of_what_is_not_served(made: Resources, path: str) -
         ("gr%C3%B6%C3%9Fe%201.txt", "text/plain; charset=UTF-8"),
         ("page.html", "text/html; charset=UTF-8"),
         ("unknown.xyzzy", "application/octet-stream"),
-        ("style.css/", "text/css; charset=UTF-8"),
+        ("packed.txt.gz", "application/gzip"),
     ],
 )
 def test_allowed(app: Pipeline, made: Resources, path: str, kind: str | None) -> None:
@@ -138,7 +140,14 @@ def test_allowed(app: Pipeline, made: Resources, path: str, kind: str | None) ->
         "pipe",
         "nothing.css",
         "js/",
+        "js",
+        "js/deep",
         "",
+        "style.css/",
+        "style.css//",
+        "style.css/.",
+        "style.css/./",
+        "js/part.js/",
         "style.css/x",
         "STYLE.css",
         "js%2Fpart.css",
@@ -166,7 +175,7 @@ def test_refused(app: Pipeline, made: Resources, at: str, path: str) -> None:
         ("/++resource++@/style.css", 404),
         ("/++resource++Site/style.css", 404),
         ("/++resource++site/++resource++site/style.css", 400),  # S16
-        ("/++resource++site/js", 302),  # to the address with a slash, which is a 404
+        ("/++resource++site", 404),
         ("/++resource++site/style.css/@@edit", 404),
         ("/++resource++site/style.css/@@", 200),
     ],
@@ -270,6 +279,103 @@ def test_a_new_file_comes_with_the_next_load(
     assert "new.css" in Resources("site", module(), top).files
 
 
+# Compressed copies.
+
+
+def packed(encoding: str) -> bytes:
+    """What stands for the bytes of a copy; the smaller, the later in the order of the names."""
+    return {"gzip": b"gzipped", "br": b"br", "zstd": b"zstd"}[encoding]
+
+
+@pytest.fixture
+def copied(top: Path, module: Callable[..., str]) -> Resources:
+    """Resources with copies of style.css in all encodings, and of app.js by gzip alone."""
+    for ending, encoding in ENCODINGS.items():
+        (top / f"style.css{ending}").write_bytes(packed(encoding))
+    (top / "app.js.gz").write_bytes(packed("gzip"))
+    name = module()
+    sys.modules[name].STATIC = static = Resources("site", name, top)  # type: ignore[attr-defined]
+    return static
+
+
+@pytest.fixture
+def copying(copied: Resources) -> Pipeline:
+    return Pipeline(errors(), traverse(root=dict), compress(minimum=0), publisher(scan=(copied.__module__,)))
+
+
+@pytest.mark.parametrize(
+    ("accept", "encoding"),
+    [
+        ("gzip, deflate, br, zstd", "br"),  # the smallest
+        ("gzip, zstd", "zstd"),
+        ("gzip;q=1, br;q=0.5", "gzip"),
+        ("gzip", "gzip"),
+        ("*", "br"),
+        ("", ""),
+        ("identity", ""),
+        ("br;q=0", ""),
+        ("gzip," * 1_000, ""),  # S12
+    ],
+)
+def test_the_copy_that_the_client_accepts(copying: Pipeline, copied: Resources, accept: str, encoding: str) -> None:
+    """Behind ``compress``, which leaves it alone."""
+    address = f"/++resource++site@{copied.version}/style.css"
+    answer = call_app(copying, address, HTTP_ACCEPT_ENCODING=accept)
+    assert answer.headers.get("Content-Encoding", "") == encoding
+    assert answer.body == (packed(encoding) if encoding else STYLE.encode())
+    assert answer.headers["Content-Length"] == str(len(answer.body))
+    assert answer.headers["Vary"] == "Accept-Encoding"
+    assert answer.headers["Content-Type"] == "text/css; charset=UTF-8"
+    assert answer.headers["Content-Disposition"] == 'inline; filename="style.css"'
+    assert answer.headers["Cache-Control"] == FOR_EVER
+    same = call_app(copying, address, HTTP_ACCEPT_ENCODING=accept, HTTP_IF_NONE_MATCH=answer.headers["ETag"])
+    assert (same.status, same.headers["Vary"]) == (304, "Accept-Encoding")
+    part = call_app(copying, address, HTTP_ACCEPT_ENCODING=accept, HTTP_RANGE="bytes=0-1")
+    assert (part.status, part.body) == (206, answer.body[:2])
+
+
+def test_each_copy_has_an_etag_of_its_own(copying: Pipeline) -> None:
+    """RFC 9110, section 8.8.3.3: a strong ETag is that of the very bytes."""
+    etags = {
+        call_app(copying, "/++resource++site/style.css", HTTP_ACCEPT_ENCODING=accept).headers["ETag"]
+        for accept in ("", "br", "gzip", "zstd")
+    }
+    assert len(etags) == 4 and not any(etag.startswith("W/") for etag in etags)
+
+
+def test_a_file_without_copies_does_not_depend_on_the_client(copied: Resources) -> None:
+    app = Pipeline(errors(), traverse(root=dict), publisher(scan=(copied.__module__,)))
+    assert "Vary" not in call_app(app, "/++resource++site/page.html", HTTP_ACCEPT_ENCODING="gzip").headers
+    answer = call_app(app, "/++resource++site/app.js", HTTP_ACCEPT_ENCODING="br, gzip")
+    assert (answer.body, answer.headers["Content-Encoding"]) == (b"gzipped", "gzip")
+
+
+@pytest.mark.parametrize("name", ["style.css", "style.css.br"])
+def test_a_copy_is_not_served_once_it_or_its_file_has_changed(copying: Pipeline, top: Path, name: str) -> None:
+    (top / name).write_text("changed since")
+    answer = call_app(copying, "/++resource++site/style.css", HTTP_ACCEPT_ENCODING="br;q=1, *;q=0")
+    assert answer.body != b"changed since" or name == "style.css"
+    assert call_app(copying, "/++resource++site/style.css").text == (top / "style.css").read_text()
+
+
+def test_a_copy_that_is_gone_is_not_missed(copying: Pipeline, top: Path) -> None:
+    (top / "app.js.gz").unlink()
+    assert call_app(copying, "/++resource++site/app.js").text == (top / "app.js").read_text()
+
+
+def test_a_copy_that_is_older_than_its_file_is_left_out(
+    copied: Resources, top: Path, module: Callable[..., str], caplog: pytest.LogCaptureFixture
+) -> None:
+    os.utime(top / "app.js.gz", (1, 1))
+    assert "app.js" in copied.copies and "app.js" not in Resources("site", module(), top).copies
+    assert f"{top}/app.js.gz is older than {top}/app.js, and is not served for it; make it again" in caplog.text
+
+
+def test_a_copy_that_is_larger_than_its_file_is_left_out(top: Path, module: Callable[..., str]) -> None:
+    (top / "style.css.gz").write_bytes(b"x" * 1000)
+    assert Resources("site", module(), top).copies == {}
+
+
 # Registration.
 
 
@@ -309,3 +415,19 @@ def test_two_of_one_name_are_refused(made: Resources, top: Path, module: Callabl
     sys.modules[name].OTHER = Resources("site", name, top)  # type: ignore[attr-defined]
     with pytest.raises(ViewError, match="site"):
         Pipeline(traverse(root=dict), publisher(scan=(made.__module__, name)))
+
+
+def test_a_file_that_cannot_be_opened_for_want_of_descriptors_is_not_missing(tmp_path: Path) -> None:
+    """S15: EMFILE is a 503, and not a 404 that caches keep."""
+    resource = pytest.importorskip("resource")
+    (tmp_path / "a.css").write_text("a {}")
+    found = File(str(tmp_path / "a.css"), "", ())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = os.open(os.devnull, os.O_RDONLY)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+        with pytest.raises(OSError, match="Too many open files"):
+            found.open(str(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(used)

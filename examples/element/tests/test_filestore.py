@@ -11,6 +11,7 @@ import pytest
 import webob
 from filestore import Conflict, StoreRequest, filestore
 from paste.deploy import loadapp
+
 from pipeline import Pipeline, Response, element, view
 from pipeline.composition import Offers
 from pipeline.elements.errors import errors

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from webob.exc import HTTPException, HTTPForbidden, WSGIHTTPException
 from zope.interface import implementer
 
-from pipeline.auth.limiter import Limiter
+from pipeline.auth.limiter import Limiter, keys_of
 from pipeline.interfaces import IAuthentication
 from pipeline.request import Request
 from pipeline.response import check_header
@@ -45,22 +45,41 @@ class Verifier:
         self.limiter = limiter
 
     def __call__(self, request: AuthRequest, login: str, password: str) -> str | None:
-        # The hash, since a login is as long as who guesses likes.
-        keys = (("account", hash(login)), ("address", request.environ.get("REMOTE_ADDR", "")))
+        keys = keys_of(login, request.environ.get("REMOTE_ADDR", ""))
         self.limiter.admit(keys)
         principal = self.check(request, login, password)
         if principal is None:
-            self.limiter.failed(keys)
-            request.refused_logins = (*request.refused_logins, lambda: self.limiter.forgive(keys))
+            refusal = Refusal(self.limiter, keys)
+            request.on_close(refusal.count)
+            request.refused_logins = (*request.refused_logins, refusal.forgive)
         return principal
+
+
+class Refusal:
+    """A login that was refused; counted as failed when the request is closed, unless it was forgiven.
+
+    Counted at once, it could only be taken back by a store that can count down, which not all can.
+    """
+
+    def __init__(self, limiter: Limiter, keys: Sequence[str]) -> None:
+        self.limiter = limiter
+        self.keys = keys
+        self.forgiven = False
+
+    def forgive(self) -> None:
+        self.forgiven = True
+
+    def count(self) -> None:
+        if not self.forgiven:
+            self.limiter.failed(self.keys)
 
 
 @implementer(IAuthentication)
 class Basic:
     """HTTP basic authentication (RFC 7617).
 
-    A place with users of its own is asked after the site, by the same header: what it accepts was no guess,
-    though the site did not know it.
+    A place with users of its own looks at the same header after the site. A login that the place accepts was
+    not a guess, though the site refused it.
     """
 
     def __init__(self, verify: Check, realm: str) -> None:
@@ -79,7 +98,7 @@ class Basic:
             forgive()
         request.refused_logins = ()
         if request.method not in SAFE_METHODS and is_cross_site(request):
-            # A browser sends the password with every request, whoever made it ask.
+            # A browser sends the password with every request, also if another site made it send the request.
             raise HTTPForbidden("This request came from another site.")
         return principal
 
@@ -98,8 +117,8 @@ def is_cross_site(request: Request) -> bool:
     origin = environ.get("HTTP_ORIGIN")
     if origin is None:
         return False
-    # host_url, since a browser leaves the port out where it is the scheme's own. Not the scheme, which is not
-    # the browser's behind a proxy that nobody told us of.
+    # host_url, since a browser leaves out the scheme's own port. The scheme is not compared: behind a proxy
+    # that ``vhost`` does not trust, it is not the browser's.
     return bool(origin.partition("://")[2].lower() != request.host_url.partition("://")[2].lower())
 
 

@@ -14,9 +14,10 @@ from webob.exc import HTTPBadRequest, HTTPNotFound
 from zope.interface import Interface
 
 from pipeline.auth.authentication import AuthRequest
+from pipeline.http.redirects import redirect, refuse_leaving
 from pipeline.interfaces import PUBLIC, UnsafeRedirect
 from pipeline.request import Request
-from pipeline.response import Response, redirect
+from pipeline.response import Response
 from pipeline.views import view
 
 MAX_BODY = 16 * 1024
@@ -51,7 +52,7 @@ def _session(request: Request) -> Any:
 
 
 def fields(request: Request) -> dict[str, str]:
-    """The form, parsed here if the pipeline has no element that does; a login fits in few bytes."""
+    """Return the fields of the form. Without the element ``forms`` they are parsed here, up to MAX_BODY."""
     if (form := getattr(request, "form", None)) is not None:
         return {name: str(value) for name, value in form.items()}
     sent = request.environ.get("QUERY_STRING", "").encode("latin-1", "replace")
@@ -60,14 +61,14 @@ def fields(request: Request) -> dict[str, str]:
     try:
         return dict(parse_qsl(sent.decode("ascii"), max_num_fields=20))
     except ValueError:  # UnicodeDecodeError is one
-        raise HTTPBadRequest("This is no form.") from None
+        raise HTTPBadRequest("The form is not urlencoded ASCII, or has too many fields.") from None
 
 
 def log_in(request: AuthRequest, response: Response, name: str, password: str) -> bool:
-    """Begin a session if the password is the right one, and return whether it was.
+    """Begin a session if the password is right, and return whether it was.
 
-    Raises HTTPForbidden if another site sent this (it would log a visitor in as somebody else), and
-    HTTPTooManyRequests after too many wrong ones.
+    Raises HTTPForbidden if another site sent this (it would log a visitor in under another account), and
+    HTTPTooManyRequests after too many wrong passwords.
     """
     session = _session(request)
     session.refuse_cross_site(request)
@@ -86,11 +87,12 @@ def log_out(request: Request, response: Response) -> None:
 
 
 def way_back(request: Request, came_from: str) -> Any:
-    """A redirect to where the visitor came from, if that is in this site, or else to its root (S8)."""
+    """Return a redirect to where the visitor came from if that is in this site, else to its root (S8)."""
     try:
-        return redirect(came_from or request.application_url + "/", 303, origin=request.host_url)
-    except (UnsafeRedirect, UnicodeError):
-        return redirect(request.application_url + "/", 303, origin=request.host_url)
+        refuse_leaving(came_from, request.host_url)
+        return redirect(came_from or request.application_url + "/", 303)
+    except UnsafeRedirect:
+        return redirect(request.application_url + "/", 303)
 
 
 @view(context=Interface, name="login", permission=PUBLIC)
@@ -116,4 +118,4 @@ def login(context: Any, request: AuthRequest, response: Response) -> Any:
 def logout(context: Any, request: Request, response: Response) -> Any:
     """End the session."""
     log_out(request, response)
-    return redirect(request.application_url + "/", 303, origin=request.host_url)
+    return redirect(request.application_url + "/", 303)

@@ -12,6 +12,7 @@ import hmac
 import secrets
 from base64 import b64encode
 from collections import OrderedDict
+from collections.abc import Callable
 from threading import Lock
 
 from argon2 import PasswordHasher
@@ -24,8 +25,8 @@ _hasher = PasswordHasher()
 
 
 def _hash_of_nothing() -> str:
-    """What is verified for a login that does not exist, so that its refusal takes as long as any: random bytes, in
-    the place of the hash that would take as long to be made."""
+    """Return a hash that no password has. It is verified for a login that does not exist, so that the refusal
+    takes as long as for any other login."""
     sizes = _hasher.salt_len, _hasher.hash_len
     salt, digest = (b64encode(secrets.token_bytes(size)).decode().rstrip("=") for size in sizes)
     price = f"m={_hasher.memory_cost},t={_hasher.time_cost},p={_hasher.parallelism}"
@@ -36,7 +37,7 @@ _NOBODY = _hash_of_nothing()
 
 
 def hash_password(password: str) -> str:
-    """What to store of a password; verified by ``Passwords.verify``."""
+    """Return what to store of a password; ``Passwords.verify`` verifies it."""
     return _hasher.hash(password)
 
 
@@ -49,8 +50,13 @@ class Passwords:
         self._lock = Lock()
         self._right: OrderedDict[bytes, None] = OrderedDict()
 
-    def verify(self, stored: str | None, login: str, password: str) -> bool:
-        """Whether ``password`` is the one that ``stored`` is the hash of; None is nobody's."""
+    def verify(
+        self, stored: str | None, login: str, password: str, save: Callable[[str], object] | None = None
+    ) -> bool:
+        """Return whether ``password`` is the one that ``stored`` is the hash of; None is nobody's.
+
+        If it is, and was hashed with other parameters than a new password would be, ``save(new_hash)`` is called.
+        """
         if len(password) > MAX_PASSWORD:
             return False
         proof = self._proof(login, password, stored or _NOBODY)
@@ -60,6 +66,10 @@ class Passwords:
                 return True
         if not _matches(stored or _NOBODY, password) or stored is None:
             return False
+        if save is not None and _hasher.check_needs_rehash(stored):
+            new = hash_password(password)
+            save(new)
+            proof = self._proof(login, password, new)  # the old one is asked for again if this is not stored
         with self._lock:
             self._right[proof] = None
             while len(self._right) > self._limit:
@@ -76,5 +86,5 @@ class Passwords:
 def _matches(stored: str, password: str) -> bool:
     try:
         return _hasher.verify(stored, password)
-    except (VerificationError, InvalidHashError, UnicodeError):  # of JSON, a password may be no text
+    except (VerificationError, InvalidHashError, UnicodeError):  # a password out of JSON may have lone surrogates
         return False

@@ -8,14 +8,15 @@ import secrets
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from itsdangerous import BadData, URLSafeTimedSerializer
-from webob.cookies import parse_cookie  # type: ignore[attr-defined, unused-ignore]
 from webob.exc import HTTPException, HTTPForbidden, HTTPSeeOther, HTTPUnauthorized, WSGIHTTPException
 from zope.interface import implementer
 
 from pipeline.auth.authentication import SAFE_METHODS, AuthRequest, is_cross_site
+from pipeline.http.cookies import cookies_of
 from pipeline.interfaces import ConfigurationError, IAuthentication
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
@@ -23,13 +24,14 @@ from pipeline.response import Response
 
 @implementer(IAuthentication)
 class Session:
-    """A session in a signed cookie: the principal and a token, and nothing that the server must keep.
+    """A session in a signed cookie: the principal and a token. The server keeps nothing.
 
     The cookie is signed by the last of the ``keys``; the signature of each of them is good, so that a key is
     replaced by adding one, and dropped when ``age`` seconds later no session of it is left.
     """
 
     COOKIE = "session"
+    """Name of the cookie; under https it has a prefix."""
 
     def __init__(self, keys: Sequence[str], age: int, login: str) -> None:
         self.serializer = URLSafeTimedSerializer(
@@ -39,38 +41,29 @@ class Session:
         self.login = login
 
     def identify(self, request: AuthRequest) -> str | None:
-        header: str | None = request.environ.get("HTTP_COOKIE")
-        if header is None or self.COOKIE not in header:
-            return None
-        # Not request.cookies, which fails if any cookie, by whomever it was set, is not UTF-8.
-        sent = parse_cookie(header)
-        cookie = next((value for name, value in sent if name == self.COOKIE.encode()), None)
-        if cookie is None:
-            return None
-        try:
-            principal, token = self.serializer.loads(cookie, max_age=self.age)
-        except (BadData, ValueError, TypeError):
-            return None
-        if not isinstance(principal, str) or not isinstance(token, str):
-            return None
-        request.csrf_token = token
-        if request.method not in SAFE_METHODS:
-            self.refuse_forgery(request, token)
-        return principal
+        # The first one that is good: another one may have been planted by a sibling domain.
+        for cookie in cookies_of(request.environ, self._cookie_of(request)):
+            try:
+                principal, token = self.serializer.loads(cookie, max_age=self.age)
+            except (BadData, ValueError, TypeError):
+                continue
+            if isinstance(principal, str) and isinstance(token, str):
+                request.csrf_token = token
+                if request.method not in SAFE_METHODS:
+                    self.refuse_forgery(request, token)
+                return principal
+        return None
 
     def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
-        """Lead a browser to the login page, with the way back. A form is no way to go back to, so it gets the
-        error, and no other way of ours to log in: a browser would ask for a password by itself."""
+        """Lead a browser to the login page, with the way back. A POST cannot be repeated after the login, so it
+        gets the 401, and without a challenge: at one of those a browser would ask for a password itself."""
         environ = request.environ
         if "text/html" not in environ.get("HTTP_ACCEPT", ""):
             return error
         if request.method not in ("GET", "HEAD"):
             return HTTPUnauthorized("You are not logged in, or no longer. Nothing was changed.")
         site = _quoted(environ.get("SCRIPT_NAME", ""), "/" + PATH_SAFE)
-        back = site + _quoted(environ.get("PATH_INFO", ""), "/" + PATH_SAFE)
-        if query := environ.get("QUERY_STRING"):
-            back += f"?{query}"
-        return HTTPSeeOther(location=f"{site}/{self.login}?came_from={_quoted(back)}")
+        return HTTPSeeOther(location=f"{site}/{self.login}?came_from={_quoted(address_of(environ))}")
 
     def remember(self, request: Request, response: Response, principal: str) -> None:
         """Begin a session for the principal: set its cookie."""
@@ -84,8 +77,8 @@ class Session:
     def refuse_forgery(self, request: Request, token: str | None) -> None:
         """Raise HTTPForbidden for an unsafe request that another site may have made a browser send.
 
-        A browser says where a request comes from. Of one that does not say it, and of no browser, the
-        session's token is asked, in the header ``X-CSRF-Token`` or the form field ``csrf_token``.
+        A browser says where a request comes from. A client that does not say it must send the session's token,
+        in the header ``X-CSRF-Token`` or the form field ``csrf_token``.
         """
         self.refuse_cross_site(request)
         if "HTTP_ORIGIN" in request.environ or "HTTP_SEC_FETCH_SITE" in request.environ:
@@ -99,25 +92,46 @@ class Session:
         if is_cross_site(request):
             raise HTTPForbidden("This request came from another site.")
 
+    def _cookie_of(self, request: Request) -> str:
+        """Return the name of the cookie.
+
+        Under https it has the prefix by which a browser takes the cookie from this host alone, and from no
+        sibling domain (RFC 6265bis section 4.1.3.2). Such a cookie has the path "/", so the name tells the
+        sites of one host apart.
+        """
+        if request.scheme != "https":
+            return self.COOKIE
+        mounted = request.environ.get("SCRIPT_NAME", "").encode(errors="replace")
+        name = f"__Host-{self.COOKIE}"
+        return f"{name}-{hashlib.sha256(mounted).hexdigest()[:16]}" if mounted else name
+
     def _set(self, request: Request, response: Response, value: str, age: int) -> None:
+        https = request.scheme == "https"
         response.set_cookie(
-            self.COOKIE,
+            self._cookie_of(request),
             value,
             max_age=age,
-            path=_quoted(request.environ.get("SCRIPT_NAME", "")) or "/",
-            secure=request.scheme == "https",
+            path="/" if https else _quoted(request.environ.get("SCRIPT_NAME", "")) or "/",
+            secure=https,
             httponly=True,
             samesite="Lax",
         )
 
 
+def address_of(environ: dict[str, Any]) -> str:
+    """Return the path and the query of a request, for the way back to it."""
+    path = _quoted(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""), "/" + PATH_SAFE)
+    query = environ.get("QUERY_STRING")
+    return f"{path}?{query}" if query else path
+
+
 def _quoted(text: str, safe: str = "/") -> str:
-    """Of the environ, where bytes stand as latin-1, and need not be UTF-8 (PEP 3333)."""
+    """Quote a text of the environ, where bytes stand as latin-1, and need not be UTF-8 (PEP 3333)."""
     return quote(text, safe=safe, encoding="latin-1", errors="replace")
 
 
 def read_keys(path: str) -> list[str]:
-    """The keys in a file, one a line, the newest last; a file that is not there is made with one key.
+    """Return the keys in a file, one a line, the newest last. A missing file is made, with one key.
 
     ConfigurationError if it cannot be read, has no key, or others may read it.
     """
@@ -139,8 +153,8 @@ def read_keys(path: str) -> list[str]:
 
 
 def _make_keys(file: Path) -> None:
-    """Make the file with one key. It is there as a whole or not at all: of processes that start at the same
-    time one makes it, and none reads half of it."""
+    """Make the file with one key, for its owner alone. The file appears as a whole: of several processes that
+    start at the same time one makes it, and none reads half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}-") as new:  # mode 0600
         new.write(secrets.token_urlsafe(32) + "\n")

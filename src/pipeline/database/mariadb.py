@@ -12,13 +12,21 @@ Found by zodburi through its entry points.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import SplitResult, unquote
 
+from relstorage.adapters.connmanager import connection_callback
 from relstorage.adapters.mysql import MySQLAdapter
 from relstorage.adapters.mysql.schema import MySQLSchemaInstaller, MySQLVersionDetector
 from relstorage.zodburi_resolver import MySQLAdapterHelper, RelStorageURIResolver
+from ZODB.POSException import StorageError
+
+log = logging.getLogger("pipeline.database")
+
+LONGEST_CREATION = 60
+"""Seconds that a process waits for another one that makes the tables."""
 
 
 class VersionDetector(MySQLVersionDetector):  # type: ignore[misc]
@@ -44,6 +52,42 @@ class SchemaInstaller(MySQLSchemaInstaller):  # type: ignore[misc]
         template.replace('REFERENCES "transaction"', "")
         for template in MySQLSchemaInstaller.CREATE_OBJECT_STATE_TMPLS
     )
+
+
+    @connection_callback(inherit=MySQLSchemaInstaller._prepare_with_connection)  # type: ignore[untyped-decorator]
+    def _prepare_with_connection(self, conn: Any, cursor: Any) -> None:
+        """Make the tables; one process does it while the others wait.
+
+        MariaDB commits each CREATE TABLE by itself, so a process that is killed leaves some of the tables. They are
+        made anew if nothing is stored in them.
+        """
+        cursor.execute("SELECT GET_LOCK(CONCAT('relstorage schema ', DATABASE()), %s)", (LONGEST_CREATION,))
+        if cursor.fetchall() != [(1,)]:
+            raise StorageError(f"another process makes the tables, for more than {LONGEST_CREATION} seconds")
+        try:
+            self._drop_unfinished(cursor)
+            super()._prepare_with_connection(conn, cursor)
+            conn.commit()
+        finally:
+            cursor.execute("SELECT RELEASE_LOCK(CONCAT('relstorage schema ', DATABASE()))")
+            cursor.fetchall()
+
+    def _drop_unfinished(self, cursor: Any) -> None:
+        """Drop the tables that another process has begun to make and has not finished.
+
+        The last step puts a row in ``commit_row_lock``.
+        """
+        existing = {name.lower() for name in self.list_tables(cursor)}.intersection(self.all_tables)
+        for table in ("commit_row_lock", "object_state"):
+            if table in existing:
+                cursor.execute(f"SELECT 1 FROM {table} LIMIT 1")
+                if cursor.fetchall():
+                    return
+        if existing:
+            log.warning("the tables %s were not finished, and are made anew", ", ".join(sorted(existing)))
+            cursor.execute("SET SESSION foreign_key_checks = 0")
+            cursor.execute("DROP TABLE " + ", ".join(f"`{name}`" for name in sorted(existing)))
+            cursor.execute("SET SESSION foreign_key_checks = 1")
 
 
 class MariaDBAdapter(MySQLAdapter):  # type: ignore[misc]

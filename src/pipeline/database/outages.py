@@ -11,6 +11,10 @@ from pipeline.interfaces import Unavailable
 log = logging.getLogger("pipeline.database")
 
 
+class Damaged(Exception):
+    """A database whose content cannot be read. To try again does not help: the answer is a 500."""
+
+
 class Outage:
     """Whether a database can be reached: one line of log when it cannot, one when it can again.
 
@@ -29,6 +33,9 @@ class Outage:
         """How often it could not be reached, so far."""
         self.since: float | None = None
         """Since when it cannot be reached, in the time of ``time.monotonic``."""
+        self.damaged = False
+        """Whether its content cannot be read, so that it is no use to try again."""
+        self._state = "cannot be reached"
         self._next_try = 0.0
         self._lock = Lock()
 
@@ -41,18 +48,24 @@ class Outage:
                     raise self.unavailable()
                 self._next_try = now + self.LONGEST_TRY
 
-    def begin(self, error: BaseException) -> Unavailable:
-        """Note that it could not be reached; the exception to be raised."""
+    def begin(self, error: BaseException, state: str = "cannot be reached", damaged: bool = False) -> Exception:
+        """Note that it cannot be used; return the exception to be raised.
+
+        state    what is the matter with it, as a predicate
+        damaged  whether it is of no use to try again
+        """
         with self._lock:
             now = time.monotonic()
             self._next_try = now + self.PAUSE
             self.failures += 1
-            first = self.since is None
-            if first:
+            first = self.since is None or (self._state, self.damaged) != (state, damaged)
+            if self.since is None:
                 self.since = now
+            self._state, self.damaged = state, damaged
         if first:
             what = " ".join(f"{type(error).__name__}: {error}".split())
-            log.error("%s cannot be reached; who needs it is answered 503: %.500s", self.name, what)
+            status = 500 if damaged else 503
+            log.error("%s %s; who needs it is answered %d: %.500s", self.name, state, status, what)
         return self.unavailable()
 
     def end(self) -> None:
@@ -62,8 +75,10 @@ class Outage:
         if since is not None:
             log.warning("%s is reached again, after %.1f s", self.name, time.monotonic() - since)
 
-    def unavailable(self) -> Unavailable:
-        """The exception for a request that needs it."""
-        error = Unavailable(f"{self.name} cannot be reached")
+    def unavailable(self) -> Exception:
+        """Return the exception for a request that needs the database."""
+        if self.damaged:
+            return Damaged(f"{self.name} {self._state}")
+        error = Unavailable(f"{self.name} {self._state}")
         error.logged = True
         return error

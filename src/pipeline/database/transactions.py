@@ -19,7 +19,7 @@ from transaction import Transaction, TransactionManager
 from transaction._transaction import Status
 from transaction.interfaces import AlreadyInTransaction, NoTransaction, TransientError
 
-from pipeline.interfaces import ReadOnlyTransaction
+from pipeline.interfaces import CommitUncertain, ReadOnlyTransaction
 from pipeline.request import Request
 
 log = logging.getLogger("pipeline.database")
@@ -52,6 +52,23 @@ class Synchronizers:
             function(synchronizer)
 
 
+class RequestTransaction(Transaction):  # type: ignore[misc]
+    """A transaction that tells its manager what came of it, whoever commits it (R2a, R4)."""
+
+    def commit(self) -> None:
+        try:
+            super().commit()
+        except BaseException as error:
+            if self._manager is not None and is_uncertain(self, error):
+                self._manager.outcome = "unknown"
+            raise
+
+    def _free(self) -> None:
+        if self._manager is not None and is_committed(self) and any(map(has_stored, self._resources)):
+            self._manager.outcome = "committed"
+        super()._free()
+
+
 class Manager(TransactionManager):  # type: ignore[misc]
     """The transaction manager of one request at a time, kept by its owner between requests."""
 
@@ -70,6 +87,8 @@ class Manager(TransactionManager):  # type: ignore[misc]
         """A transaction has begun, and nobody has asked for it yet."""
         self.spoiled = False
         """What is in memory may differ from what is stored: the owner throws away what hangs on this."""
+        self.outcome = ""
+        """What is known of the changes of this request: "committed", "unknown" (R4), or "" if none was stored."""
         self.judges: list[Callable[[BaseException], bool]] = []
         """Each says of an error whether the same request may succeed if it is tried again."""
         self.kept: dict[object, Any] = {}
@@ -95,16 +114,19 @@ class Manager(TransactionManager):  # type: ignore[misc]
             one.newTransaction(None)
 
     def begin(self) -> Any:
-        if self.unmade:
+        if self.unmade or self._txn is not None:
             raise AlreadyInTransaction
-        return super().begin()
+        transaction = self._txn = RequestTransaction(self._synchs, self)
+        for one in self._synchs.all:
+            one.newTransaction(transaction)
+        return transaction
 
     def get(self) -> Any:
         if self._txn is None:
             if not self.unmade:
                 raise NoTransaction("the transaction of this request is over, and no other was begun")
             self.unmade = False
-            self._txn = Transaction(self._synchs, self)
+            self._txn = RequestTransaction(self._synchs, self)
         return self._txn
 
     def registerSynch(self, synch: Any) -> None:
@@ -126,6 +148,14 @@ class Manager(TransactionManager):  # type: ignore[misc]
         self.unmade = False
         for one in self._synchs.all:
             one.afterCompletion(None)
+
+    def disown(self) -> None:
+        """Drop what is open without a word to the databases: it is another process's (R12)."""
+        self._txn = None
+        self.unmade = False
+        self.spoiled = True
+        self._synchs.clear()
+        self.leavers.clear()
 
     def leave(self) -> None:
         """Abort what is open and let go of what was used. An error is logged and stops nothing (R6)."""
@@ -149,6 +179,7 @@ class DatabaseRequest(Request):
 
 def begin(request: DatabaseRequest, tm: Manager) -> None:
     """Begin the transaction of a request: to write, if an element of the pipeline commits it."""
+    tm.outcome = ""
     if "transaction" in request.pipeline.names and not request.reading_only:
         tm.start()
     else:
@@ -176,6 +207,8 @@ def is_transient(request: Request, error: BaseException) -> bool:
     """Whether the same request may succeed if it is tried again: asked while the transaction is open, since its
     data managers cannot tell afterwards (R2)."""
     tm = request.tm_in_use
+    if getattr(tm, "outcome", ""):
+        return False  # something is committed, or may be (R2a, R4)
     judged = [judge(error) for judge in getattr(tm, "judges", ())]
     if isinstance(error, TransientError) or any(judged):
         return True
@@ -244,10 +277,16 @@ def end_unchanged(tm: TransactionManager) -> bool:
     return True
 
 
-def was_finishing(tm: TransactionManager) -> bool:
-    """Whether a commit that failed had every vote: then some of it may be stored, or all (R4)."""
-    transaction = tm._txn
-    return all(id(resource) in transaction._voted for resource in transaction._resources)
+def is_uncertain(transaction: Any, error: BaseException) -> bool:
+    """Return whether a part of a commit that failed may be stored, or all of it (R4): it had every vote."""
+    resources = transaction._resources
+    all_voted = bool(resources) and all(id(resource) in transaction._voted for resource in resources)
+    return all_voted or isinstance(error, CommitUncertain)
+
+
+def is_committing(tm: TransactionManager) -> bool:
+    """Return whether the transaction that is open is being committed."""
+    return tm._txn is not None and tm._txn.status == Status.COMMITTING
 
 
 def is_committed(transaction: Any) -> bool:

@@ -18,12 +18,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import zodburi
 from transaction import TransactionManager
 from zc.lockfile import LockError  # type: ignore[import-untyped, unused-ignore]
-from ZODB.DB import DB
 
-from pipeline.demo.filing import Refused, file_into, find, shown
+from pipeline.database.storages import open_database, shown, storage_of, without_secrets
+from pipeline.demo.filing import Refused, file_into, find
+from pipeline.demo.filing import shown as shown_path
 from pipeline.demo.models import Counter, Document, Site
 from pipeline.demo.users import set_password
 
@@ -68,12 +68,12 @@ def connected(uri: str) -> Iterator[Any]:
         if uri.startswith("file://"):
             path = Path(uri.removeprefix("file://").partition("?")[0])
             path.parent.mkdir(parents=True, exist_ok=True)
-        factory, arguments = zodburi.resolve_uri(uri)
-        db = DB(factory(), **arguments)
+        factory, arguments = storage_of(uri)
+        db = open_database(factory, **arguments)
     except LockError as error:
-        raise Unreachable(f"{uri} is in use: please stop the server that serves it") from error
+        raise Unreachable(f"{shown(uri)} is in use: please stop the server that serves it") from error
     except Exception as error:  # each kind of storage has errors of its own
-        raise Unreachable(f"{uri} cannot be opened: {error}") from error
+        raise Unreachable(f"{shown(uri)} cannot be opened: {without_secrets(str(error), uri)}") from error
     try:
         connection = db.open(transaction_manager=TransactionManager())
         try:
@@ -86,31 +86,19 @@ def connected(uri: str) -> Iterator[Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m pipeline.demo.site [URI]``: make the site, or give it a new password."""
+    """``python -m pipeline.demo.site [URI]``: make the site."""
     parser = argparse.ArgumentParser(
         prog="pipeline demo-setup", description="Make the site in its database, and show the first password."
     )
     parser.add_argument("uri", nargs="?", default=DEFAULT_URI, help="the database (default: %(default)s)")
-    parser.add_argument("--new-password", action="store_true", help=f"give {ADMIN!r} a new password")
     arguments = parser.parse_args(argv)
     try:
         if not create(arguments.uri):
-            if arguments.new_password:
-                renew_password(arguments.uri)
-            else:
-                print(f"{arguments.uri}: the site is there already")
+            print(f"{shown(arguments.uri)}: the site is there already")
     except Unreachable as error:
         print(f"pipeline demo-setup: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def renew_password(uri: str) -> None:
-    """Give the administrator a new password, and show it."""
-    with connected(uri) as connection:
-        with connection.transaction_manager:
-            password = _new_password(root(connection.root()))
-        _show(True, password)
 
 
 def _make(mapping: Any) -> Site:
@@ -126,7 +114,7 @@ def _make(mapping: Any) -> Site:
             try:
                 file_into(site, found.below("docs"))
             except Refused as refused:
-                log.info("not imported: %s: %s", shown(str(found.path)), refused)
+                log.info("not imported: %s: %s", shown_path(str(found.path)), refused)
     # Called with whether the commit succeeded: a password that is not stored is none.
     connection.transaction_manager.get().addAfterCommitHook(_show, (password,))
     return site
@@ -153,7 +141,8 @@ def _show(stored: bool, password: str) -> None:
         print(
             f"\n{line}\n  The site was made. To change it, log in with\n\n"
             f"      login:     {ADMIN}\n      password:  {password}\n\n"
-            f"  The password is shown this once only: please keep it.\n{line}\n",
+            "  The password is shown this once only: please keep it. If it is lost,\n"
+            f"  `pipeline demo-user {ADMIN}` sets another one.\n{line}\n",
             file=sys.stderr,
             flush=True,
         )

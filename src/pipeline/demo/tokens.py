@@ -54,6 +54,15 @@ def check_token(request: Request, token: str | None) -> None:
         )
 
 
+def principal_of(request: Request, token: str | None) -> str | None:
+    """Return the login that a token of this site was made for, however old it is; None if it is not a token."""
+    try:
+        principal = _serializer(request).loads(token or "")
+    except (BadSignature, UnicodeError):
+        return None
+    return principal if isinstance(principal, str) else None
+
+
 def _serializer(request: Request) -> URLSafeTimedSerializer:
     return URLSafeTimedSerializer(
         request.root.secret, salt="pipeline.demo.form", signer_kwargs={"digest_method": hashlib.sha256}

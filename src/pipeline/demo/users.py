@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from BTrees.OOBTree import OOBTree
 from zope.interface import implementer
 
@@ -22,12 +24,28 @@ def check(request: Request, login: str, password: str) -> str | None:
     site = request.root
     if not isinstance(site, Site):
         return None
-    return login if _passwords.verify(site.users.get(login), login, password) else None
+    return login if _is_right(site.users, login, password) else None
+
+
+def _is_right(users: Any, login: str, password: str) -> bool:
+    """Whether this is the password of a user; one that was hashed with old parameters is hashed anew."""
+
+    def save(new: str) -> None:
+        database = getattr(users, "_p_jar", None)
+        if database is None or not database.isReadOnly():
+            users[login] = new
+
+    return _passwords.verify(users.get(login), login, password, save)
 
 
 def set_password(site: Site, login: str, password: str) -> None:
     """Let ``login`` in with ``password``, and with no other."""
     site.users[login] = hash_password(password)
+
+
+def let_edit(site: Site, login: str) -> None:
+    """Let a user of the site change everything in it."""
+    site.__grants__ = {**site.__grants__, login: frozenset({"edit"})}
 
 
 def add_member(folder: Folder, login: str, password: str) -> None:
@@ -54,8 +72,7 @@ class Members(Basic):
         self.folder = folder
 
     def check(self, request: Request, login: str, password: str) -> str | None:
-        known = _passwords.verify(self.folder.users.get(login), login, password)
-        return f"{login}@{self.folder.realm}" if known else None
+        return f"{login}@{self.folder.realm}" if _is_right(self.folder.users, login, password) else None
 
 
 @adapter(Folder, IAuthentication)

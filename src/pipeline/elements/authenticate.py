@@ -1,4 +1,4 @@
-"""``authenticate``: who asks, and whether they may."""
+"""``authenticate``: finds out who asks, and refuses what is not permitted."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def authenticate(
     login: str = "@@login",
     failures: int = 10,
     interval: float = 30.0,
+    limits: str = "",
     policy: Callable[[], Any] = LoggedIn,
     undeclared: Literal["read", "allow", "deny"] = "read",
     placeful: bool = False,
@@ -56,8 +57,10 @@ def authenticate(
     keys         file with the keys that sign sessions, one a line, the newest last; made if it is missing
     session_age  seconds after which a session ends
     login        path of the login page, from the root; ``pipeline.auth.login`` has one for ``scan`` to register
-    failures     logins that may fail in a row, for one account and for one address, ...
+    failures     logins that may fail in a row, for one account and for one address (a /64 of IPv6), ...
     interval     ... and the seconds after which one more may
+    limits       URI of a store in which several processes count them together, such as
+                 ``redis://127.0.0.1:6379/0`` (extra ``limits``); without it, each process counts its own
     policy       dotted name of ISecurityPolicy: pipeline.auth.policy:LoggedIn or pipeline.auth.policy:LocalGrants
     undeclared   who may call views without a permission: allow (anybody), deny (whom the policy permits
                  "undeclared"), read (anybody by GET and HEAD, and else as for deny)
@@ -68,14 +71,59 @@ def authenticate(
     """
     if not by:
         raise ConfigurationError("authenticate: option 'by' names no way; it takes basic and session")
-    verify = Verifier(check, Limiter(failures, interval))
+    verify = Verifier(check, _limiter(failures, interval, limits))
     session = _session(keys, session_age, login) if "session" in by else None
     shipped = [session if way == "session" else Basic(verify, realm) for way in by]
-    ways_with: dict[Views | None, list[Any]] = {None: shipped}
+    handler = _handler(next, shipped, placeful)
+    return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, session=session)
+
+
+def _handler(
+    next: Handler,
+    shipped: list[Any],
+    placeful: bool,
+) -> Handler:
+    """Return the handler of the element."""
+    ways_with = Ways(shipped)
+
+    def authenticate(request: AuthRequest, response: Response) -> None:
+        environ = request.environ
+        if "REMOTE_USER" in environ:
+            del environ["REMOTE_USER"]
+        ways = ways_with[request.views]
+        try:
+            if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or ways is not shipped:
+                identify(request, ways)
+            if placeful:
+                request.add_traversal_hook(identify_here)
+            next(request, response)
+        except HTTPUnauthorized as error:
+            raise challenge(request, error, ways) from None
+        if response._status is not OK and response._status[:3] == "401":
+            challenge_answer(request, response, ways)
+
+    return authenticate
+
+
+class Ways(dict["Views | None", list[Any]]):
+    """The ways to find out who asks, for each set of views: their utilities first, then what is shipped."""
+
+    def __init__(self, shipped: list[Any]) -> None:
+        super().__init__({None: shipped})
+
+    def __missing__(self, views: Views) -> list[Any]:
+        ours = views.utilities(IAuthentication) if IAuthentication in views.adapted else []
+        self[views] = found = [*ours, *self[None]] if ours else self[None]
+        return found
+
+
+def authorizer(
+    policy: Callable[[], Any], undeclared: Literal["read", "allow", "deny"]
+) -> Callable[[Any, View], None]:
+    """Return the function that refuses a view that the policy does not permit."""
     decide = policy()
     if not ISecurityPolicy.providedBy(decide):
         raise ConfigurationError(f"authenticate: option 'policy': {policy!r} makes no ISecurityPolicy")
-
     allow_undeclared = undeclared == "allow"
     methods_undeclared = SAFE_METHODS if undeclared == "read" else frozenset[str]()
 
@@ -92,49 +140,20 @@ def authenticate(
                 raise HTTPUnauthorized("This needs a login.")
             raise HTTPForbidden("You may not do this.")
 
-    def authenticate(request: AuthRequest, response: Response) -> None:
-        environ = request.environ
-        if "REMOTE_USER" in environ:
-            del environ["REMOTE_USER"]
-        try:
-            ways = ways_with[request.views]
-        except KeyError:
-            ways = find_ways(request.views)
-        try:
-            if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or ways is not shipped:
-                identify(request, ways)
-        except HTTPUnauthorized as error:
-            raise challenge(request, error, ways) from None
-        if placeful:
-            request.add_traversal_hook(hook)
-        try:
-            next(request, response)
-        except HTTPUnauthorized as error:
-            raise challenge(request, error, ways) from None
-        if response._status is not OK and response._status[:3] == "401":
-            answer = HTTPUnauthorized()
-            answer.headers.pop("Content-Type", None)
-            challenged = challenge(request, answer, ways)
-            if challenged is not answer:
-                raise challenged
-            for name, value in answer.headerlist:
-                if name.lower() == "www-authenticate":
-                    response.headers.setdefault(name, value)
+    return authorize
 
-    def find_ways(views: Any) -> list[Any]:
-        """The ways to find out who asks where these views are published, kept for the next request."""
-        ours = views.utilities(IAuthentication) if IAuthentication in views.adapted else []
-        ways_with[views] = found = [*ours, *shipped] if ours else shipped
-        return found
 
-    def hook(request: AuthRequest, obj: Any) -> None:
-        if request.views is not None:
-            local = request.views.adapt(obj, IAuthentication)
-            if local is not None:
-                request.local_authentication = local
-                identify(request, [local])
-
-    return Offers(authenticate, authorize=authorize, verify=verify, session=session)
+def _limiter(failures: int, interval: float, uri: str) -> Limiter:
+    """Return the ``Limiter``. Counting for several processes needs an extra, so it is imported on request."""
+    if not uri:
+        return Limiter(failures, interval)
+    try:
+        shared = resolve("pipeline.auth.shared_limits:SharedLimits")
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"authenticate: option 'limits' needs {error.name}; install it by: pip install 'wsgi-pipeline[limits]'"
+        ) from error
+    return Limiter(failures, interval, shared=shared(uri, failures, failures * interval))
 
 
 def _session(keys: str, age: int, login: str) -> Any:
@@ -155,6 +174,15 @@ def identify(request: AuthRequest, ways: Any) -> None:
             return
 
 
+def identify_here(request: AuthRequest, obj: Any) -> None:
+    """Traversal hook: put the principal on the request whom an IAuthentication of the object finds."""
+    if request.views is not None:
+        local = request.views.adapt(obj, IAuthentication)
+        if local is not None:
+            request.local_authentication = local
+            identify(request, [local])
+
+
 def challenge(request: AuthRequest, error: WSGIHTTPException, ways: list[Any]) -> Any:
     """The error, with what the way of the place, or else each way, adds to it to have a login; or what the
     first of them answers in its place."""
@@ -164,3 +192,15 @@ def challenge(request: AuthRequest, error: WSGIHTTPException, ways: list[Any]) -
         if answer is not error:
             return answer
     return error
+
+
+def challenge_answer(request: AuthRequest, response: Response, ways: list[Any]) -> None:
+    """Add to a 401 that a view returned what has a login, or raise what a way answers in its place."""
+    answer = HTTPUnauthorized()
+    answer.headers.pop("Content-Type", None)
+    challenged = challenge(request, answer, ways)
+    if challenged is not answer:
+        raise challenged
+    for name, value in answer.headerlist:
+        if name.lower() == "www-authenticate":
+            response.headers.setdefault(name, value)

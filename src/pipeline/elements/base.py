@@ -44,6 +44,9 @@ def base(next: Handler, *, window: int = 65_536) -> Handler:
     The page is streamed: what stands ahead of the place leaves at once, the rest of the head when it is
     complete, all that is behind it as it comes, untouched. Left alone are pages that are not ``text/html``,
     that are compressed or parts (206), and those of which it cannot be known how a browser reads them.
+
+    A ``<base>`` in the body, behind the head, is not seen. HTML does not allow it there, but a browser takes it if
+    it is the first of the page. The one that this element puts into the head is then the first, and counts instead.
     """
     if window < PRESCAN:
         raise OptionError(f"the option window is at least {PRESCAN} bytes, and not {window}")

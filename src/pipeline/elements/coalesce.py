@@ -8,7 +8,6 @@ thread takes away those that are left when the time is up. A producer that turns
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -16,12 +15,10 @@ from time import perf_counter as clock
 from time import sleep
 
 from pipeline.composition import element
+from pipeline.database import forks
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
-from pipeline.response import Response
-
-LIVE = ("text/event-stream", "multipart/x-mixed-replace")
-"""What a client waits for, block by block."""
+from pipeline.response import LIVE, Response
 
 SIZE = 120 * 1024
 """Bytes that are sent at a time: fewer cost a server more calls. Joined to 64 KiB, blocks of 128 bytes took 1.8
@@ -75,7 +72,7 @@ def coalesce(next: Handler, *, size: int = SIZE, threshold: float = 0.005) -> Ha
 
 
 def join(chunks: Iterator[bytes], size: int, threshold: float) -> Iterator[bytes]:
-    """The same bytes in fewer blocks."""
+    """Yield the same bytes in fewer blocks, none of which is empty."""
     for block in chunks:
         if block:
             yield block
@@ -84,7 +81,7 @@ def join(chunks: Iterator[bytes], size: int, threshold: float) -> Iterator[bytes
     late = clock() + threshold
     for block in chunks:
         held += block
-        if len(held) >= size or clock() >= late:
+        if held and (len(held) >= size or clock() >= late):
             fast = len(held) >= size >= MANY * len(block) and clock() < late
             yield bytes(held)
             if fast:
@@ -109,11 +106,11 @@ def gather(chunks: Iterator[bytes], size: int, threshold: float, count: int) -> 
         finally:
             watch.end(permits)
         if held and len(held[-1]) * MANY > size:  # they have become large: to join them takes memory
-            yield from held
+            yield from filter(None, held)
             return
         going_on = len(held) > count and clock() < late
-        if held:
-            yield b"".join(held)
+        if joined := b"".join(held):
+            yield joined
         held.clear()
 
 
@@ -122,7 +119,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.forget()
-        os.register_at_fork(after_in_child=self.forget)
+        forks.own(forget=self.forget)
 
     def forget(self) -> None:
         """Be as before the first use: a child process has none of its parent's threads."""
@@ -133,6 +130,7 @@ class Watch:
 
     def begin(self, permits: list[None], late: float) -> None:
         """Take away these permits when it is ``late``."""
+        forks.check()
         self.given[id(permits)] = late, permits
         if not self.needed.is_set():
             self.needed.set()

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 from pipeline.composition import element
+from pipeline.http.encodings import LONGEST_HEADER, choose, vary
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import Response
@@ -38,11 +39,6 @@ TYPES = (
     "image/bmp",
     "image/x-icon",
 )
-
-LONGEST_HEADER = 1_000
-"""Characters of an Accept-Encoding that are looked at (S12); a longer one is taken for none."""
-
-_WEIGHT = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)", re.IGNORECASE)
 
 
 class Packer(NamedTuple):
@@ -102,7 +98,7 @@ def compress(
     def compress(request: Request, response: Response) -> None:
         next(request, response)
         accept = request.environ.get("HTTP_ACCEPT_ENCODING", "")
-        encoding, only = chosen(accept if len(accept) <= LONGEST_HEADER else "")
+        encoding, only = chosen(accept if len(accept) <= LONGEST_HEADER else "")  # no long header is kept
         body = response._app_iter
         if type(body) is list and not response.filters and not only and 0 < sum(map(len, body)) < minimum:
             return
@@ -118,9 +114,7 @@ def compress(
             or not (only or (is_of_type((response.content_type or "").lower()) and _is_worth_it(response, minimum)))
         ):
             return chunks
-        vary = headers.get("Vary", "")
-        if "*" not in vary and "accept-encoding" not in vary.lower():
-            headers["Vary"] = f"{vary}, Accept-Encoding" if vary else "Accept-Encoding"
+        vary(response)
         if not encoding:
             return chunks
         headers["Content-Encoding"] = encoding
@@ -153,29 +147,6 @@ def pack_whole(chunks: Iterator[bytes], start: Start) -> Iterator[bytes]:
     body = b"".join(list(chunks))
     packer = start(len(body))
     yield packer.compress(body) + packer.finish()
-
-
-def choose(accept: str, offered: tuple[str, ...]) -> tuple[str, bool]:
-    """The encoding of ``offered`` that an Accept-Encoding wants most, or ""; and whether it must be encoded.
-
-    RFC 9110, section 12.5.3. What is malformed is skipped. Of what is wanted alike the first in ``offered``
-    is taken; not to encode is taken if the header wants it more, and if it says nothing of it, only for want
-    of anything else.
-    """
-    weights: dict[str, float] = {}
-    for item in accept.split(","):
-        name, _, parameter = item.partition(";")
-        weight = _WEIGHT.fullmatch(parameter.strip(" \t"))
-        if weight is not None or not parameter.strip(" \t"):
-            name = name.strip(" \t").lower().removeprefix("x-")
-            weights[name] = float(weight[1]) if weight is not None else 1.0
-    rest = weights.get("*", 0.0)
-    plain = weights.get("identity", weights.get("*"))
-    best = max(offered, key=lambda name: weights.get(name, rest))
-    wanted = weights.get(best, rest)
-    if wanted == 0 or (plain is not None and plain > wanted):
-        return "", False
-    return best, plain == 0
 
 
 def _gzip(level: int) -> Start:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from ipaddress import ip_address
 
 from webob.exc import HTTPException
 
 from pipeline.composition import Offers, element
+from pipeline.http import debug_key
 from pipeline.http.error_pages import DebugRequest, Problem, problem_of, put_answer, put_problem, traceback_of
 from pipeline.interfaces import Handler
 from pipeline.publisher import call_view
@@ -34,7 +33,7 @@ class ErrorsRequest(DebugRequest):
 def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = None) -> Offers:
     """Answer exceptions: by the error view of the exception's class, or by a page of ours.
 
-    debug     whether a visitor on this very machine, and nobody else, sees tracebacks (S17)
+    debug     show tracebacks to visitors who have the key that is logged at start, and to no others (S17)
     reporter  dotted name of ``(request, error, id) -> None``, called for each error that is logged here
 
     An HTTP exception is an answer and is not logged. An error that will pass (a conflict after the last
@@ -50,9 +49,14 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
     sent: one in an output filter, or ahead of the first block of a stream.
     """
 
+    if debug:
+        debug_key.make()
+
     def errors(request: ErrorsRequest, response: Response) -> None:
         if debug:
-            request.debug = is_local(request)
+            if debug_key.hand_over(request, response):
+                return
+            request.debug = debug_key.may_see(request)
         request.response_before = response.snapshot()
         try:
             next(request, response)
@@ -61,33 +65,30 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
                 raise
             answer(request, response, error)
 
-    def answer(request: ErrorsRequest, response: Response, error: Exception) -> None:
-        before = request.response_before
-        response.restore(before)
-        if put_answer(request, response, error):
-            return
-        problem = problem_of(request, error)
-        view = request.views.find_error(error, request) if request.views is not None else None
-        if view is not None:
-            try:
-                call_error_view(view, error, problem, request, response)
-                return
-            except Exception as failure:
-                response.restore(before)
-                if put_answer(request, response, failure):
-                    return
-                if failure is not error:  # else the view has declined
-                    second = problem_of(request, failure, "in an error view", problem.id)
-                    if isinstance(error, HTTPException) or isinstance(failure, HTTPException):
-                        problem = second
-                    else:
-                        problem = problem._replace(id=second.id)
-                error = failure
-        if debug and problem.id and is_local(request):
-            problem = problem._replace(traceback=traceback_of(error))
-        put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
-
     return Offers(errors, reporter=reporter, answer_error=answer)
+
+
+def answer(request: ErrorsRequest, response: Response, error: Exception) -> None:
+    """Answer an error: as it says itself, by its error view, or by a page of ours."""
+    before = request.response_before
+    response.restore(before)
+    if put_answer(request, response, error):
+        return
+    problem = problem_of(request, error)
+    view = request.views.find_error(error, request) if request.views is not None else None
+    if view is not None:
+        try:
+            call_error_view(view, error, problem, request, response)
+            return
+        except Exception as failure:
+            response.restore(before)
+            if put_answer(request, response, failure):
+                return
+            problem = problem_in_view(request, problem, error, failure)
+            error = failure
+    if problem.id and request.debug:
+        problem = problem._replace(traceback=traceback_of(error))
+    put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
 
 
 def call_error_view(
@@ -101,27 +102,11 @@ def call_error_view(
     call_view(view, error, request, response)
 
 
-_PROXIES = ("HTTP_FORWARDED", "HTTP_X_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
-"""How the headers begin that a proxy adds."""
-
-
-def is_local(request: Request) -> bool:
-    """Whether the visitor is on this machine, and no proxy in between (S17).
-
-    ``request.forwarded`` says that ``vhost`` took such headers away, whether it believed them or not.
-    The host asked for must be this machine too: a proxy that adds no header at all most likely passes on the
-    name it was asked for, and so does a browser that another site has sent here (DNS rebinding).
-    """
-    environ = request.environ
-    if getattr(request, "forwarded", False) or any(name.startswith(_PROXIES) for name in environ):
-        return False
-    host = re.sub(r":[0-9]*$", "", environ.get("HTTP_HOST", "")).strip("[]")
-    return is_loopback(environ.get("REMOTE_ADDR", "")) and (host == "localhost" or is_loopback(host))
-
-
-def is_loopback(address: str) -> bool:
-    try:
-        ip = ip_address(address)
-    except ValueError:
-        return False
-    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
+def problem_in_view(request: Request, problem: Problem, error: Exception, failure: Exception) -> Problem:
+    """Return what the visitor is told if an error view failed itself, or declined."""
+    if failure is error:  # it has declined
+        return problem
+    second = problem_of(request, failure, "in an error view", problem.id)
+    if isinstance(error, HTTPException) or isinstance(failure, HTTPException):
+        return second
+    return problem._replace(id=second.id)

@@ -108,10 +108,12 @@ def retry(
         first_request: Any,
         first_response: Any,
     ) -> None:
-        """Further attempts, after one that failed; raises what failed last if there are none left."""
+        """Make further attempts, after one that failed; raise the last failure if none is left, or if something
+        was committed (R2a), also where there is no element ``transaction`` that says so."""
         end = time.monotonic() + patience
         try:
             while True:
+                request.outcome = request.outcome or getattr(request.tm_in_use, "outcome", "")
                 if not request.attempts_left or not request.judge(failure).transient:
                     if body is not None and body.unkept:
                         tell_unkept(request, body, failure)
@@ -159,12 +161,9 @@ def has_body(environ: dict[str, Any]) -> bool:
 def keep_body(request: RetryRequest, limit: int) -> Body:
     """Have the body kept while it is read, in the place of ``wsgi.input``."""
     environ = request.environ
-    text = environ.get("CONTENT_LENGTH") or ""
-    known = text.isascii() and text.isdecimal() and len(text) < 19  # int() refuses thousands of digits
-    body = Body(request, environ["wsgi.input"], int(text) if known else None, limit)
-    if body.left is None and (text or not environ.get("wsgi.input_terminated")):
-        body.give_up("only its server can read it")  # of uWSGI, say, by uwsgi.chunked_read()
-    elif body.left is not None and body.left > limit:
+    length = environ.get("CONTENT_LENGTH")
+    body = Body(request, environ["wsgi.input"], int(length) if length else None, limit)
+    if body.left is not None and body.left > limit:
         body.give_up(f"it is longer than body_limit, {limit} bytes")
     else:
         request.on_close(body.forget)

@@ -6,10 +6,7 @@ it is kept with the manager and used again. It holds a connection only while a r
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
-import re
 from collections import deque
 from threading import Lock
 from typing import Any
@@ -18,24 +15,48 @@ import zope.sqlalchemy
 from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.engine.default import DefaultDialect
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.orm import Session, sessionmaker
-from sqlalchemy.orm.exc import StaleDataError
+from sqlalchemy.orm import Session
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 from transaction import TransactionManager
 from transaction.interfaces import ISynchronizer
 from zope.interface import implementer
-from zope.sqlalchemy.datamanager import SessionDataManager
+from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager
 
 from pipeline.composition import Offers, element
+from pipeline.database import forks
 from pipeline.database.outages import Outage
+from pipeline.database.sql_dialects import (
+    BEGIN_READING,
+    END_READING,
+    FAILED,
+    IDLE,
+    OPEN,
+    UNKNOWN,
+    state_of,
+    time_outs,
+)
+from pipeline.database.sql_errors import (
+    NOT_NOW,
+    READ_ONLY,
+    ROLLS_BACK,
+    TRANSIENT,
+    TransactionFailed,
+    code_of,
+    is_lost,
+    is_transient,
+    was_answered,
+)
+from pipeline.database.statements import is_plain_read
 from pipeline.database.transactions import (
     OFFERED,
     DatabaseRequest,
     Manager,
     begin,
     is_committed,
+    is_committing,
+    joined,
     reads_only,
     refusal,
 )
@@ -72,25 +93,35 @@ def sql(
     pool_pre_ping: bool = True,
     isolation_level: str | None = None,
     twophase: bool = False,
+    statement_timeout: float | None = None,
+    lock_timeout: float | None = None,
 ) -> Offers:
     """Provide an SQLAlchemy session.
 
-    url              of the database, as SQLAlchemy understands it: sqlite:///path, postgresql://...
-    pool_size        connections that are kept open, at most; default 5
-    max_overflow     connections beyond these, when they are needed at the same time; default 10
-    pool_timeout     seconds that a request waits for one of all these, and then is a 503; default 30
-    pool_recycle     seconds after which a connection is replaced; default never
-    pool_pre_ping    whether a connection is tried before a request gets it
-    isolation_level  such as SERIALIZABLE; default the database's own
-    twophase         whether to commit in two phases, for another database beside this one: both commit or
-                     neither does, unless one is lost after all have voted; then the answer says so (R4), and
-                     what the other has prepared waits for somebody to decide
+    url                of the database, as SQLAlchemy understands it: sqlite:///path, postgresql://...
+    pool_size          connections that are kept open, at most; default 5
+    max_overflow       connections beyond these, when they are needed at the same time; default 10
+    pool_timeout       seconds that a request waits for one of all these, and then is a 503; default 30
+    pool_recycle       seconds after which a connection is replaced, when a request takes it; default never
+    pool_pre_ping      whether a connection is tried before a request gets it, and replaced if it is dead;
+                       default true
+    isolation_level    such as SERIALIZABLE; default the database's own
+    twophase           whether to commit in two phases, for another database beside this one: both commit or
+                       neither does, unless one is lost after all have voted; then the answer says so (R4),
+                       and what the other has prepared waits until an operator decides; default false
+    statement_timeout  seconds that a statement may take, on PostgreSQL and MariaDB; then the request is a 503
+                       and is not tried again; default the database's own, which is no limit
+    lock_timeout       seconds that a statement may wait for a lock, on PostgreSQL, MariaDB (whole seconds) and
+                       SQLite; then the request is tried again; default the database's own: no limit on
+                       PostgreSQL, 50 on MariaDB, 5 on SQLite
 
     Provides ``request.sql``, opened on first use and joined to ``request.tm`` by zope.sqlalchemy. Only inside
-    of ``transaction`` can the database be changed.
+    of ``transaction`` can the database be changed. Everything that the session has begun is committed there.
+    Elsewhere, and in a streamed body, the session reads, in one state of the database (R8).
 
-    Refuses, at load, a URL that is none, AUTOCOMMIT, and two phases where the database has but one. A
-    database that cannot be reached is a 503 with ``Retry-After`` until it can.
+    Refuses, at load, an invalid URL, AUTOCOMMIT, two phases where the database has but one, and a time-out
+    that the database does not have. A database that cannot be reached is a 503 with ``Retry-After`` until it
+    can be reached.
     """
     settings = {
         "pool_size": pool_size,
@@ -101,14 +132,17 @@ def sql(
         "isolation_level": isolation_level,
     }
     given = {name: value for name, value in settings.items() if value is not None}
-    database = database_of(url, twophase, given)
+    time_limits = {"statement_timeout": statement_timeout, "lock_timeout": lock_timeout}
+    database = database_of(url, twophase, given, time_limits)
     return Offers(next, tm=database.open_tm, sql=database.open_session, **OFFERED)
 
 
 class Database:
     """One URL in this process: its engine, and transaction managers with sessions that are not in use."""
 
-    def __init__(self, url: str, twophase: bool, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, url: str, twophase: bool, settings: dict[str, Any], time_limits: dict[str, float | None]
+    ) -> None:
         if settings.get("isolation_level") == "AUTOCOMMIT":
             raise ConfigurationError("sql: with AUTOCOMMIT no statement could be taken back; leave it out")
         try:
@@ -118,28 +152,46 @@ class Database:
             self.engine = create_engine(parsed, **settings)
         except (SQLAlchemyError, ImportError, TypeError, ValueError) as error:
             raise ConfigurationError(f"sql: {type(error).__name__}: {error}") from error
-        if twophase and type(self.engine.dialect).do_begin_twophase is DefaultDialect.do_begin_twophase:
-            raise ConfigurationError(f"sql: {self.engine.dialect.name} has no two-phase commit")
-        self.make_session = sessionmaker(self.engine, twophase=twophase)
+        dialect = self.engine.dialect
+        if twophase and type(dialect).do_begin_twophase is DefaultDialect.do_begin_twophase:
+            raise ConfigurationError(f"sql: {dialect.name} has no two-phase commit")
+        self.twophase = twophase
+        self.begin_reading = BEGIN_READING.get(dialect.name, ())
+        self.end_reading = END_READING.get(dialect.name)
+        self.at_connect = time_outs(dialect.name, **time_limits)
         self.outage = Outage(f"the database {shown(parsed)}")
         self.managers: deque[Manager] = deque()
+        self.in_use: set[Manager] = set()
+        self._listen(dialect.name)
+
+    def _listen(self, dialect: str) -> None:
         event.listen(self.engine, "before_cursor_execute", before_statement)
+        event.listen(self.engine, "after_cursor_execute", after_statement)
         event.listen(self.engine, "commit", before_commit)
         event.listen(self.engine, "handle_error", self.on_error)
         event.listen(self.engine, "checkin", on_checkin)
-        if self.engine.dialect.name == "sqlite":
+        if self.at_connect:
+            event.listen(self.engine, "connect", self.on_connect)
+        if dialect == "sqlite":
             event.listen(self.engine, "connect", leave_transactions_to_us)
             event.listen(self.engine, "begin", begin_in_sqlite)
 
+    def on_connect(self, connection: Any, record: object) -> None:
+        execute(connection, *self.at_connect)
+        connection.commit()  # PostgreSQL would take them back with the first transaction that is rolled back
+
     def open_tm(self, request: DatabaseRequest) -> TransactionManager:
         """A transaction manager, for a pipeline without zodb."""
+        forks.check()
         try:
             tm = self.managers.pop()
         except IndexError:
             tm = Manager()
+        self.in_use.add(tm)
 
         def give_back() -> None:
             tm.leave()
+            self.in_use.discard(tm)
             if not tm.spoiled:
                 self.managers.append(tm)
 
@@ -148,6 +200,7 @@ class Database:
         return tm
 
     def open_session(self, request: SqlRequest) -> Session:
+        forks.check()
         if self.outage.since is not None:
             self.outage.check()
             with self.engine.connect():  # raises Unavailable again, or ends the outage
@@ -160,7 +213,7 @@ class Database:
         return bound.session
 
     def on_error(self, context: ExceptionContext) -> None:
-        """Of errors of the driver, tell what only can be told here."""
+        """Tell what an error of the driver means, where only this place knows it."""
         if context.is_pre_ping:
             return
         error = context.original_exception
@@ -169,15 +222,29 @@ class Database:
             raise self.outage.begin(error) from error
         if connection.closed or connection.invalidated:
             return
-        bound = connection.info.get(BOUND)
-        if bound is not None and bound.committing and (context.is_disconnect or not was_answered(error)):
-            raise CommitUncertain(f"the connection was lost during COMMIT: {type(error).__name__}") from error
+        bound: Bound | None = connection.info.get(BOUND)
+        if bound is not None and reads_only(bound.tm) and code_of(error) in READ_ONLY:
+            raise refusal(bound.tm, context.statement) from error
+        if is_lost(error):
+            context.is_disconnect = True
+        if bound is not None:
+            if bound.committing and bound.changed and (context.is_disconnect or not was_answered(error)):
+                lost = f"the connection was lost during COMMIT: {type(error).__name__}"
+                raise CommitUncertain(lost) from error
+            bound.note(context)
+        if code_of(error) in NOT_NOW and context.sqlalchemy_exception is not None:
+            make_unavailable(context.sqlalchemy_exception)
 
-    def forget(self) -> None:
-        """Leave the connections to the parent process."""
+    def leave_to_parent(self) -> None:
+        """Leave alone the connections of a parent process (R12)."""
+        forks.keep(self.engine.pool, list(self.managers))
+        for tm in self.in_use:
+            forks.keep(tm, tm._txn)
+            tm.disown()
+        self.in_use.clear()
+        self.managers.clear()
         self.engine.dispose(close=False)
         self.outage = Outage(self.outage.name)
-        self.managers.clear()
 
 
 class Connections(QueuePool):
@@ -192,20 +259,59 @@ class Connections(QueuePool):
 
 BOUND = "pipeline.sql"
 """Under which name a connection knows the session that has it."""
+END_READING_BY = "pipeline.sql.end_reading"
+"""And the statement that lets it write again, when it is given back."""
+
+
+class RequestSession(Session):
+    """The session of one request at a time."""
+
+    bound: Bound
+    _twophase = False
+
+    @property
+    def twophase(self) -> bool:
+        """Whether to commit in two phases: not in a transaction that only reads."""
+        return self._twophase and not reads_only(self.bound.tm)
+
+    @twophase.setter
+    def twophase(self, twophase: bool) -> None:
+        self._twophase = twophase
+
+    def connection(self, *arguments: Any, **options: Any) -> Connection:
+        """Return the connection. A cursor of the driver may do anything with it, which nobody sees."""
+        connection = super().connection(*arguments, **options)
+        self.bound.changed = True
+        return connection
 
 
 @implementer(ISynchronizer)
 class Bound:
     """A session that is bound to a transaction manager."""
 
+    connection: Connection | None = None
+    """The one that the session has, or had last."""
     committing = False
     """Whether COMMIT was sent, and no answer came yet."""
+    changed = False
+    """Whether anything was done in the transaction of the database that is not known to be a plain read."""
+    open = False
+    """Whether the driver has said, after a change, that its transaction is open."""
+    failure = ""
+    """The last error of the database in this transaction."""
+    failure_is_transient = False
+    rolled_back = False
+    """Whether the database has ended the transaction when that error came."""
+    resource: Any = None
+    """The data manager of the session, while a transaction is being completed."""
 
     def __init__(self, database: Database, tm: Manager) -> None:
         self.database = database
         self.tm = tm
-        self.session = database.make_session()
-        zope.sqlalchemy.register(self.session, transaction_manager=tm, keep_session=True)
+        self.session = RequestSession(database.engine, twophase=database.twophase)
+        self.session.bound = self
+        event.listen(self.session, "before_commit", self.before_commit)
+        zope.sqlalchemy.register(self.session, STATUS_CHANGED, tm, keep_session=True)
         event.listen(self.session, "after_begin", self.after_begin)
         event.listen(self.session, "before_attach", self.before_attach)
         tm.registerSynch(self)
@@ -214,54 +320,110 @@ class Bound:
 
     def after_begin(self, session: Session, transaction: object, connection: Connection) -> None:
         connection.info[BOUND] = self
-        self.committing = False
+        self.connection = connection
+        self.committing = self.changed = self.open = self.rolled_back = False
+        self.failure = ""
+        if reads_only(self.tm):
+            connection.info[END_READING_BY] = self.database.end_reading
+            for statement in self.database.begin_reading:
+                connection.exec_driver_sql(statement)
 
     def before_attach(self, session: Session, instance: object) -> None:
         if reads_only(self.tm):
             raise refusal(self.tm, instance)
 
+    def before_commit(self, session: Session) -> None:
+        """Refuse to commit what the database can only roll back, which it would do without an error."""
+        if not session.in_nested_transaction() and not is_committing(self.tm):
+            raise RuntimeError("sql: request.tm.commit() commits the session; request.sql.commit() must not")
+        if self.rolled_back or self.state() == FAILED:
+            raise TransactionFailed(
+                f"the transaction failed with an error that the view has swallowed, and nothing of it can be "
+                f"committed: {self.failure}. Put a statement that may fail inside request.sql.begin_nested()",
+                self.failure_is_transient,
+            )
+
+    def state(self) -> str:
+        """Return the state of the transaction of the database."""
+        connection = self.connection
+        if connection is None or connection.closed or connection.invalidated:
+            return UNKNOWN
+        return state_of(connection.connection.driver_connection)
+
+    def look(self) -> None:
+        """Notice that a transaction has ended without us: by COMMIT in a statement, or as MariaDB's DDL ends it."""
+        if self.changed:
+            state = self.state()
+            if self.open and state == IDLE:
+                self.tm.outcome = "committed"
+            self.open = state == OPEN
+
+    def note(self, context: ExceptionContext) -> None:
+        """Keep an error of a statement in mind, which the view may swallow."""
+        error = context.original_exception
+        self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        self.failure_is_transient = context.is_disconnect or code_of(error) in TRANSIENT
+        ended = self.open and self.state() == IDLE  # SQLite on a full disk
+        self.rolled_back = ended or context.is_disconnect or code_of(error) in ROLLS_BACK
+        self.open = False
+
     def beforeCompletion(self, transaction: object) -> None:
-        """Say what a body that is streamed has changed and not flushed: the flush would have been refused."""
-        if reads_only(self.tm):
-            session = self.session
+        """Say what a body that is streamed has changed and not flushed: the flush would have been refused.
+
+        After a rollback by the view itself, have zope.sqlalchemy commit what came after it.
+        """
+        session = self.session
+        if not reads_only(self.tm):
+            self.look()
+            sessions = [one for one in joined(self.tm) if isinstance(one, SessionDataManager)]
+            self.resource = next((one for one in sessions if one.session is session), None)
+            if self.resource is not None:
+                if session.get_transaction() is None:
+                    session.begin()
+                    self.changed = self.rolled_back = False
+                self.resource.tx = session.get_transaction()
+        else:
             for changed in (*session.new, *filter(session.is_modified, session.dirty)):
                 log.error("dropped: %s", refusal(self.tm, changed))
 
     def afterCompletion(self, transaction: object) -> None:
-        """zope.sqlalchemy leaves the transaction of a session that is kept as it is, also when it aborts."""
-        if not is_committed(transaction) and self.session.in_transaction():
-            self.session.rollback()
+        """Roll back what zope.sqlalchemy leaves as it is; and say it of a commit that has stored nothing."""
+        if not is_committed(transaction):
+            if self.session.in_transaction():
+                self.session.rollback()
+        elif not self.changed and self.resource is not None:
+            self.resource.state = "no work"
+        self.resource = None
 
     def newTransaction(self, transaction: object) -> None:
         """Part of ISynchronizer."""
 
     def leave(self) -> None:
         """Give back the connection. Objects that somebody still holds are detached."""
+        self.connection = None
         self.session.close()
-
-
-READS = re.compile(
-    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*"
-    r"(?:(?:SELECT|VALUES|TABLE|SHOW|EXPLAIN|DESCRIBE|DESC|PRAGMA|SET|DECLARE|FETCH|CLOSE"
-    r"|BEGIN|SAVEPOINT|RELEASE|ROLLBACK)\b"
-    r"|WITH\b(?!.*\b(?:INSERT|UPDATE|DELETE|MERGE)\b))",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Statements that change nothing that is stored; of a function that does, ``mark_changed`` must be told."""
 
 
 def before_statement(
     connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
 ) -> None:
-    """Refuse a statement that writes where only reading is allowed (R8); have any other one committed.
-
-    zope.sqlalchemy alone commits only what goes through the unit of work, and drops the rest.
-    """
+    """Notice what may change something; refuse it (R8) where the database itself does not refuse it."""
     bound: Bound | None = connection.info.get(BOUND)
-    if bound is not None and not READS.match(statement):
-        if reads_only(bound.tm):
+    if bound is None:
+        return
+    if not is_plain_read(statement):
+        if not bound.database.begin_reading and reads_only(bound.tm):
             raise refusal(bound.tm, statement)
-        zope.sqlalchemy.mark_changed(bound.session, bound.tm, keep_session=True)
+        bound.changed = True
+    bound.look()
+
+
+def after_statement(
+    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
+) -> None:
+    bound: Bound | None = connection.info.get(BOUND)
+    if bound is not None:
+        bound.look()
 
 
 def before_commit(connection: Connection) -> None:
@@ -272,6 +434,20 @@ def before_commit(connection: Connection) -> None:
 
 def on_checkin(connection: Any, record: Any) -> None:
     record.info.pop(BOUND, None)
+    end_reading = record.info.pop(END_READING_BY, None)
+    if end_reading is not None and connection is not None:
+        try:
+            execute(connection, end_reading)
+        except Exception as error:  # it is lost, most likely; one that only reads must not be used again
+            record.invalidate(error)
+
+
+def execute(connection: Any, *statements: str) -> None:
+    """Execute statements on a connection of the driver."""
+    cursor = connection.cursor()
+    for statement in statements:
+        cursor.execute(statement)
+    cursor.close()
 
 
 def leave_transactions_to_us(connection: Any, record: object) -> None:
@@ -283,38 +459,10 @@ def begin_in_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 
-TRANSIENT = frozenset(
-    {
-        *("40001", "40P01"),  # SQL standard: serialization failure; PostgreSQL: deadlock
-        *(1213, 1205, 1020),  # MySQL: deadlock, lock wait timeout; MariaDB: changed since it was read
-        *("SQLITE_BUSY", "SQLITE_LOCKED"),
-    }
-)
-
-
-def is_transient(error: BaseException) -> bool:
-    """Whether the same statements may succeed if they are executed again."""
-    if isinstance(error, DBAPIError):
-        return error.connection_invalidated or code_of(error.orig) in TRANSIENT
-    return isinstance(error, StaleDataError)
-
-
-def code_of(error: BaseException | None) -> str | int | None:
-    """What the database calls an error: SQLSTATE, MySQL's number, or the name of SQLite's code."""
-    number = getattr(error, "errno", None) or next(iter(getattr(error, "args", ())), None)
-    name = getattr(error, "sqlite_errorname", None)
-    if isinstance(name, str):
-        return "_".join(name.split("_")[:2])  # SQLITE_BUSY_SNAPSHOT is a kind of SQLITE_BUSY
-    if isinstance(number, int):
-        return number
-    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
-    return state if isinstance(state, str) else None
-
-
-def was_answered(error: BaseException) -> bool:
-    """Whether an error comes from the database, rather than from the connection to it."""
-    code = code_of(error)
-    return not (code is None or (isinstance(code, int) and 2000 <= code < 3000))
+def make_unavailable(error: BaseException) -> None:
+    """Have an error answered 503; for ``except`` in a view it stays what it is."""
+    kind = type(error)
+    error.__class__ = type(kind.__name__, (kind, Unavailable), {"__module__": kind.__module__})
 
 
 def shown(url: URL) -> str:
@@ -327,13 +475,15 @@ _databases: dict[object, Database] = {}
 _databases_lock = Lock()
 
 
-def database_of(url: str, twophase: bool, settings: dict[str, Any]) -> Database:
+def database_of(
+    url: str, twophase: bool, settings: dict[str, Any], time_limits: dict[str, float | None]
+) -> Database:
     """The database of a URL with these settings, one in a process."""
-    key = (url, twophase, *sorted(settings.items()))
+    key = (url, twophase, *sorted(settings.items()), *time_limits.values())
     with _databases_lock:
         database = _databases.get(key)
         if database is None:
-            database = _databases[key] = Database(url, twophase, settings)
+            database = _databases[key] = Database(url, twophase, settings, time_limits)
         return database
 
 
@@ -343,12 +493,11 @@ def close_all() -> None:
         database.engine.dispose()
 
 
-def _after_fork() -> None:
+def _leave_to_parent() -> None:
     global _databases_lock
     _databases_lock = Lock()
     for database in _databases.values():
-        database.forget()
+        database.leave_to_parent()
 
 
-atexit.register(close_all)
-os.register_at_fork(after_in_child=_after_fork)
+forks.own(forget=_leave_to_parent, close=close_all)

@@ -19,11 +19,9 @@ from pipeline.database.transactions import (
     begin,
     begin_to_read,
     end_unchanged,
-    has_stored,
     is_open,
-    joined,
+    is_uncertain,
     reads_only,
-    was_finishing,
 )
 from pipeline.interfaces import CommitUncertain, Handler
 from pipeline.request import Request
@@ -62,7 +60,8 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
     element does, for data managers that a view joins. It is annotated with method, path and principal. Once
     it is over, the request can only read: a body that is streamed does so in a transaction of its own (R8).
 
-    A commit that fails raises what it failed with; if then a part of it may be stored, CommitUncertain (R4).
+    A commit that fails raises what it failed with; if then a part of it may be stored, CommitUncertain (R4). A
+    view may commit by itself (``request.tm.commit()``); then it is not tried again, whatever it meets (R2a).
     """
 
     def transaction(request: TransactionRequest, response: Response) -> None:
@@ -73,12 +72,18 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
         try:
             next(request, response)
             tm = request.tm_in_use
-            if tm is not None and not end_unchanged(tm):
-                _end(request, response, tm, veto)
+            if tm is not None:
+                if not end_unchanged(tm):
+                    _end(request, response, tm, veto)
+                if getattr(tm, "outcome", ""):
+                    request.outcome = tm.outcome  # also of what the view has committed by itself (R2a)
         except BaseException as error:
             tm = request.tm_in_use
             if tm is not None:
-                _undo(request, error, tm, veto)
+                try:
+                    _undo(request, error, tm, veto)
+                finally:
+                    request.outcome = request.outcome or getattr(tm, "outcome", "")
             raise
         if not response.in_memory or response.filters:
             request.reading_only = True
@@ -106,19 +111,17 @@ def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManage
         tm.abort()
     else:
         _annotate(request)
-        resources = joined(tm)
         try:
             tm.commit()
         except BaseException as error:
             if not isinstance(error, TransientError):
                 tm.spoiled = True
-            if isinstance(error, CommitUncertain) or was_finishing(tm):
+            if is_uncertain(tm.get(), error):
                 request.outcome = "unknown"
                 if isinstance(error, Exception) and not isinstance(error, CommitUncertain):
                     raise CommitUncertain(f"{type(error).__name__}, after all had voted to commit") from error
             raise
-        if any(map(has_stored, resources)):
-            request.outcome = "committed"
+        request.outcome = getattr(tm, "outcome", "committed")  # a manager of another element does not tell
 
 
 def _annotate(request: Request) -> None:

@@ -1,6 +1,6 @@
 """``vhost``: the address as the visitor sees it, and which object of the database is its top.
 
-Whoever stands between the visitor and us says what the visitor asked for, in one of these forms::
+A proxy between the visitor and the server says what the visitor asked for, in one of these forms::
 
     VirtualHostBase  /VirtualHostBase/https/www.example.com:443/sites/example/VirtualHostRoot/_vh_docs/page
     ++vh++           /sites/example/++vh++https:www.example.com:443/docs/++/page
@@ -9,16 +9,18 @@ Whoever stands between the visitor and us says what the visitor asked for, in on
     X-Forwarded      X-Forwarded-For, -Host, -Proto, -Port and -Prefix
 
 Here the visitor sees https://www.example.com/docs/page, which is the object at /sites/example/page. One rule
-holds for all (S9, S13): a form is honoured if it is one of those that ``accept`` names, comes from a
-``trusted`` peer, and is for an allowed host. Otherwise its path segments are literal and its headers dropped.
+holds for all (S9, S13): a form is believed if ``accept`` names it and it comes from a ``trusted`` peer. Otherwise
+its path segments are literal, and its headers are dropped. A form that is believed is believed as a whole: if the
+host in it is not served, the request is refused with 400, and logged with the address of the visitor.
 
-What was honoured stands in the environ as if the visitor had come directly: url scheme, HTTP_HOST,
+What was believed stands in the environ as if the visitor had come directly: url scheme, HTTP_HOST,
 SERVER_NAME and SERVER_PORT, REMOTE_ADDR, SCRIPT_NAME and PATH_INFO. The path to the top is
 ``request.virtual_root_path``, which ``traverse`` walks first; the object there is ``request.virtual_root``.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -26,8 +28,9 @@ from urllib.parse import unquote_to_bytes
 from webob.exc import HTTPBadRequest
 
 from pipeline.composition import element
-from pipeline.http.hosts import Host, Peers, parse_forwarded, parse_port, parse_scheme
+from pipeline.http.hosts import UNIX, Host, Peers, parse_forwarded, parse_port, parse_scheme
 from pipeline.interfaces import Handler, OptionError
+from pipeline.publishing.steps import is_segment
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -35,18 +38,25 @@ Environ = dict[str, Any]
 Found = dict[str, Any]
 """What a form says, as far as it says it: scheme, host (a Host), client, prefix and path (text as in a
 WSGI environ), root (names)."""
-Reader = Callable[[Environ, Peers], Found]
+Reader = Callable[[Environ, Peers, Found], None]
+"""Adds to Found what a form says. The client comes first: it counts also if the rest is malformed (ValueError)."""
 
-HEADERS = (
-    "HTTP_FORWARDED",
-    "HTTP_X_FORWARDED_FOR",
-    "HTTP_X_FORWARDED_HOST",
-    "HTTP_X_FORWARDED_PORT",
-    "HTTP_X_FORWARDED_PREFIX",
-    "HTTP_X_FORWARDED_PROTO",
-    "HTTP_X_VHM_HOST",
-    "HTTP_X_VHM_ROOT",
-)
+HEADERS = {
+    "HTTP_FORWARDED": "Forwarded",
+    "HTTP_X_FORWARDED_FOR": "X-Forwarded",
+    "HTTP_X_FORWARDED_HOST": "X-Forwarded",
+    "HTTP_X_FORWARDED_PORT": "X-Forwarded",
+    "HTTP_X_FORWARDED_PREFIX": "X-Forwarded",
+    "HTTP_X_FORWARDED_PROTO": "X-Forwarded",
+    "HTTP_X_VHM_HOST": "X-Vhm",
+    "HTTP_X_VHM_ROOT": "X-Vhm",
+}
+"""The headers that say an address, and the form that each belongs to."""
+
+MOST_TOLD = 20
+"""Peers whose dropped headers are logged, once each; a scan of the site does not fill the log."""
+
+_log = logging.getLogger("pipeline.vhost")
 
 
 class VhostRequest(Request):
@@ -75,14 +85,16 @@ def vhost(
 
     trusted        peers that are believed: IP addresses and networks, and "unix" for those on a unix socket
     accept         the forms that they use: any of VirtualHostBase, ++vh++, X-Vhm, Forwarded, X-Forwarded.
-                   Name no other: a visitor could send it through a proxy that does not know it
+                   Do not name another one: a visitor could send it through a proxy that does not know it
     allowed_hosts  the hosts that are served: www.example.com (on any port), www.example.com:8080,
                    [2001:db8::1], .example.com (that and all below it), or * for any
     hosts          lines "host = /path/of/its/top"; these hosts are allowed, too
 
-    Without options nobody is trusted and any host is served. Refuses, with 400: no Host, two, or one that is
-    none (S10); a host that is not served, if some are named; Content-Length together with Transfer-Encoding
-    (S11); what is malformed in a form that is accepted from this peer.
+    Without options no peer is trusted and any host is served. Refuses with 400: a request without a Host, with
+    two, or with one that is not valid (S10); a host that is not served, if some are named, also where a trusted
+    peer names it; a malformed form of a trusted peer.
+    Headers of other peers, and of forms that are not accepted, are dropped; the first time for each peer, a
+    warning says so and how to change it.
     """
     if bool(trusted) != bool(accept):
         raise OptionError(
@@ -97,19 +109,7 @@ def vhost(
 
     def vhost(request: VhostRequest, response: Response) -> None:
         environ = request.environ
-        if (
-            environ.get("HTTP_HOST") not in usual
-            or "HTTP_TRANSFER_ENCODING" in environ
-            # HEADERS, in full: a loop would cost more than all the rest
-            or "HTTP_FORWARDED" in environ
-            or "HTTP_X_FORWARDED_FOR" in environ
-            or "HTTP_X_FORWARDED_HOST" in environ
-            or "HTTP_X_FORWARDED_PORT" in environ
-            or "HTTP_X_FORWARDED_PREFIX" in environ
-            or "HTTP_X_FORWARDED_PROTO" in environ
-            or "HTTP_X_VHM_HOST" in environ
-            or "HTTP_X_VHM_ROOT" in environ
-        ):
+        if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(HEADERS):
             unusual(request)
         next(request, response)
 
@@ -153,7 +153,7 @@ class Rewriting:
         known = {name.lower() for name in READERS}
         if named - known:
             raise OptionError(
-                f"option 'accept': {', '.join(sorted(named - known))} is none of {', '.join(READERS)}"
+                f"option 'accept': {', '.join(sorted(named - known))} is not one of {', '.join(READERS)}"
             )
         self.readers = [reader for name, reader in READERS.items() if name.lower() in named]
         self.reads_paths = not named.isdisjoint(("virtualhostbase", "++vh++"))
@@ -162,37 +162,67 @@ class Rewriting:
         """What is known of a value of Host: the host, and the path to its top if it is served."""
         self.usual: set[str] = set()
         """Values of Host with which nothing is to be done, if no form is used either."""
+        self.told: set[str] = set()
+        """Peers of whom it is logged that their headers are dropped."""
 
     def rewrite(self, request: VhostRequest) -> None:
         environ = request.environ
-        if environ.get("HTTP_TRANSFER_ENCODING") and environ.get("CONTENT_LENGTH"):
-            raise HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other.")
+        peer: str = environ.get("REMOTE_ADDR", "")
+        trusted = bool(self.readers) and self.peers[peer]
+        found = self._read(environ) if trusted else {}
         sent: str = environ.get("HTTP_HOST", "")
         host, top = self.hosts.get(sent) or self._host(sent)
-        found: Found = {}
-        if self.readers and self.peers[environ.get("REMOTE_ADDR", "")]:
-            try:
-                for read in self.readers:
-                    said = read(environ, self.peers)
-                    if said and self.sites.top(said.get("host", host)) is not None:
-                        found.update(said)
-            except ValueError as error:
-                raise HTTPBadRequest(f"The address that a proxy passed on is malformed: {error}.") from None
-        for header in HEADERS:
+        for header, form in HEADERS.items():
             if header in environ:
                 del environ[header]
                 request.forwarded = True
+                if not (trusted and READERS[form] in self.readers):
+                    self._tell(peer, form, trusted)
         if found:
             request.forwarded = True
-            top = found["root"] if "root" in found else self.sites.top(found.get("host", host))
+            if "host" in found:
+                top = self.sites.top(found["host"])
         if top is None:
             raise HTTPBadRequest("This host is not served here.")
         if found:
             _apply(environ, found, host)
+            top = found.get("root", top)
         if top:
             request.virtual_root_path = top
         elif not found and not self.reads_paths:
             self.usual.add(sent)
+
+    def _read(self, environ: Environ) -> Found:
+        """Return what all accepted forms of a trusted peer say together. The visitor's address is set at once, also
+        for the log of a request that is refused."""
+        found: Found = {}
+        try:
+            for read in self.readers:
+                read(environ, self.peers, found)
+        except ValueError as error:
+            raise HTTPBadRequest(f"The address that a proxy passed on is malformed: {error}.") from None
+        finally:
+            if "client" in found:
+                environ["REMOTE_ADDR"] = found["client"]
+                for stale in ("REMOTE_HOST", "REMOTE_PORT"):
+                    environ.pop(stale, None)
+        return found
+
+    def _tell(self, peer: str, form: str, trusted: bool) -> None:
+        """Log that the headers of a peer are dropped, and the remedy: once for each peer, and not for many."""
+        if peer in self.told or len(self.told) >= MOST_TOLD:
+            return
+        self.told.add(peer)
+        name = "unix" if peer in UNIX else peer
+        if trusted:
+            why, remedy = "'accept' does not name that form", f"put {form} into accept"
+        else:
+            why, remedy = "'trusted' does not name that peer", f"put {name} into trusted, {form} into accept"
+        _log.warning(
+            "vhost: the %s headers that %s sends are dropped, since the option %s. If it is your proxy, which "
+            "writes these headers itself, %s. If not, a visitor sent them, and nothing needs to be done.",
+            form, name, why, remedy,
+        )  # fmt: skip
 
     def _host(self, sent: str) -> tuple[Host, tuple[str, ...] | None]:
         try:
@@ -218,57 +248,53 @@ def _apply(environ: Environ, found: Found, host: Host) -> None:
         environ["SCRIPT_NAME"] = found["prefix"]
     if "path" in found:
         environ["PATH_INFO"] = found["path"]
-    if "client" in found:
-        environ["REMOTE_ADDR"] = found["client"]
-        for stale in ("REMOTE_HOST", "REMOTE_PORT"):
-            environ.pop(stale, None)
 
 
-def read_virtual_host_base(environ: Environ, peers: Peers) -> Found:
-    """Zope's VirtualHostMonster. The first VirtualHostRoot is ours: a further one came from the visitor."""
+def read_virtual_host_base(environ: Environ, peers: Peers, found: Found) -> None:
+    """Zope's VirtualHostMonster. The first VirtualHostRoot is the proxy's: a further one came from the visitor.
+
+    The ``_vh_`` segments behind it are the proxy's as far as an empty segment, which the proxy writes to keep those
+    of the visitor apart (``VirtualHostRoot//...``). Without VirtualHostRoot only scheme and host are said.
+    """
     path = environ.get("PATH_INFO", "")
     if not path.startswith("/VirtualHostBase/"):
-        return {}
+        return
     segments = path.split("/")[2:]
+    if len(segments) < 2:
+        raise ValueError("VirtualHostBase goes with scheme and host")
+    found.update(scheme=parse_scheme(segments[0]), host=Host.parse(segments[1]))
     if "VirtualHostRoot" not in segments[2:]:
-        raise ValueError("VirtualHostBase goes with scheme, host and VirtualHostRoot")
+        found["path"] = _joined(segments[2:])
+        return
     end = segments.index("VirtualHostRoot", 2)
     start = end + 1
     while start < len(segments) and segments[start].startswith("_vh_"):
         start += 1
-    return {
-        "scheme": parse_scheme(segments[0]),
-        "host": Host.parse(segments[1]),
-        "root": _names(segments[2:end]),
-        "prefix": _prefix([segment.removeprefix("_vh_") for segment in segments[end + 1 : start]]),
-        "path": _joined(segments[start:]),
-    }
+    prefix = _prefix([segment.removeprefix("_vh_") for segment in segments[end + 1 : start]])
+    if segments[start : start + 1] == [""] and len(segments) > start + 1:
+        start += 1
+    found.update(root=_names(segments[2:end]), prefix=prefix, path=_joined(segments[start:]))
 
 
-def read_vh_namespace(environ: Environ, peers: Peers) -> Found:
+def read_vh_namespace(environ: Environ, peers: Peers, found: Found) -> None:
     """zope.traversing's ``++vh++scheme:host:port``; what is between it and ``++``, the visitor sees."""
     path = environ.get("PATH_INFO", "")
     if "/++vh++" not in path:
-        return {}
+        return
     segments = path.split("/")
     start = next(place for place, segment in enumerate(segments) if segment.startswith("++vh++"))
     if "++" not in segments[start:]:
         raise ValueError("++vh++ goes with a segment ++")
     end = segments.index("++", start)
-    found: Found = {
-        "root": _names(segments[1:start]),
-        "prefix": _prefix(segments[start + 1 : end]),
-        "path": _joined(segments[end + 1 :]),
-    }
+    prefix = _prefix(segments[start + 1 : end])
+    found.update(root=_names(segments[1:start]), prefix=prefix, path=_joined(segments[end + 1 :]))
     if origin := segments[start].removeprefix("++vh++"):
         scheme, _, host = origin.partition(":")
         found.update(scheme=parse_scheme(scheme), host=Host.parse(host))
-    return found
 
 
-def read_vhm_headers(environ: Environ, peers: Peers) -> Found:
+def read_vhm_headers(environ: Environ, peers: Peers, found: Found) -> None:
     """The headers of repoze.vhm: the URL that the visitor sees for the top, and the path to it."""
-    found: Found = {}
     if url := environ.get("HTTP_X_VHM_HOST"):
         scheme, _, rest = url.partition("://")
         host, _, path = rest.partition("/")
@@ -278,12 +304,10 @@ def read_vhm_headers(environ: Environ, peers: Peers) -> Found:
         if root[0] != "/":
             raise ValueError("X-Vhm-Root starts with a slash")
         found["root"] = _names(root.split("/"))
-    return found
 
 
-def read_forwarded(environ: Environ, peers: Peers) -> Found:
+def read_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
     """``Forwarded``: the element of the farthest proxy that is believed."""
-    found: Found = {}
     elements = parse_forwarded(environ.get("HTTP_FORWARDED", ""))
     if elements:
         client, believed = peers.client([element.get("for", "unknown") for element in elements])
@@ -294,12 +318,10 @@ def read_forwarded(environ: Environ, peers: Peers) -> Found:
             found["host"] = Host.parse(element["host"])
         if "proto" in element:
             found["scheme"] = parse_scheme(element["proto"])
-    return found
 
 
-def read_x_forwarded(environ: Environ, peers: Peers) -> Found:
+def read_x_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
     """``X-Forwarded-*``: a proxy may have replaced a header, or have added its value at the end."""
-    found: Found = {}
     believed = 1
     if text := environ.get("HTTP_X_FORWARDED_FOR"):
         found["client"], believed = peers.client(_values(text))
@@ -315,14 +337,13 @@ def read_x_forwarded(environ: Environ, peers: Peers) -> Found:
     if (scheme := value("HTTP_X_FORWARDED_PROTO")) is not None:
         found["scheme"] = parse_scheme(scheme)
     if (port := value("HTTP_X_FORWARDED_PORT")) is not None:
-        host_ = found.get("host") or Host.parse(environ["HTTP_HOST"])
+        host_ = found.get("host") or Host.parse(environ.get("HTTP_HOST", ""))
         if host_.port is None or "host" not in found:
             found["host"] = Host(host_.name, parse_port(port))
     if (prefix := value("HTTP_X_FORWARDED_PREFIX")) is not None:
         if prefix[:1] != "/":
             raise ValueError("X-Forwarded-Prefix starts with a slash")
         found["prefix"] = _prefix(prefix.strip("/").split("/")) if prefix.strip("/") else ""
-    return found
 
 
 READERS: dict[str, Reader] = {
@@ -340,10 +361,10 @@ def _values(text: str) -> list[str]:
 
 
 def _names(segments: Iterable[str]) -> tuple[str, ...]:
-    """Segments of a path to an object, as traversal takes them; ValueError if it takes none of that kind."""
+    """Segments of a path to an object, as traversal takes them; ValueError for one that traversal refuses."""
     names = tuple(segment.encode("latin-1").decode("utf-8") for segment in segments if segment)
-    if any(name[0] == "_" or name in (".", "..") or "\0" in name for name in names):
-        raise ValueError("no path to an object")
+    if not all(map(is_segment, names)):
+        raise ValueError("not a path to an object")
     return names
 
 
@@ -353,7 +374,7 @@ def _prefix(segments: Iterable[str]) -> str:
     for segment in segments:
         segment.encode("latin-1").decode("utf-8")
         if segment in ("", ".", "..") or "\0" in segment:
-            raise ValueError("no path in front of the site")
+            raise ValueError("not a path in front of the site")
     return "".join(f"/{segment}" for segment in segments)
 
 
@@ -362,14 +383,14 @@ def _joined(segments: list[str]) -> str:
 
 
 def _pattern(text: str) -> str:
-    """An allowed host in the form in which ``Sites`` looks for it; OptionError if it is none."""
+    """An allowed host in the form in which ``Sites`` looks for it; OptionError if it is not valid."""
     if text == "*":
         return text
     dot = "." if text[:1] == "." else ""
     try:
         name, port = Host.parse(text.removeprefix("."))
     except ValueError as error:
-        raise OptionError(f"{text!r} is no host: {error}") from None
+        raise OptionError(f"{text!r} is not a host: {error}") from None
     if dot and port:
         raise OptionError(f"{text!r}: a host and all below it are served on any port, or on none")
     return f"{name}:{port}" if port else dot + name
@@ -381,4 +402,4 @@ def _top(pattern: str, path: str) -> tuple[str, ...]:
             raise ValueError("it starts with a slash")
         return _names(path.encode().decode("latin-1").split("/"))
     except ValueError as error:
-        raise OptionError(f"option 'hosts', {pattern}: {path!r} is no path: {error}") from None
+        raise OptionError(f"option 'hosts', {pattern}: {path!r} is not a path: {error}") from None

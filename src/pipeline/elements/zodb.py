@@ -6,19 +6,14 @@ for beginning a transaction and for ending it, and no more. One request at a tim
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from threading import Lock, RLock
+from threading import Lock, RLock, Semaphore
 from typing import Any
-from urllib.parse import urlsplit
-from weakref import WeakSet
 
-import zodburi
 from transaction import TransactionManager
 from zc.lockfile import LockError
 from ZODB.Connection import Connection
@@ -27,9 +22,11 @@ from ZODB.POSException import ConflictError
 from ZODB.utils import z64
 
 from pipeline.composition import Offers, element
+from pipeline.database import forks
 from pipeline.database.outages import Outage
+from pipeline.database.storages import DAMAGES, open_database, shown, storage_of, without_secrets
 from pipeline.database.transactions import OFFERED, DatabaseRequest, Manager, begin
-from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.interfaces import ConfigurationError, Handler, Unavailable
 from pipeline.options import resolve
 from pipeline.request import on_first_use
 
@@ -37,8 +34,10 @@ log = logging.getLogger("pipeline.zodb")
 
 POOL_SIZE = 16
 """More than most servers have threads: each of these keeps a cache warm."""
-ZEO_TIMEOUT = 5
-"""Seconds that a request waits for a ZEO server; ZEO's own default, 30, is more than a visitor waits."""
+OF_DATABASES = ("cache_size", "cache_size_bytes", "pool_size", "pool_timeout")
+"""Settings that a DB takes, and that a URI may have too."""
+TIMED_OUT = frozenset({"57014", "55P03", 1969, 3024})
+"""Errors of a statement or a lock that took too long: SQLSTATEs of PostgreSQL, numbers of MariaDB and MySQL."""
 
 
 class ZodbRequest(DatabaseRequest):
@@ -48,6 +47,8 @@ class ZodbRequest(DatabaseRequest):
     """The ZODB connection of this request; ``zodb.get_connection(name)`` is one to another named database."""
     zodb_kept: Kept | None = None
     """The connection with its transaction manager, once the request uses it."""
+    zodb_slot: Semaphore | None = None
+    """What the request releases at its end, if the connections are limited."""
 
 
 @element(
@@ -60,38 +61,57 @@ def zodb(
     next: Handler,
     *,
     uri: str,
-    root: str = "",
+    root: str | Callable[[Any], Any] = "",
     databases: dict[str, str] | None = None,
     cache_size: int | None = None,
     cache_size_bytes: int | None = None,
     pool_size: int | None = None,
     pool_timeout: float | None = None,
+    max_connections: int | None = None,
+    connection_wait: float = 5.0,
+    server_sync: bool = False,
+    lock_timeout: int | None = None,
+    statement_timeout: float | None = None,
 ) -> Offers:
     """Provide the root out of a ZODB, and other databases beside it.
 
-    uri               of the storage, as zodburi understands it: file://, memory://, zeo://, and through
-                      RelStorage sqlite://, postgres://, mysql://
-    root              where the application's root is in the database: keys separated by slashes, or the
-                      dotted name (package.module:callable) of what makes it of the database's own root
-    databases         more databases, one line "name = uri" for each
-    cache_size        objects that each connection keeps in memory; default 10000
-    cache_size_bytes  the same by their estimated size in bytes; default no limit
-    pool_size         connections that are kept open between requests, at most; more are opened when more are
-                      needed at the same time, and closed again; default 16
-    pool_timeout      seconds after which a connection that was not used is closed; default never
+    uri                of the storage, as zodburi understands it: file://, memory://, zeo://, and through
+                       RelStorage sqlite://, postgres://, mysql://
+    root               where the application's root is in the database: keys separated by slashes, or a callable
+                       (in an ini its dotted name, package.module:callable) that makes it of the database's root
+    databases          more databases, one line "name = uri" for each
+    cache_size         objects that each connection keeps in memory; default 10000
+    cache_size_bytes   the same by their estimated size in bytes; default no limit
+    pool_size          connections that are kept open between requests, at most; more are opened when more are
+                       needed at the same time, and closed again; default 16
+    pool_timeout       seconds after which a connection that was not used is closed; default never
+    max_connections    connections that are open at the same time, at most; default no limit
+    connection_wait    seconds that a request waits for one of ``max_connections``, and then is a 503; default 5
+    server_sync        ZEO: whether each transaction first asks the server for what others have committed, which
+                       takes a round trip; without, a request may not see what another process has just
+                       acknowledged; default false
+    lock_timeout       RelStorage: whole seconds that a commit waits for the locks of others, and then is tried
+                       again; default 30
+    statement_timeout  RelStorage on PostgreSQL, MySQL and MariaDB: seconds after which a statement is ended by the
+                       server, and the request is tried again; default the server's own
 
-    The last four may also stand in the URI (connection_cache_size=...). Provides ``request.root``,
-    ``request.zodb`` (the connection; ``.get_connection(name)`` is one to another database) and
+    ``cache_size`` to ``pool_timeout`` may also stand in the URI (connection_cache_size=...). Provides
+    ``request.root``, ``request.zodb`` (the connection; ``.get_connection(name)`` is one to another database) and
     ``request.tm``, all opened on first use. Only inside of ``transaction`` can the database be changed.
 
-    Refuses, at load, a URI that is none, and a database that would be opened twice. One that cannot be
-    reached is a 503 with ``Retry-After`` until it can.
+    Refuses, at load, a URI that is not valid, and a database that would be opened twice. One that cannot be
+    reached is a 503 with ``Retry-After`` until it can. One whose file is damaged is a 500.
     """
     settings = {
         "cache_size": cache_size,
         "cache_size_bytes": cache_size_bytes,
         "pool_size": pool_size,
         "pool_timeout": pool_timeout,
+        "max_connections": max_connections,
+        "connection_wait": None if max_connections is None else connection_wait,
+        "server_sync": server_sync or None,
+        "lock_timeout": lock_timeout,
+        "statement_timeout": statement_timeout,
     }
     given = {name: value for name, value in settings.items() if value is not None}
     pool = pool_of(uri, databases or {}, given)
@@ -116,8 +136,10 @@ def zodb(
     return Offers(next, tm=open_tm, zodb=open_zodb, root=open_root, **OFFERED)
 
 
-def _finder(root: str) -> Callable[[Any], Any] | None:
-    """What finds the application's root in the database's; None if it is the same."""
+def _finder(root: str | Callable[[Any], Any]) -> Callable[[Any], Any] | None:
+    """Return what finds the application's root in the database's; None if it is the same."""
+    if callable(root):
+        return root
     if ":" in root:
         try:
             found: Callable[[Any], Any] = resolve(root)
@@ -142,6 +164,9 @@ def _finder(root: str) -> Callable[[Any], Any] | None:
 class Kept:
     """A connection that stays open between requests, with a transaction manager of its own."""
 
+    inherited = False
+    """Whether a parent process has opened it."""
+
     def __init__(self, pool: Pool, db: DB) -> None:
         self.pool = pool
         self.epoch = pool.epoch
@@ -156,13 +181,21 @@ class Kept:
             pool.all.add(self)
 
     def _is_lost(self, error: BaseException) -> bool:
-        if isinstance(error, self.pool.lost):
+        """Whether a new connection may not meet this error again."""
+        if isinstance(error, self.pool.lost) or is_timed_out(error):
             self.tm.spoiled = True
+            return True
+        if isinstance(error, ValueError) and "A different object already has the same oid" in error.args:
+            # A ZEO server that was restarted has given ids to others that it had given to us: take no more of them.
+            self.tm.spoiled = True
+            self.pool.drop_oids()
             return True
         return False
 
     def give_back(self) -> None:
         """Have the request done with this connection: it is kept for another one, or thrown away."""
+        if self.inherited:
+            return
         tm, pool = self.tm, self.pool
         if tm._txn is not None or tm.unmade or tm.leavers:
             tm.leave()
@@ -178,11 +211,19 @@ class Kept:
 
     def throw_away(self) -> None:
         """Close the connection for good: ``close()`` would give it to the ZODB's own pool."""
+        self.pool.all.discard(self)
         try:
             self.tm.leave()
             self.connection._release_resources()
         except Exception:  # it is gone already, most likely: that is why it is thrown away
             log.debug("a connection could not be closed properly", exc_info=True)
+
+    def leave_to_parent(self) -> None:
+        """Have nothing of this connection used or closed in this process (R12)."""
+        self.inherited = True
+        tm = self.tm
+        forks.keep(self, tm._txn)
+        tm.disown()
 
 
 class Pool:
@@ -192,6 +233,8 @@ class Pool:
         self.uri = uri
         self.others = dict(others)
         self.settings = dict(settings)
+        self.max: int | None = settings.get("max_connections")
+        self.wait: float = settings.get("connection_wait", 0.0)
         self.main = _Source(uri, settings)
         self.beside = {name: _Source(uri, settings, name) for name, uri in self.others.items()}
         if self.main.name in self.beside:
@@ -210,14 +253,17 @@ class Pool:
         self.databases = _Databases(self)
         self.is_connected: Callable[[], bool] | None = None
         self.lost: tuple[type[BaseException], ...] = ()
-        self.all: WeakSet[Kept] = WeakSet()
+        self.all: set[Kept] = set()
+        self.slots = None if self.max is None else Semaphore(self.max)
         for source in (self.main, *self.beside.values()):
             source.outage = Outage(f"the database {source.shown}")
 
     def use(self, request: ZodbRequest) -> Kept:
-        """The connection of a request; the first time one is taken, and its transaction begun."""
+        """Return the connection of a request; the first time one is taken, and its transaction begun."""
         if request.tm_in_use is not None and request.zodb_kept is not None:
             return request.zodb_kept
+        forks.check()
+        slot = None if self.slots is None else self._take_slot(request, self.slots)
         if self.is_connected is not None:
             self._check_connected(self.is_connected)
         kept = None
@@ -225,11 +271,29 @@ class Pool:
             kept = self.idle.pop()
             begin(request, kept.tm)
         except Exception:
-            kept = self._take_another(request, kept)
+            try:
+                kept = self._take_another(request, kept)
+            except BaseException:
+                if slot is not None:
+                    slot.release()
+                raise
         request.zodb_kept = kept
         request.tm_in_use = kept.tm
         request.on_close(kept.give_back, last=True)
+        if slot is not None:
+            request.zodb_slot = slot
+            request.on_close(slot.release, last=True)  # closed after the connection is given back
         return kept
+
+    def _take_slot(self, request: ZodbRequest, slots: Semaphore) -> Semaphore | None:
+        """Wait until the request may open a connection; return what to release, None if the request has one."""
+        if request.zodb_slot is not None:
+            return None
+        if not slots.acquire(timeout=self.wait):
+            raise Unavailable(
+                f"zodb: all {self.max} connections (max_connections) were in use for {self.wait:g} seconds"
+            )
+        return slots
 
     def _take_another(self, request: ZodbRequest, dead: Kept | None) -> Kept:
         """Another connection than one that its server has closed: one of the others, or else a new one."""
@@ -289,19 +353,23 @@ class Pool:
                 raise outage.unavailable()
             try:
                 db = source.open(self.databases)
-            except ConflictError:  # another process makes the root of a new database
+            except ConflictError:  # other processes make the root of a new database, for longer than is waited
                 raise
-            except LockError as error:
-                hint = "another process has it open; for several there are ZEO and RelStorage"
-                raise outage.begin(LockError(f"{error}: {hint}")) from error
             except Exception as error:
-                raise outage.begin(error) from error
+                raise outage.begin(*source.describe(error)) from error
             outage.end()
             self.lost += _lost_exceptions(db.storage)
             if source is self.main:
                 self.db = db
                 self.is_connected = getattr(db.storage, "is_connected", None)
             return db
+
+    def drop_oids(self) -> None:
+        """Forget the ids for new objects that a ZEO server has given in advance."""
+        for db in list(self.databases.values()):
+            oids = getattr(db.storage, "_oids", None)
+            if isinstance(oids, list):
+                oids.clear()
 
     def close_old(self, before: float) -> None:
         """Close connections that were not used since ``before``."""
@@ -310,6 +378,13 @@ class Pool:
                 self.idle.popleft().throw_away()
         except IndexError:
             pass
+
+    def leave_to_parent(self) -> None:
+        """Be as before the first request, and leave alone what a parent process has open (R12)."""
+        forks.keep(self.db, dict(self.databases))
+        for kept in list(self.all):
+            kept.leave_to_parent()
+        self.forget()
 
     def close_if_dead(self) -> None:
         """A file storage that fails while it finishes a commit closes its file: it must be opened again."""
@@ -349,17 +424,18 @@ class _Source:
     def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
         self.shown = shown(uri)
         self.outage: Outage
-        if uri.startswith("zeo:") and "wait_timeout=" not in uri:
-            uri += f"{'&' if '?' in uri else '?'}wait_timeout={ZEO_TIMEOUT}"
+        others = ("server_sync", "lock_timeout", "statement_timeout")
         try:
-            self.storage, self.options = zodburi.resolve_uri(uri)
+            self.storage, self.options = storage_of(uri, **{key: settings.get(key) for key in others})  # type: ignore[arg-type]
         except Exception as error:
             hint = "; RelStorage calls it postgres://" if uri.startswith("postgresql:") else ""
-            what = f"{type(error).__name__}: {error}".replace(uri, self.shown)  # it may have a password in it
-            raise ConfigurationError(f"zodb: {self.shown!r} is no URI of a database: {what}{hint}") from None
+            what = without_secrets(f"{type(error).__name__}: {error}", uri)
+            raise ConfigurationError(
+                f"zodb: {self.shown!r} is not a valid URI of a database: {what}{hint}"
+            ) from None
         if "connection_pool_size" not in uri:  # zodburi has a default of its own
             self.options["pool_size"] = POOL_SIZE
-        self.options.update(settings)
+        self.options.update({key: settings[key] for key in OF_DATABASES if key in settings})
         if name is not None:
             self.options["database_name"] = name
         self.name: str = self.options["database_name"]
@@ -369,19 +445,38 @@ class _Source:
         # ZODB takes connections that we keep for ones in use, and would warn of them.
         options["pool_size"] = sys.maxsize
         options.pop("pool_timeout", None)
-        storage = self.storage()
-        try:
-            return DB(storage, databases=databases, **options)
-        except BaseException:
-            databases.pop(self.name, None)
-            storage.close()
-            raise
+        return open_database(self.storage, databases, **options)
+
+    def describe(self, error: Exception) -> tuple[Exception, str, bool]:
+        """Return why the database cannot be opened, what is the matter with it, and whether it is damaged."""
+        if isinstance(error, LockError):
+            who = "another process has it open; for several there are ZEO and RelStorage"
+            if (parent := forks.parent()) is not None:
+                who = (
+                    f"process {parent}, from which this one was forked, has it open, or another one; load the "
+                    f"application after the fork (uWSGI: lazy-apps) and let one process serve it, or use ZEO or "
+                    f"RelStorage"
+                )
+            return LockError(f"{error}: {who}"), "cannot be opened", False
+        if isinstance(error, DAMAGES):
+            what = f"{type(error).__name__}: {error}"
+            hint = (
+                "stop the server, keep a copy of the file, and restore it from a backup (repozo) or save what can "
+                "be read (python -m ZODB.fsrecover)"
+            )
+            return RuntimeError(f"{what}: {hint}"), "is damaged or is not a Data.fs", True
+        return error, "cannot be opened" if was_answered(error) else "cannot be reached", False
 
 
-def shown(uri: str) -> str:
-    """A URI as it may stand in a log: without user, password and options."""
-    parts = urlsplit(uri)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+def was_answered(error: BaseException) -> bool:
+    """Whether an error of RelStorage comes from its server, and not from the way to it."""
+    number = getattr(error, "errno", None)
+    return bool(getattr(error, "pgcode", None)) or (isinstance(number, int) and 1000 <= number < 2000)
+
+
+def is_timed_out(error: BaseException) -> bool:
+    """Whether the server has ended a statement, or a wait for a lock, that took too long."""
+    return getattr(error, "pgcode", None) in TIMED_OUT or getattr(error, "errno", None) in TIMED_OUT
 
 
 def _lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
@@ -397,8 +492,6 @@ def _lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
 
 _pools: dict[str, Pool] = {}
 _pools_lock = Lock()
-_inherited: list[Any] = []
-"""What a parent process has open: kept, so that nothing closes it from here."""
 
 
 def pool_of(uri: str, databases: Mapping[str, str], settings: Mapping[str, Any]) -> Pool:
@@ -426,14 +519,11 @@ def close_all() -> None:
         pool.close()
 
 
-def _after_fork() -> None:
-    """Leave to the parent what is the parent's: two processes on one socket would mix their answers."""
+def _leave_to_parent() -> None:
     global _pools_lock
     _pools_lock = Lock()
     for pool in set(_pools.values()):
-        _inherited.append((pool.db, list(pool.idle), list(pool.all), pool.databases))
-        pool.forget()
+        pool.leave_to_parent()
 
 
-atexit.register(close_all)
-os.register_at_fork(after_in_child=_after_fork)
+forks.own(forget=_leave_to_parent, close=close_all)

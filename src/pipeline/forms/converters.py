@@ -6,12 +6,13 @@ A name is followed by any number of these words, in any order, each with a colon
 int long float bool boolean date   the value as one of that type; so does a converter of the
 datetime string text lines tokens  application's own (``IFieldConverter``)
 list tuple                         a sequence, also of one value; the words above convert each item
-record                             ``a.b:record`` is the item b of the dict a
+record                             ``a.b:record`` is the item b of the dict a; the last dot counts
 records                            the same, and a is a list: an item that is there begins a new dict
 required                           blank is refused
 ignore_empty                       empty is as if it had not been sent
 default                            counts if the name is not sent otherwise; record by record, item by item
-method action                      ``name:method``, or ``:method`` with the name as value, names the view
+method action                      ``name:method``, or ``:method`` with the name as value, names the view;
+                                   the value of the first is in the form under the name
 default_method default_action      the same, if no other field names one
 =================================  ==================================================================
 
@@ -126,6 +127,9 @@ CONVERTERS: dict[str, Converter] = {
 }
 _SHAPES = frozenset(("list", "tuple", "record", "records"))
 _ACTIONS = frozenset(("method", "action", "default_method", "default_action"))
+_FILLED = 10_000
+"""Items that the defaults of a form may add to its records: each record gets them all, so that the form would
+be as large as the square of what was sent (S12)."""
 WORDS = _SHAPES | _ACTIONS | {"required", "ignore_empty", "default"}
 """The words that are no converters."""
 
@@ -174,10 +178,8 @@ class Field(NamedTuple):
             raise refuse("its name has two shapes")
         item: str | None = None
         if "record" in words or "records" in words:
-            name, dot, item = name.rpartition(".")
-            if not dot or not item:
-                raise refuse("a record's name has a dot and the name of an item")
-        if not name:
+            name, _, item = name.rpartition(".")
+        if not name and not item:
             raise refuse("it has no name")
         return cls(name, item, frozenset(words), convert)
 
@@ -205,6 +207,8 @@ def collect(
             is_default = "default_method" in field.words or "default_action" in field.words
             if not isinstance(name, str) or actions.setdefault(is_default, name) != name:
                 raise FieldError(sent, value, "another field names another view")
+            if field.name:
+                given.add(Field(field.name), sent, value)
         elif "default" not in field.words and not (value == "" and "ignore_empty" in field.words):
             try:
                 value = _converted(field, sent, value)
@@ -240,15 +244,17 @@ class _Collection:
     def __init__(self) -> None:
         self.values: dict[str, list[Any]] = {}
         self.records: dict[str, list[dict[str, Any]]] = {}
+        self.items: set[tuple[str, str]] = set()
+        """Names of records, each with the name of an item that one of them has."""
         self.shape: dict[str, str] = {}
         """By name of a value, "list" or "tuple" where its name says so; by that of a record, which it is."""
-        self.tuples: set[tuple[str, str]] = set()
-        """Items of records that are tuples."""
+        self.tuples: dict[str, set[str]] = {}
+        """By name of a record, the items that are tuples."""
 
     def has(self, field: Field) -> bool:
         if field.item is None:
             return field.name in self.values
-        return any(field.item in record for record in self.records.get(field.name, ()))
+        return (field.name, field.item) in self.items
 
     def add(self, field: Field, sent: str, value: Any) -> None:
         name, item, words, _ = field
@@ -263,6 +269,7 @@ class _Collection:
         shape = "record" if "record" in words else "records"
         if name in self.values or self.shape.setdefault(name, shape) != shape:
             raise FieldError(sent, value, f"it is no {shape[:6]} elsewhere in the form")
+        self.items.add((name, item))
         records = self.records.setdefault(name, [{}])
         record = records[-1]
         if sequence:
@@ -271,7 +278,7 @@ class _Collection:
                 raise FieldError(sent, value, "it is no sequence elsewhere in the form")
             items.append(value)
             if sequence == "tuple":
-                self.tuples.add((name, item))
+                self.tuples.setdefault(name, set()).add(item)
         elif shape == "records" and item in record:
             records.append({item: value})
         else:
@@ -288,21 +295,27 @@ class _Collection:
             if name not in here:
                 self.records[name] = records
                 self.shape[name] = defaults.shape[name]
+                continue
+            default = {item: value for record in reversed(records) for item, value in record.items()}
+            if len(default) * len(self.records.get(name, ())) > _FILLED:
+                rule = f"it has defaults for more than {_FILLED} items of records"
+                raise FieldError(name, None, rule)
             for record in self.records.get(name, ()):
-                for default in records:
-                    for item, value in default.items():
-                        record.setdefault(item, value)
-        self.tuples |= defaults.tuples
+                for item, value in default.items():
+                    record.setdefault(item, value)
+        for name, items in defaults.tuples.items():
+            self.tuples.setdefault(name, set()).update(items)
 
     def form(self) -> dict[str, Any]:
         form: dict[str, Any] = {}
         for name, values in self.values.items():
             shape = self.shape.get(name)
             form[name] = tuple(values) if shape == "tuple" else values if shape or values[1:] else values[0]
-        for name, item in self.tuples:
+        for name, items in self.tuples.items():
             for record in self.records.get(name, ()):
-                if isinstance(record.get(item), list):
-                    record[item] = tuple(record[item])
+                for item in record.keys() & items:
+                    if isinstance(record[item], list):
+                        record[item] = tuple(record[item])
         for name, records in self.records.items():
             form[name] = records if self.shape[name] == "records" else records[0]
         return form

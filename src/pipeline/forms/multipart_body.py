@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator
-from tempfile import SpooledTemporaryFile
+from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
@@ -11,6 +12,8 @@ from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge
 
 SPOOL = 64 * 1024
 """Bytes of a file that are kept in memory; a larger one goes to disk."""
+_BUFFER = 1024
+"""Bytes of the buffer of a file that is on disk; a request may have a thousand of them."""
 _HEADERS = 8
 """Headers of a part; RFC 7578 knows three."""
 
@@ -22,7 +25,7 @@ class Limits(NamedTuple):
     memory: int
     """Bytes of all that stays in memory: names, text fields, small files."""
     disk: int
-    """Bytes of all temporary files."""
+    """Bytes of the temporary file."""
     header: int
     """Bytes of one header of one part."""
 
@@ -44,16 +47,16 @@ class Part(NamedTuple):
 def read_multipart(
     blocks: Iterable[bytes], boundary: str, limits: Limits, on_close: Callable[[Callable[[], object]], None]
 ) -> list[Part]:
-    """The parts of a body that comes in ``blocks``; 400 if it is malformed, 413 if it is beyond a limit.
+    """Return the parts of a body that comes in ``blocks``; 400 if it is malformed, 413 if it is beyond a limit.
 
-    Temporary files are given to ``on_close`` to be closed. No more blocks are asked for than are needed.
+    The files are given to ``on_close`` to be closed. No more blocks are asked for than are needed.
     """
     parts: list[Part] = []
-    memory = disk = length = 0
+    memory = length = 0
     segment: Any = None
     text: list[bytes] = []
-    file: Any = None
-    on_disk = False
+    file: io.BytesIO | Slice | None = None
+    disk = Disk(on_close)
     try:
         with PushMultipartParser(
             boundary,
@@ -71,29 +74,25 @@ def read_multipart(
                     text = []
                     file = None
                     if segment.filename is not None:
-                        on_disk = False
-                        file = SpooledTemporaryFile()  # noqa: SIM115
-                        on_close(file.close)
+                        file = io.BytesIO()
                 elif event is None:
-                    parts.append(_part(segment, text, file, length))
+                    parts.append(_part(segment, text, file, length, on_close))
                 elif file is None:
                     memory += len(event)
                     text.append(event)
                 else:
-                    file.write(event)
                     length += len(event)
-                    if on_disk:
-                        disk += len(event)
+                    if isinstance(file, Slice):
+                        disk.write(event)
                     else:
+                        file.write(event)
                         memory += len(event)
                         if length > SPOOL or memory > limits.memory:
-                            file.rollover()
-                            on_disk = True
                             memory -= length
-                            disk += length
+                            file = disk.take(file)
                 if memory > limits.memory:
                     raise HTTPRequestEntityTooLarge(f"A form takes {limits.memory} bytes in memory at most.")
-                if disk > limits.disk:
+                if disk.size > limits.disk:
                     raise HTTPRequestEntityTooLarge(f"A form takes {limits.disk} bytes of files at most.")
     except ParserLimitReached as error:
         raise HTTPRequestEntityTooLarge(f"The form is too large: {error}.") from None
@@ -120,10 +119,82 @@ def _with_last_line_break(blocks: Iterable[bytes]) -> Iterator[bytearray]:
         yield waiting
 
 
-def _part(segment: Any, text: list[bytes], file: IO[bytes] | None, length: int) -> Part:
+class Disk:
+    """The one temporary file of a request, made when it is needed; its files stand there one behind the other.
+
+    A descriptor for each of them would let one form use up those of the process (S15).
+    """
+
+    def __init__(self, on_close: Callable[[Callable[[], object]], None]) -> None:
+        self.on_close = on_close
+        self.file: Any = None
+        self.size = 0
+
+    def take(self, file: io.BytesIO) -> Slice:
+        """Move the file that is being read here; what ``write`` gets next is the rest of it."""
+        if self.file is None:
+            self.file = TemporaryFile()  # noqa: SIM115
+            self.on_close(self.file.close)
+        taken = Slice(self.file, self.size)
+        self.write(file.getbuffer())
+        return taken
+
+    def write(self, block: Any) -> None:
+        self.file.write(block)
+        self.size += len(block)
+
+
+class Slice(io.RawIOBase):
+    """A file of a form, from ``start`` on in the temporary file of the request."""
+
+    length = 0
+    """Known when all of it is there."""
+
+    def __init__(self, file: Any, start: int) -> None:
+        self.file = file
+        self.start = start
+        self.position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = (0, self.position, self.length)[whence]
+        if base + offset < 0:
+            raise ValueError(f"the file has no position {base + offset}")
+        self.position = base + offset
+        return self.position
+
+    def readinto(self, buffer: Any) -> int:
+        left = max(0, self.length - self.position)
+        self.file.seek(self.start + self.position)
+        count: int = self.file.readinto(memoryview(buffer)[:left])
+        self.position += count
+        return count
+
+
+def _part(
+    segment: Any,
+    text: list[bytes],
+    file: io.BytesIO | Slice | None,
+    length: int,
+    on_close: Callable[[Callable[[], object]], None],
+) -> Part:
     name = segment.name.encode("latin-1")
     filename = None if segment.filename is None else segment.filename.encode("latin-1")
-    if file is not None:
+    opened: IO[bytes] | None = None
+    if isinstance(file, Slice):
+        file.length = length
+        opened = io.BufferedReader(file, _BUFFER)
+    elif file is not None:
         file.seek(0)
+        opened = file
+    if opened is not None:
+        on_close(opened.close)
     kind = segment.content_type or "application/octet-stream"
-    return Part(name, b"".join(text), segment.charset, filename, kind, file, length)
+    _, semicolon, parameters = segment.header("Content-Type", "").partition(";")
+    kind += semicolon + parameters
+    return Part(name, b"".join(text), segment.charset, filename, kind, opened, length)

@@ -6,10 +6,10 @@ from typing import IO
 
 
 class Upload:
-    """A file that came with a form. It is in memory or in a temporary file without a name, and is
-    gone when the request is closed: what is to stay is copied by the view.
+    """A file that came with a form.
 
-    Whoever sends it chooses its name and its type; serve it as an attachment (S7).
+    It is in memory, or a part of the temporary file of the request, and it is closed with the request. A view
+    copies what is to stay. The client chooses its name and its type: serve it as an attachment (S7).
     """
 
     __slots__ = ("file", "filename", "length", "type")
@@ -18,7 +18,7 @@ class Upload:
         self.filename = filename
         """Its name, without the folders that some browsers send with it; may be empty."""
         self.type = type
-        """Its media type in lower case, without parameters."""
+        """Its media type in lower case, with its parameters as they were sent: ``text/plain; charset=utf-8``."""
         self.file = file
         """Open for reading, at the start."""
         self.length = length

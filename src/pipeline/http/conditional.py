@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_tz
+from time import time as clock
 from typing import Any
 
 from pipeline.response import HeaderList, Response
@@ -102,13 +103,17 @@ def precondition(environ: dict[str, Any], etag: str | None, modified: str | None
 
 
 def may_send_part(if_range: str | None, etag: str | None, modified: str | None) -> bool:
-    """Whether what the client has a part of is what is here now (If-Range, section 13.1.5)."""
+    """Return whether the client has a part of what is here now (If-Range, section 13.1.5).
+
+    A date within the last second is not believed: what is here may change again and keep its date, so that
+    the date is not a strong validator yet (section 8.8.2.2).
+    """
     if if_range is None:
         return True
     if '"' in if_range:
         return _names(if_range, etag, strong=True)
     date = _seconds(if_range)
-    return date is not None and date == _seconds(modified)
+    return date is not None and date == _seconds(modified) and clock() >= date + 1
 
 
 def byte_range(header: str, length: int) -> tuple[int, int] | None:

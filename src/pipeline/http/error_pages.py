@@ -11,6 +11,7 @@ An error may be anything: its ``str()`` may raise, its message may be as long as
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import secrets
@@ -19,9 +20,9 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from webob.acceptparse import create_accept_header
 from webob.exc import HTTPException, WSGIHTTPException
 
+from pipeline.http.accept import accepted, bounded
 from pipeline.interfaces import Unavailable
 from pipeline.request import Request
 from pipeline.response import NOSNIFF, HeaderList, Response, adopt_exception
@@ -44,8 +45,8 @@ LONGEST_DETAIL = 2_000
 """Characters of an error's own words that are shown or logged."""
 LONGEST_TRACEBACK = 50_000
 """Characters of a traceback that are shown or logged."""
-LONGEST_ACCEPT = 2_000
-"""Characters of an Accept header that are looked at (S12)."""
+_LONGEST_CHAIN = 20
+"""Causes of an error that are looked at."""
 
 
 class DebugRequest(Request):
@@ -100,7 +101,7 @@ def _report(request: Request, error: Exception, id: str) -> None:
 
 
 class Problem(NamedTuple):
-    """What a visitor is told of an error."""
+    """What a visitor is told about an error."""
 
     status: str
     """Such as ``404 Not Found``."""
@@ -129,14 +130,16 @@ class Problem(NamedTuple):
 
 
 def problem_of(request: Request, error: Exception, when: str = "", id: str = "") -> Problem:
-    """What the visitor is told of an error; one that is no answer (no HTTP exception) is logged first."""
+    """Return what the visitor is told about an error. An error that is not an HTTP exception is logged first."""
     outcome = _outcome(request)
     if isinstance(error, WSGIHTTPException):
         detail = text_of(error.detail or "") or " ".join(error.explanation.split()) or error.title
         of_a_body = ("content-type", "content-length")
         headers = [pair for pair in error.headerlist if pair[0].lower() not in of_a_body]
         return Problem(error.status, detail, headers=headers + outcome)
-    if not outcome and (isinstance(error, Unavailable) or request.judge(error).transient):
+    if not outcome and (
+        isinstance(error, Unavailable) or request.judge(error).transient or out_of_descriptors(error)
+    ):
         seconds = error.retry_after if isinstance(error, Unavailable) else 1
         retry_after = [("Retry-After", f"{seconds:.0f}")]
         return Problem(UNAVAILABLE, TRY_AGAIN, log_unavailable(request, error, when, id), retry_after)
@@ -148,14 +151,14 @@ def _failed(request: Request, id: str) -> Problem:
 
 
 def _outcome(request: Request) -> HeaderList:
-    """What the transaction came to, for a program that must know whether to send it again (R4)."""
+    """Return the header with the outcome of the transaction, by which a program decides on another try (R4)."""
     return [("X-Outcome", request.outcome)] if request.outcome else []
 
 
 def put_answer(request: Request, response: Response, error: Exception) -> bool:
     """Put on the response an HTTP exception that needs no page: a redirect, or one with a body of its own.
 
-    False if it is neither, or no HTTP exception at all.
+    Return False for any other error.
     """
     if isinstance(error, WSGIHTTPException):
         if error.status_int >= 400 and not error.has_body and not error.empty_body:
@@ -172,7 +175,7 @@ def put_answer(request: Request, response: Response, error: Exception) -> bool:
 
 
 def put_problem(response: Response, problem: Problem, accept: str | None) -> None:
-    """Put on the response what the client can read best; ``accept`` is its Accept header."""
+    """Put the problem on the response, as the type that the Accept header prefers."""
     content_type, write = _WRITERS[best_type(accept)]
     body = write(problem).encode("utf-8", "replace")
     response.adopt(problem.status, problem.all_headers(content_type), [body])
@@ -252,17 +255,17 @@ _WRITERS: dict[str, tuple[str, Callable[[Problem], str]]] = {
     "application/json": _PROBLEM_JSON,
     _PLAIN: ("text/plain; charset=UTF-8", as_text),
 }
-"""What is sent to whom asks for a type; of types asked for alike, the first."""
+"""How each type is written. If the client weights several equally, the first listed wins."""
 
 
 def best_type(accept: str | None) -> str:
-    """Which of the types that we can write an Accept header asks for.
+    """Return the type that an Accept header asks for, among those that we can write.
 
-    Of types with the same q-value, one that the header names beats one that it only allows by ``*``;
-    of those, plain text: ``*/*`` is sent by tools, and by scripts that did not say what they want.
+    Of types with the same q-value, one that the header names beats one that it only allows by ``*``. If it
+    names none, plain text wins: ``*/*`` is sent by tools, and by scripts that did not say what they want.
     """
-    header = (accept or "")[:LONGEST_ACCEPT].lower()
-    asked = dict(create_accept_header(header or None).acceptable_offers(list(_WRITERS)))
+    header = (bounded(accept) or "").lower()
+    asked = dict(accepted(header, list(_WRITERS)))
 
     def wanted(name: str) -> tuple[float, bool, bool]:
         return asked[name], name != _PLAIN and name in header, name == _PLAIN
@@ -270,8 +273,19 @@ def best_type(accept: str | None) -> str:
     return max((name for name in _WRITERS if name in asked), key=wanted, default=_PLAIN)
 
 
+def out_of_descriptors(error: BaseException | None) -> bool:
+    """Whether an error came of this process or machine having no file descriptor left (S15): that will pass."""
+    for _ in range(_LONGEST_CHAIN):
+        if error is None:
+            break
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def text_of(value: object) -> str:
-    """``str(value)``, also of something that has none."""
+    """Return ``str(value)``, or what prevents it."""
     try:
         return shortened(str(value), LONGEST_DETAIL)
     except Exception as error:

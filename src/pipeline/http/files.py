@@ -154,11 +154,11 @@ class SentFile:
     Content-Length says (uWSGI sends the file from its beginning to its end).
     """
 
-    def __init__(self, body: FileBody, close: Callable[[int], object]) -> None:
+    def __init__(self, body: FileBody, close: Callable[[int | None], object]) -> None:
         self.file = body.file
         self.start: int = body.file.tell()
         self.end = self.start + (body.left or 0)
-        self._close: Callable[[int], object] | None = close
+        self._close: Callable[[int | None], object] | None = close
         if body.state is not None and (self.start, self.end) == (0, body.state.st_size):
             if os.lseek(body.file.fileno(), 0, os.SEEK_CUR) != 0:  # it was read from, and has read ahead
                 body.file.seek(0, os.SEEK_END)
@@ -184,10 +184,12 @@ class SentFile:
         return True
 
     def close(self) -> None:
-        """Close the request, once, with the number of bytes sent: all, as far as can be told by the file."""
+        """Close the request, once, with the number of bytes that were read from the file. None if the server has
+        sent the file without reading it here (sendfile): how much of it, the server does not say."""
         close, self._close = self._close, None
         if close is not None:
-            close((self.file.tell() - self.start) or (self.end - self.start))
+            read = self.file.tell() - self.start
+            close(read if read or self.end == self.start else None)
 
 
 def _open(path: str) -> BinaryIO:

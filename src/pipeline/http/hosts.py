@@ -1,7 +1,7 @@
 """Hosts, ports and peers, and the headers in which proxies pass them on.
 
 Text from the network in, canonical values out; ValueError for what is malformed. All of it is
-linear in its input (S12). Who may be believed is not decided here: see the element ``vhost``.
+linear in its input (S12). The element ``vhost`` decides which peers are believed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
 _PORT = re.compile(r"[0-9]{1,5}")
 _PAIR = re.compile(r"""[ \t]*(?:([-!#$%&'*+.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^ \t",;]+))[ \t]*)?""")
 _OBFUSCATED = re.compile(r"unknown|_[-._0-9A-Za-z]+", re.IGNORECASE)
-_UNIX = ("", "localhost")
+UNIX = ("", "localhost")
 """REMOTE_ADDR of a peer on a unix socket: most servers leave it empty, waitress says localhost."""
 
 
@@ -36,12 +36,12 @@ class Host(NamedTuple):
         if text[:1] == "[":
             literal, bracket, rest = text[1:_LONGEST].partition("]")
             if not bracket or "%" in literal or rest[:1] not in ("", ":"):
-                raise ValueError("no IPv6 address in brackets")
+                raise ValueError("not an IPv6 address in brackets")
             name, colon, port = f"[{IPv6Address(literal).compressed}]", rest[:1], rest[1:]
         else:
             name, colon, port = text.lower().partition(":")
             if len(name) > _LONGEST or not _NAME.fullmatch(name):
-                raise ValueError("no host name")
+                raise ValueError("not a host name")
             name = name.removesuffix(".")
             if name.rpartition(".")[2].isdecimal():  # as browsers do: it is an address, or nothing
                 name = str(IPv4Address(name))
@@ -56,7 +56,7 @@ class Host(NamedTuple):
 
 def parse_port(text: str) -> int:
     if not _PORT.fullmatch(text) or not 0 < int(text) < 65536:
-        raise ValueError("no port number")
+        raise ValueError("not a port number")
     return int(text)
 
 
@@ -75,7 +75,7 @@ def parse_node(text: str) -> str:
     if text[:1] == "[":
         literal, bracket, rest = text[1:].partition("]")
         if not bracket or rest[:1] not in ("", ":"):
-            raise ValueError("no IPv6 address in brackets")
+            raise ValueError("not an IPv6 address in brackets")
         return str(IPv6Address(literal))
     if text.count(":") == 1:
         text = text.partition(":")[0]
@@ -89,7 +89,7 @@ def parse_forwarded(text: str) -> list[dict[str, str]]:
     while True:
         found = _PAIR.match(text, position)
         if found is None:  # the pattern matches nothing at all, too
-            raise ValueError("no Forwarded header")
+            raise ValueError("not a Forwarded header")
         name, quoted, plain = found.groups()
         if name is not None:
             name = name.lower()
@@ -102,7 +102,7 @@ def parse_forwarded(text: str) -> list[dict[str, str]]:
         if text[position] == ",":
             elements.append({})
         elif text[position] != ";":
-            raise ValueError("no name=value pair")
+            raise ValueError("not a name=value pair")
         position += 1
 
 
@@ -124,7 +124,7 @@ class Peers(dict[str, bool]):
         return trusted
 
     def _find(self, address: str) -> bool:
-        if address in _UNIX:
+        if address in UNIX:
             return self.unix
         try:
             ip = ip_address(address.partition("%")[0])
@@ -135,9 +135,9 @@ class Peers(dict[str, bool]):
         return any(ip in network for network in self.networks)
 
     def client(self, nodes: list[str]) -> tuple[str, int]:
-        """Who asked, of the addresses that the proxies wrote down, nearest last; and how many of these
-        proxies are believed: each one is that the trusted one behind it names. What stands further
-        away could be written by anybody, and is not looked at."""
+        """Return the visitor's address, and how many proxies are believed, from the addresses that the proxies
+        wrote down, nearest last. A proxy is believed if the trusted one behind it names it. Addresses further
+        away could be the visitor's own text, and are not looked at."""
         address = "unknown"
         for believed, node in enumerate(reversed(nodes), 1):
             address = parse_node(node)

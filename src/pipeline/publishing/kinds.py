@@ -1,63 +1,91 @@
-"""What objects are for traversal. Publishing is deny-by-default at every step (S1).
+"""The kinds of objects for traversal. Publishing is deny-by-default at every step (S1).
 
 A step is taken through ``IPublishTraverse``, or through ``__getitem__`` of an object whose class has one;
-attributes are never walked (S4). Text and sequences are no containers. Classes, modules, functions and the
-like are no containers, and never a context either.
+attributes are never walked (S4). Text and sequences are not containers. Modules, classes, functions and the
+other objects that a program consists of are not containers, and never a context either.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import types
+import weakref
 from collections.abc import Sequence
-from functools import lru_cache, partial
 
-from zope.interface.interface import InterfaceClass
+from webob.exc import HTTPNotFound
+from zope.interface.interface import Element, Specification
 
 from pipeline.interfaces import IPublishTraverse
 
 _CODE = (
     type,
-    InterfaceClass,
-    types.GenericAlias,
+    Element,  # interfaces and what they declare
+    Specification,
+    super,
     types.ModuleType,
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.MethodType,
-    types.MethodWrapperType,
-    types.MethodDescriptorType,
-    types.ClassMethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    classmethod,
-    staticmethod,
-    property,
-    partial,
-    type(lru_cache(len)),
+    types.UnionType,
     types.CodeType,
+    types.CellType,
     types.FrameType,
     types.TracebackType,
     types.GeneratorType,
     types.CoroutineType,
     types.AsyncGeneratorType,
+    weakref.ProxyType,
+    weakref.CallableProxyType,
+    type(os.environ),
 )
+_CODE_MODULES = frozenset(("_ctypes", "_frozen_importlib", "_frozen_importlib_external"))
+_CODE_MODULES |= {"ast", "ctypes", "importlib", "inspect", "typing"}
+"""Modules of the standard library whose objects stand for code, such as ``typing.List[int]``."""
 
 DENIED, LEAF, CONTAINER, TRAVERSER = range(4)
 
+KINDS: dict[type, int] = {}
+"""The kinds of the classes that traversal has met; none of them is DENIED."""
+
 
 def kind_of(cls: type) -> int:
-    """What objects of a class are for traversal."""
-    if issubclass(cls, _CODE):
+    """Return what objects of a class are for traversal."""
+    if _is_code(cls):
         return DENIED
     if IPublishTraverse.implementedBy(cls):
         return TRAVERSER
     if issubclass(cls, Sequence):  # text, list, tuple, PersistentList ...
         return LEAF
-    # Not hasattr(cls, ...), which also finds what a metaclass has: an Enum's members are no containers.
+    # Not hasattr(cls, ...), which also finds what a metaclass has: an Enum's members are not containers.
     steps = (vars(base)["__getitem__"] for base in cls.__mro__ if "__getitem__" in vars(base))
     return LEAF if next(steps, None) is None else CONTAINER
 
 
-def is_container(obj: object) -> bool:
-    """Whether a step may be taken to an item of the object."""
-    return kind_of(type(obj)) == CONTAINER
+def known_kind(obj: object) -> int:
+    """Return the kind of an object, and keep it for the next object of its class; 404 for code (S1)."""
+    cls = type(obj)
+    kind = KINDS.get(cls)
+    if kind is None:
+        kind = kind_of(cls)
+        if kind == DENIED:
+            raise HTTPNotFound("There is nothing at this address.")
+        KINDS[cls] = kind
+    return kind
+
+
+def _is_code(cls: type) -> bool:
+    """Return whether the objects of a class are parts of a program.
+
+    These are, beside those listed, descriptors (functions, methods, properties ...), and objects that a class of
+    the standard library makes callable (``partial``, ``itemgetter``, ``len``). Objects of other classes may be
+    callable: a page template is.
+    """
+    if issubclass(cls, _CODE) or _top_module(cls) in _CODE_MODULES:
+        return True
+    if any("__get__" in vars(base) for base in cls.__mro__):
+        return True
+    makers = (base for base in cls.__mro__ if "__call__" in vars(base))
+    maker = next(makers, None)
+    return maker is not None and _top_module(maker) in sys.stdlib_module_names
+
+
+def _top_module(cls: type) -> str:
+    return cls.__module__.partition(".")[0]

@@ -8,11 +8,12 @@ in a module of your own.
     ++item++name       the item of that name, also where a view or an adapter has the name
     ++attribute++name  an attribute that the object's class lists in ``published_attributes``
     ++etc++name        what is registered by that name as a utility for ``IEtc``
-    ++debug++flag      ``request.debug_flags``, in debug mode and from this machine alone (S17)
+    ++debug++flag      ``request.debug_flags``, in debug mode, for a visitor with its key (S17)
 
 ``@@name`` and ``++view++name`` are part of traversal itself, ``++vh++`` of ``vhost``, and ``++resource++name``
 comes with the static files of that name (``pipeline.publishing.resources``). A namespace of one's own is an adapter
-for ``INamespace`` with the namespace's name.
+for ``INamespace`` with the namespace's name. It never gets a value that a step may not have as its name
+(``pipeline.publishing.steps.check``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from zope.interface import Interface, alsoProvides, implementer
 
 from pipeline.http.error_pages import DebugRequest
 from pipeline.interfaces import IEtc, INamespace, IRequest, ISkin
-from pipeline.publishing.kinds import is_container
+from pipeline.publishing.kinds import CONTAINER, known_kind
 from pipeline.request import Request
 from pipeline.views import NOTES, Views, adapter
 
@@ -99,7 +100,7 @@ class Item(Namespace):
     """``++item++name``."""
 
     def step(self, request: Request, name: str) -> Any:
-        if not is_container(self.context):
+        if known_kind(self.context) != CONTAINER:
             raise KeyError(name)
         return self.context[name]
 

@@ -12,14 +12,20 @@ ever. Under another version, or none, the file of today is served all the same, 
 (its ETag makes that a 304): by a redirect, two servers with two versions behind one address would send a
 visitor to and fro.
 
-What there is, is found and read once, when the module is imported. A path leads to nothing else (S14). Left out are
-names that begin with "." or "_" or like a namespace, which traversal takes for something else (S3), and links
-that lead out of the directory.
+Files are listed and hashed when the module is imported. A path leads to nothing else (S14). Left out are names
+that begin with "." or "_" or like a namespace, which traversal takes for something else (S3), and links that lead
+out of the directory. A directory has no address, and a file has none with a slash at its end.
+
+A file may have compressed copies beside it: ``app.js.br``, ``app.js.zst``, ``app.js.gz``. The client gets the
+smallest one that it accepts, so that no file is compressed for each request (the element ``compress`` leaves them
+alone).
+A copy that is older than its file is not served; a warning says so.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import mimetypes
 import os
 import re
@@ -33,6 +39,8 @@ from urllib.parse import quote
 from webob.exc import HTTPNotFound
 from zope.interface import Interface, implementer
 
+from pipeline.http.encodings import choose, vary
+from pipeline.http.error_pages import out_of_descriptors
 from pipeline.http.files import serve
 from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace, IPublishTraverse
 from pipeline.request import PATH_SAFE, Request
@@ -42,6 +50,10 @@ from pipeline.views import NOTES, Views
 FOR_EVER = "public, max-age=31536000, immutable"
 ASK_AGAIN = "public, no-cache"
 
+ENCODINGS = {".br": "br", ".zst": "zstd", ".gz": "gzip"}
+"""What the name of a compressed copy ends with, and its encoding."""
+
+_log = logging.getLogger("pipeline.resources")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NO_NAME = (".", "_", "@@", "++")
 
@@ -67,6 +79,7 @@ class Resources:
             raise ConfigurationError(f"resources {name!r}: there is no directory {self.top}")
         self.name = name
         self.files = dict(_files(self.top))
+        self.copies = dict(_copies(self.files))
         self.folders = {path[:end] for path in self.files for end in range(len(path)) if path[end] == "/"}
         contents = "".join(f"{path}\0{file.sha256}\0" for path, file in self.files.items())
         self.version = hashlib.sha256(contents.encode()).hexdigest()[:16]
@@ -91,15 +104,31 @@ class File(NamedTuple):
     """A file as it was found."""
 
     path: str
-    """Where it is, links followed."""
+    """Its path, links followed."""
     sha256: str
     state: tuple[int, ...]
 
+    @property
+    def size(self) -> int:
+        return self.state[2]
+
+    @property
+    def modified(self) -> int:
+        return self.state[3]
+
+    def is_unchanged(self) -> bool:
+        try:
+            return _state(os.stat(self.path)) == self.state
+        except OSError:
+            return False
+
     def open(self, top: str) -> tuple[BinaryIO, bool]:
-        """The file, and whether it is the one that was found. 404 if it is gone, or leads out of ``top`` now."""
+        """Return the open file, and whether it is as it was found. 404 if it is gone, or leads out of ``top``."""
         try:
             file = open(self.path, "rb", buffering=0, opener=_at_once)  # noqa: SIM115
-        except OSError:
+        except OSError as error:
+            if out_of_descriptors(error):
+                raise
             raise HTTPNotFound("There is no such file.") from None
         found = os.fstat(file.fileno())
         if _state(found) == self.state:
@@ -122,14 +151,22 @@ class Resource(NamedTuple):
 def show(resource: Resource, request: Request, response: Response) -> None:
     """Serve a static file; it is the site's own, so that a browser may show it."""
     resources, path, current = resource
+    if request.environ["PATH_INFO"].rpartition("/")[2] in ("", "."):  # relative links in the file would lead astray
+        raise HTTPNotFound("There is no such file.")
     found = resources.files[path]
+    if copies := resources.copies.get(path):
+        vary(response)
+        encoding, _ = choose(request.environ.get("HTTP_ACCEPT_ENCODING", ""), tuple(copies))
+        if encoding and found.is_unchanged() and copies[encoding].is_unchanged():
+            found = copies[encoding]
+            response.headers["Content-Encoding"] = encoding
     file, unchanged = found.open(resources.top)
-    kind = mimetypes.guess_type(path)[0] or ""
+    kind, packed = mimetypes.guess_type(path)
     serve(
         request,
         response,
         file,
-        content_type=f"{kind}; charset=UTF-8" if kind.startswith("text/") else None,
+        content_type=f"{kind}; charset=UTF-8" if kind and kind.startswith("text/") and not packed else None,
         name=path.rpartition("/")[2],
         etag=found.sha256[:32] if unchanged else None,
         inline=True,
@@ -185,6 +222,20 @@ def _files(top: str) -> Iterator[tuple[str, File]]:
             yield rest.replace(os.sep, "/"), File(path, digest, state)
 
 
+def _copies(files: dict[str, File]) -> Iterator[tuple[str, dict[str, File]]]:
+    """The compressed copies of each file that has some: by encoding, smallest first."""
+    for path, file in files.items():
+        copies = {}
+        for ending, encoding in ENCODINGS.items():
+            copy = files.get(path + ending)
+            if copy is not None and copy.modified < file.modified:
+                _log.warning("%s is older than %s, and is not served for it; make it again", copy.path, file.path)
+            elif copy is not None and copy.size < file.size:
+                copies[encoding] = copy
+        if copies:
+            yield path, dict(sorted(copies.items(), key=lambda item: item[1].size))
+
+
 def _is_name(name: str) -> bool:
     return not name.startswith(_NO_NAME) and name.isprintable()
 
@@ -208,7 +259,7 @@ def _state(found: os.stat_result) -> tuple[int, ...]:
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Open a file, but do not wait for who writes into a pipe."""
+    """Open a file; do not wait for a writer if it is a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 

@@ -7,9 +7,11 @@ registered for the object and for the request type; the call's parameters are th
     @view(context=Folder, name="titles", methods=("POST",), request_type=IXMLRPCRequest)
     def titles(folder, request, limit: int = 10): ...
 
-A view of another request type is no method. Dots in the method's name are steps to further objects, as in
-Zope. What the view returns is the result. An HTTP exception becomes a fault with its status; any other is for
-``errors``, like everywhere.
+A view of another request type is not a method. Dots in the method's name are steps to further objects, as in
+Zope; these steps are taken as those of a path are. What the view returns is the result. An HTTP exception becomes
+a fault with its status; any other is for ``errors``, like everywhere.
+
+An integer has 32 bits, as in the specification of XML-RPC. Arrays and structs are nested at most MAX_DEPTH deep.
 """
 
 from __future__ import annotations
@@ -18,18 +20,23 @@ import re
 import xmlrpc.client
 from typing import Any
 from xml.parsers.expat import ExpatError, ParserCreate
+from xmlrpc.client import MAXINT, MININT
 
 from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestEntityTooLarge
 from zope.interface import Interface, providedBy
 
 from pipeline.forms.request import FormsRequest
 from pipeline.interfaces import PUBLIC, IRequest, IView, IXMLRPCRequest
-from pipeline.publishing.kinds import DENIED, is_container, kind_of
+from pipeline.publishing.steps import checked, walk
 from pipeline.response import Response
 from pipeline.views import View, view
 
 MAX_BODY = 1024 * 1024
-"""Bytes of a call."""
+"""Upper limit of the length of a call, in bytes."""
+MAX_DEPTH = 100
+"""Upper limit of arrays and structs in one another."""
+MAX_STEPS = 128
+"""Upper limit of the steps in the name of a method (S16)."""
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML 1.0 has, in whatever way they are written: a client could not read the answer."""
 
@@ -57,20 +64,12 @@ def call(context: Any, request: FormsRequest, response: Response) -> bytes:
 def _call(
     context: Any, request: FormsRequest, response: Response, method: str, parameters: tuple[Any, ...]
 ) -> Any:
+    if method.count(".") > MAX_STEPS:
+        raise HTTPBadRequest(f"The name of the method has more than {MAX_STEPS} steps.")
     *steps, name = method.split(".")
-    for step in steps:
-        if not step or step.startswith("_") or not is_container(context):
-            raise HTTPNotFound(f"There is no method {method!r}.")
-        try:
-            context = context[step]
-        except LookupError as error:
-            if type(error).__module__.startswith("ZODB."):
-                raise  # a lost object is no missing method
-            raise HTTPNotFound(f"There is no method {method!r}.") from None
-        if kind_of(type(context)) == DENIED:
-            raise HTTPNotFound(f"There is no method {method!r}.")
-        for hook in request.traversal_hooks:
-            hook(request, context)
+    context, _ = walk(request, context, checked((*steps, f"@@{name}")))
+    if request.subpath:  # the walk has ended at a step that is not there
+        raise HTTPNotFound(f"There is no method {method!r}.")
     request.context = context
     found = _method(context, request, name)
     if found is None:
@@ -107,11 +106,27 @@ def _parse(request: FormsRequest) -> tuple[tuple[Any, ...], str]:
         parser.Parse(body, True)
         parameters, method = call.close(), call.getmethodname()
     except (ExpatError, xmlrpc.client.Error, ValueError, TypeError, LookupError, ArithmeticError) as error:
-        raise HTTPBadRequest(f"This is no XML-RPC call: {error}") from None
+        raise HTTPBadRequest(f"This is not an XML-RPC call: {error}") from None
     if not method:
-        raise HTTPBadRequest("This is no XML-RPC call: it names no method.")
+        raise HTTPBadRequest("This is not an XML-RPC call: it names no method.")
+    _refuse_odd(parameters)
     return tuple(parameters), method
 
 
+def _refuse_odd(parameters: Any) -> None:
+    """Refuse parameters that no result could be either, so that a view need not expect them."""
+    level = [parameters]
+    for _ in range(MAX_DEPTH + 1):
+        inside = [item for value in level for item in (value.values() if isinstance(value, dict) else value)]
+        if any(isinstance(item, int) and not MININT <= item <= MAXINT for item in inside):
+            raise HTTPBadRequest("An integer in the call has more than 32 bits.")
+        level = [item for item in inside if isinstance(item, (dict, list))]
+        if not all(isinstance(name, str) for value in level if isinstance(value, dict) for name in value):
+            raise HTTPBadRequest("A struct in the call has a name that is not a string.")
+        if not level:
+            return
+    raise HTTPBadRequest(f"The parameters are nested more than {MAX_DEPTH} deep.")
+
+
 def _refuse_document_type(*arguments: object) -> None:
-    raise HTTPBadRequest("A call has no document type.")
+    raise HTTPBadRequest("A call must not have a document type.")

@@ -18,6 +18,7 @@ GROUP = "paste.filter_factory"
 
 OTHERS = {
     "demo-import": ("pipeline.demo.importer", "import a directory of files into the demo site"),
+    "demo-user": ("pipeline.demo.user_command", "add a user to the demo site, or set a password"),
     "copy-database": ("pipeline.tools.copy_database", "copy an object database to another storage"),
 }
 """Commands with arguments of their own: their module, whose ``main(arguments)`` is called."""

@@ -15,13 +15,14 @@ from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import parse_qsl
 
-import zodburi
 from tqdm import tqdm
 from ZODB.blob import copyTransactionsFromTo
 from ZODB.interfaces import IBlobStorage, IBlobStorageRestoreable
 from ZODB.POSException import POSKeyError
 from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import load_current, p64, u64, z64
+
+from pipeline.database.storages import patiently, shown, storage_of, without_secrets
 
 READ_ONLY = ("file", "zeo", "postgres", "mysql", "mariadb", "sqlite", "oracle")
 """Schemes whose URIs take ``read_only``; only those of memory and of ZConfig do not."""
@@ -38,8 +39,8 @@ class Transactions:
     cannot be continued.
     """
 
-    def __init__(self, storage: Any, start: bytes | None, bar: Any) -> None:
-        self.storage, self.start, self.bar = storage, start, bar
+    def __init__(self, storage: Any, start: bytes | None, bar: Any, interruption: Interruption) -> None:
+        self.storage, self.start, self.bar, self.interruption = storage, start, bar, interruption
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.storage, name)
@@ -54,7 +55,37 @@ class Transactions:
         with transactions_of(self.storage, self.start) as transactions:
             for transaction in transactions:
                 yield transaction
-                self.bar.update()  # asked for the next one: this one is committed
+                self.bar.update()  # the next one is asked for, so this one is committed
+                self.interruption.heed()
+
+
+class Interruption:
+    """Handler of Ctrl-C and SIGTERM. It ends the copy between two transactions; the second signal ends it at once.
+
+    In the middle of one, the driver of a database would wait for an answer that was read already.
+    """
+
+    def __init__(self) -> None:
+        self.copying = False
+        self.wanted = False
+
+    def __call__(self, number: int, frame: object) -> None:
+        if self.wanted or not self.copying:
+            raise KeyboardInterrupt
+        self.wanted = True
+
+    def heed(self) -> None:
+        """Raise KeyboardInterrupt if a signal came."""
+        if self.wanted:
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> Interruption:
+        self.before = {number: signal.signal(number, self) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
 
 
 class WithBlobs:
@@ -96,7 +127,11 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     bar = tqdm(total=0, unit=" transactions", disable=None, leave=False)
     try:
-        with interruptible(), opened(read_only(options.source)) as source, opened(options.target) as target:
+        with (
+            Interruption() as interruption,
+            opened(read_only(options.source)) as source,
+            opened(options.target) as target,
+        ):
             if options.source == options.target:
                 raise Refused("FROM and TO are the same")
             last = where_to_begin(source, target, options.go_on)
@@ -105,7 +140,7 @@ def main(argv: Sequence[str]) -> int:
             with transactions_of(source, start) as transactions:
                 bar.total = sum(1 for _ in transactions)
             bar.refresh()
-            copy(source, target, start, bar)
+            copy(source, target, start, bar, interruption)
             count, end = bar.total, target.lastTransaction()
     except Refused as error:
         bar.close()
@@ -113,11 +148,14 @@ def main(argv: Sequence[str]) -> int:
         return 1
     except (KeyboardInterrupt, Exception) as error:
         bar.close()
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        reason = "interrupted"
+        if not isinstance(error, KeyboardInterrupt):
+            reason = without_secrets(f"{type(error).__name__}: {error}", options.source, options.target)
         print(
             f"pipeline copy-database: {reason}, after {bar.n} of {bar.total} transactions.\n"
-            f"FROM is as it was. To go on where this ended:\n\n"
-            f"    pipeline copy-database --continue '{options.source}' '{options.target}'\n",
+            f"FROM, {shown(options.source)}, is as it was. "
+            f"To go on where this ended, give the same FROM and TO:\n\n"
+            f"    pipeline copy-database --continue FROM TO\n",
             file=sys.stderr,
         )
         return 1
@@ -152,23 +190,14 @@ def read_only(uri: str) -> str:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Have SIGTERM do what Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
 def opened(uri: str) -> Iterator[Any]:
     """The storage of a URI, closed in the end; Refused if it cannot be opened."""
     try:
-        factory, _ = zodburi.resolve_uri(uri)
-        storage = factory()
+        factory, _ = storage_of(uri)
+        storage = patiently(factory)
     except Exception as error:
-        raise Refused(f"{uri} cannot be opened: {type(error).__name__}: {error}") from error
+        reason = without_secrets(f"{type(error).__name__}: {error}", uri)
+        raise Refused(f"{shown(uri)} cannot be opened: {reason}") from error
     with closing(storage):
         yield storage
 
@@ -210,9 +239,10 @@ def refuse_to_lose_blobs(source: Any, target: Any) -> None:
         raise Refused("FROM may have blobs: give its URI blob_dir=/a/directory, a cache to read them by")
 
 
-def copy(source: Any, target: Any, start: bytes | None, bar: Any) -> None:
+def copy(source: Any, target: Any, start: bytes | None, bar: Any, interruption: Interruption) -> None:
     """Copy the transactions from ``start`` on."""
-    transactions = Transactions(source, start, bar)
+    transactions = Transactions(source, start, bar, interruption)
+    interruption.copying = True
     if getattr(target, "restore", None) is None:
         raise Refused("TO cannot take a copy: its storage has no way to restore transactions")
     if has_blobs(target) and not IBlobStorageRestoreable.providedBy(target):

@@ -1,4 +1,4 @@
-"""A key-value store in a JSON file, as an element: ``request.store`` is a mapping in the transaction of the request."""
+"""A key-value store in a JSON file, as an element: ``request.store``, in the transaction of the request."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
+from transaction.interfaces import IDataManager, TransientError
+from zope.interface import implementer
+
 from pipeline import element
 from pipeline.composition import Offers
 from pipeline.database.transactions import DatabaseRequest
 from pipeline.interfaces import Handler
 from pipeline.request import on_first_use
-from transaction.interfaces import IDataManager, TransientError
-from zope.interface import implementer
 
 
 class Conflict(TransientError):  # type: ignore[misc]
@@ -98,7 +99,7 @@ class Store(MutableMapping[str, Any]):
         self.values_by_key = json.loads(self.read)
 
     def tpc_begin(self, transaction: Any) -> None:
-        self.lock = open(self.file.with_suffix(".lock"), "w")
+        self.lock = self.file.with_suffix(".lock").open("w")
 
     def commit(self, transaction: Any) -> None:
         fcntl.flock(self.lock, fcntl.LOCK_EX)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from webob.exc import HTTPUnauthorized
+from webob.exc import HTTPTooManyRequests, HTTPUnauthorized
 
-from pipeline import Request, Response, redirect, view
+from pipeline import Response, redirect, view
 from pipeline.auth.login import fields, log_in, log_out, way_back
+from pipeline.auth.sessions import address_of
 from pipeline.demo.models import Folder
+from pipeline.demo.request import DemoRequest
+from pipeline.demo.tokens import FIELD
+from pipeline.demo.views.errors import error
+from pipeline.demo.views.kept import KEPT, Fields, keep, kept_for
 from pipeline.demo.views.page import answer, page_of, top_of
+from pipeline.http.error_pages import best_type
 from pipeline.interfaces import PUBLIC
 
 WRONG = "Name or password is wrong."
+ENDED = "You are not logged in, or no longer. Nothing was changed. What you typed is there again after the login."
+WAIT = "Too many logins have failed. Please wait before you try again."
 
 
 @view(context=Folder, name="login", permission=PUBLIC)
-def login_form(context: Folder, request: Request, response: Response) -> object:
+def login_form(context: Folder, request: DemoRequest, response: Response) -> object:
     """The page that asks for name and password. Where there are no sessions, and in a folder with users of
     its own, the browser asks; being asked here, it sends the password with every later request below."""
     came_from = fields(request).get("came_from", "")
@@ -22,22 +30,83 @@ def login_form(context: Folder, request: Request, response: Response) -> object:
         return way_back(request, came_from or page_of(request, context))
     if request.session is None or request.local_authentication is not None:
         raise HTTPUnauthorized("This needs a login.")
-    return answer(request, response, "login.html", {}, title="Log in", came_from=came_from, name="", wrong="")
+    return login_page(request, response, came_from)
 
 
 @view(context=Folder, name="login", methods=("POST",), permission=PUBLIC)
-def login(context: Folder, request: Request, response: Response) -> object:
-    """Begin a session, and lead back to where the visitor came from."""
+def login(context: Folder, request: DemoRequest, response: Response) -> object:
+    """Begin a session, and lead back to where the visitor came from, or to the form that was sent there."""
     form = fields(request)
-    name, came_from = form.get("login", ""), form.get("came_from", "")
-    if log_in(request, response, name, form.get("password", "")):
-        return way_back(request, came_from)
+    name, came_from, kept = form.get("login", ""), form.get("came_from", ""), form.get(KEPT, "")
+    try:
+        if log_in(request, response, name, form.get("password", "")):
+            back = way_back(request, came_from)
+            typed = kept_for(request, name, kept)
+            return send_again(request, response, name, back.headers["Location"], typed) if typed else back
+    except HTTPTooManyRequests as refused:
+        response.status_int = refused.status_int
+        response.headers["Retry-After"] = refused.headers["Retry-After"]
+        return login_page(request, response, came_from, name, WAIT, kept, title="Please wait a moment")
     response.status_int = 422
-    return answer(request, response, "login.html", {}, title="Log in", came_from=came_from, name=name, wrong=WRONG)
+    return login_page(request, response, came_from, name, WRONG, kept)
 
 
 @view(context=Folder, name="logout", methods=("POST",), permission=PUBLIC)
-def logout(context: Folder, request: Request, response: Response) -> object:
+def logout(context: Folder, request: DemoRequest, response: Response) -> object:
     """End the session."""
     log_out(request, response)
-    return redirect(page_of(request, top_of(request)), 303, origin=request.host_url)
+    return redirect(page_of(request, top_of(request)), 303)
+
+
+@view(context=HTTPUnauthorized)
+def unauthorized(context: HTTPUnauthorized, request: DemoRequest, response: Response) -> str | None:
+    """The login page for a form whose session has ended; for all else, the error page."""
+    accept = request.environ.get("HTTP_ACCEPT")
+    kept = keep(request) if best_type(accept) == "text/html" else None
+    if kept is None:
+        return error(context, request, response)
+    back = address_of(request.environ)
+    return login_page(request, response, back, wrong=ENDED, kept=kept, title="Please log in")
+
+
+def login_page(
+    request: DemoRequest,
+    response: Response,
+    came_from: str,
+    name: str = "",
+    wrong: str = "",
+    kept: str = "",
+    title: str = "Log in",
+) -> str:
+    """The page that asks for name and password; ``kept`` are the fields of a form that it carries along."""
+    page = answer(
+        request,
+        response,
+        "login.html",
+        {},
+        came_from=came_from,
+        kept=kept,
+        name=name,
+        title=title,
+        wrong=wrong,
+    )
+    response.headers["Cache-Control"] = "no-store"
+    return page
+
+
+def send_again(request: DemoRequest, response: Response, name: str, address: str, typed: Fields) -> str:
+    """The page with what was typed before the login, to be sent to the address again."""
+    request.principal = name  # as the page says at its top; the session begins with the next request
+    shown = [(field, value) for field, value in typed if value and field not in (FIELD, "revision")]
+    page = answer(
+        request,
+        response,
+        "send_again.html",
+        {},
+        address=address,
+        shown=shown,
+        title="What you typed",
+        typed=typed,
+    )
+    response.headers["Cache-Control"] = "no-store"
+    return page

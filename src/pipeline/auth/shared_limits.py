@@ -1,0 +1,106 @@
+"""Failed logins that several processes and machines count together, by the library ``limits``.
+
+Needs the extra ``limits``. In one process the counts of ``pipeline.auth.limiter`` do: they are bounded in
+memory, where ``limits`` keeps each name that was ever tried and starts a thread to look for old ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from limits import RateLimitItemPerSecond
+from limits.errors import ConfigurationError
+from limits.storage import storage_from_string
+from limits.strategies import FixedWindowRateLimiter
+
+from pipeline.interfaces import OptionError
+
+T = TypeVar("T")
+
+log = logging.getLogger("pipeline")
+
+_REDIS = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0}
+_TIMEOUTS: dict[str, dict[str, float]] = {
+    **dict.fromkeys(("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"), _REDIS),
+    "memcached": {"timeout": 1.0, "connect_timeout": 1.0},
+}
+"""Seconds that a login waits for the store, by the scheme of its URI."""
+PAUSE = 10.0
+"""Seconds for which a store that did not answer is left alone; until then each process counts by itself."""
+
+
+class SharedLimits:
+    """At most ``failures`` for a key in ``seconds`` from the first one on, counted in the store at ``uri``.
+
+    A store that does not answer refuses no login: its outage is logged once, and so is its end.
+    """
+
+    def __init__(self, uri: str, failures: int, seconds: float) -> None:
+        self._uri = uri
+        self._name = _without_password(uri)
+        self._item = RateLimitItemPerSecond(failures, max(1, round(seconds)), namespace="wsgi-pipeline-logins")
+        self._lock = threading.Lock()
+        self._away_until: float | None = None
+        self._open()
+
+    def wait(self, keys: Sequence[str]) -> float:
+        return self._ask(lambda limiter: max(self._wait(limiter, key) for key in keys), 0.0)
+
+    def count(self, keys: Sequence[str]) -> None:
+        self._ask(lambda limiter: sum(limiter.hit(self._item, key) for key in keys), 0)
+
+    def _wait(self, limiter: FixedWindowRateLimiter, key: str) -> float:
+        if limiter.test(self._item, key):
+            return 0.0
+        return max(1.0, limiter.get_window_stats(self._item, key).reset_time - time.time())
+
+    def _ask(self, ask: Callable[[FixedWindowRateLimiter], T], unknown: T) -> T:
+        """Return ``ask(limiter)``, or ``unknown`` if the store does not answer."""
+        away_until = self._away_until
+        if away_until is not None and time.monotonic() < away_until:
+            return unknown
+        if self._process != os.getpid():  # R12: no connection of another process
+            self._open()
+        try:
+            answer = ask(self._limiter)
+        except Exception as error:  # each kind of store has errors of its own
+            self._away_until = time.monotonic() + PAUSE
+            if away_until is None:
+                log.warning(
+                    "authenticate: the store of failed logins %s does not answer; until it does, each process "
+                    "counts by itself: %s: %s",
+                    self._name,
+                    type(error).__name__,
+                    error,
+                )
+            return unknown
+        if away_until is not None:
+            self._away_until = None
+            log.info("authenticate: the store of failed logins %s answers again", self._name)
+        return answer
+
+    def _open(self) -> None:
+        """Make the client of the store; it connects when it is asked."""
+        with self._lock:
+            try:
+                options = _TIMEOUTS.get(urlsplit(self._uri).scheme, {})
+                storage = storage_from_string(self._uri, **options)
+            except (ConfigurationError, ValueError) as error:
+                text = str(error).replace(self._uri, self._name)
+                raise OptionError(
+                    f"authenticate: option 'limits': {self._name!r} cannot be used: {text}; "
+                    "it is a URI such as redis://127.0.0.1:6379/0 or memcached://127.0.0.1:11211"
+                ) from None
+            self._limiter = FixedWindowRateLimiter(storage)  # type: ignore[arg-type, unused-ignore]
+            self._process = os.getpid()
+
+
+def _without_password(uri: str) -> str:
+    scheme, separator, rest = uri.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

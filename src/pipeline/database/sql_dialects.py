@@ -1,0 +1,66 @@
+"""What SQL databases differ in: transactions that only read, time-outs, and the state of a transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.interfaces import ConfigurationError
+
+BEGIN_READING: dict[str, tuple[str, ...]] = {
+    "postgresql": ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",),
+    "mysql": (
+        "SET SESSION TRANSACTION READ ONLY",  # READ ONLY of the transaction alone lets CREATE through
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+    ),
+    "sqlite": ("PRAGMA query_only = 1",),
+}
+"""What makes a transaction that has just begun one that sees a single state and in which the database itself
+refuses every write (R8), by dialect. Elsewhere only plain reads are let through."""
+BEGIN_READING["mariadb"] = BEGIN_READING["mysql"]
+
+END_READING = {"mysql": "SET SESSION TRANSACTION READ WRITE", "sqlite": "PRAGMA query_only = 0"}
+"""What takes it back, where it outlasts the transaction."""
+END_READING["mariadb"] = END_READING["mysql"]
+
+STATEMENT_TIMEOUT = {
+    "postgresql": "SET statement_timeout = {milliseconds}",
+    "mysql": "SET SESSION max_statement_time = {seconds}",
+}
+STATEMENT_TIMEOUT["mariadb"] = STATEMENT_TIMEOUT["mysql"]
+LOCK_TIMEOUT = {
+    "postgresql": "SET lock_timeout = {milliseconds}",
+    "mysql": "SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
+    "sqlite": "PRAGMA busy_timeout = {milliseconds}",
+}
+LOCK_TIMEOUT["mariadb"] = LOCK_TIMEOUT["mysql"]
+"""Executed on each new connection."""
+
+IDLE, OPEN, FAILED, UNKNOWN = "idle", "open", "failed", "unknown"
+
+
+def time_outs(dialect: str, statement_timeout: float | None, lock_timeout: float | None) -> list[str]:
+    """Return the statements that set the time-outs of a connection, given in seconds."""
+    statements = []
+    for option, seconds, known in (
+        ("statement_timeout", statement_timeout, STATEMENT_TIMEOUT),
+        ("lock_timeout", lock_timeout, LOCK_TIMEOUT),
+    ):
+        if seconds is None:
+            continue
+        if not 0.001 <= seconds <= 2_000_000:
+            raise ConfigurationError(f"sql: option '{option}': {seconds} is not between 0.001 and 2000000 seconds")
+        if dialect not in known:
+            raise ConfigurationError(f"sql: option '{option}': {dialect} has none; leave it out")
+        values = {"seconds": seconds, "milliseconds": round(seconds * 1000), "whole": max(1, round(seconds))}
+        statements.append(known[dialect].format(**values))
+    return statements
+
+
+def state_of(connection: Any) -> str:
+    """Return the state of the transaction of a driver's connection, as the driver knows it without asking."""
+    status = getattr(getattr(connection, "info", None), "transaction_status", None)
+    if status is not None:  # libpq's number, of psycopg2 and psycopg
+        return {0: IDLE, 1: OPEN, 2: OPEN, 3: FAILED}.get(int(status), UNKNOWN)
+    open = getattr(connection, "in_transaction", None)  # of sqlite3 and MySQL's own driver
+    return UNKNOWN if open is None else OPEN if open else IDLE

@@ -1,0 +1,60 @@
+"""Tell whether a SQL statement is a plain read, from its text alone.
+
+A statement is a plain read only if nothing in it can change anything: it is one query, without comments, and
+calls only functions that are listed here. Everything else counts as a change. A mistake in that direction costs
+a word in an answer; a mistake in the other one would have a change stored twice.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+LONGEST = 10_000
+"""Characters of a statement that is looked at. A longer one counts as a change."""
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+"""Strings and quoted names. A quote inside of one is doubled, which makes two of them side by side."""
+_UNCLEAR = re.compile(r"--|/\*|[#$;'\"`]")
+"""Comments, dollar quotes, a second statement, a quote without its partner."""
+_QUERY = re.compile(r"[(\s]*(?:select|with|values)\b", re.IGNORECASE)
+_WORD = re.compile(r"([^\W\d]\w*)\s*(\()?")
+_CHANGES = {
+    *("into", "insert", "update", "delete", "merge", "replace", "call", "execute", "lock", "share"),
+    *("procedure", "next", "nextval"),
+}
+"""Words that a query has only if it does more than to read, such as FOR UPDATE; not where they name a function."""
+_HARMLESS = """
+    all and any array as between by case distinct else except exists filter from group having in inner intersect
+    is join lateral left like limit materialized not offset on or order over partition recursive right select some
+    then union using values when where window with within
+
+    char character decimal double float int integer numeric real text time timestamp varchar
+
+    abs array_agg avg bool_and bool_or cast ceil ceiling char_length coalesce concat concat_ws convert count
+    current_date current_time current_timestamp date date_trunc datetime day dense_rank every extract first_value
+    floor greatest group_concat hour ifnull iif instr json_agg json_array json_extract json_group_array
+    json_group_object json_object jsonb_agg julianday lag last_value lead least length lower ltrim max md5 min
+    minute mod month now ntile nullif octet_length percent_rank position power rank replace round row row_number
+    rtrim second sign sqrt strftime string_agg strpos substr substring sum to_char to_date to_timestamp total trim
+    unnest upper year
+"""
+_BEFORE_PARENTHESIS = frozenset(_HARMLESS.split())
+"""Words of the grammar, types, and functions that only compute."""
+
+
+@lru_cache(1024)
+def is_plain_read(statement: str) -> bool:
+    """Return whether the statement is known to change nothing."""
+    if len(statement) > LONGEST or "\\" in statement:
+        return False
+    bare = _QUOTED.sub(" quoted ", statement.strip().removesuffix(";"))
+    if _UNCLEAR.search(bare) or not _QUERY.match(bare):
+        return False
+    for found in _WORD.finditer(bare):
+        word, called = found[1].lower(), found[2]
+        if called and word not in _BEFORE_PARENTHESIS:
+            return False
+        if not called and word in _CHANGES:
+            return False
+    return True

@@ -1,0 +1,182 @@
+"""Opening the storage of a URI: with files that only their owner reads, and with patience on the first start."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+import zodburi
+from ZODB.DB import DB
+from ZODB.FileStorage.FileStorage import CorruptedFileStorageError, FileStorage, FileStorageFormatError
+from ZODB.FileStorage.format import CorruptedError
+from ZODB.POSException import ConflictError
+
+T = TypeVar("T")
+
+ZEO_TIMEOUT = 5
+"""Seconds that a request waits for a ZEO server; ZEO's own default, 30, is more than a visitor waits."""
+PATIENCE = 30.0
+"""Seconds for which an open is tried again while other processes make the tables."""
+RELSTORAGE = ("postgres", "mysql", "mariadb", "sqlite", "oracle")
+"""Schemes of URIs that RelStorage opens."""
+MADE_AT_ONCE = frozenset({"23505", "42P07", "42710", "42723", "40001", "40P01", "XX000"})
+"""SQLSTATEs of PostgreSQL where another process makes the same tables: something exists already, or is changed."""
+DAMAGES = (CorruptedFileStorageError, FileStorageFormatError, CorruptedError)
+"""Exceptions that say that a Data.fs cannot be read."""
+
+
+def storage_of(
+    uri: str,
+    *,
+    server_sync: bool = False,
+    lock_timeout: int | None = None,
+    statement_timeout: float | None = None,
+) -> tuple[Callable[[], Any], dict[str, Any]]:
+    """Return what opens the storage of a URI, and the options of its database, as zodburi does.
+
+    The options that the URI cannot say are those of the element ``zodb``.
+    """
+    scheme = uri.partition(":")[0]
+    if scheme == "zeo":
+        uri = _with_option(uri, "wait_timeout", ZEO_TIMEOUT)
+    if scheme in RELSTORAGE and lock_timeout is not None:
+        uri = _with_option(uri, "commit_lock_timeout", lock_timeout)
+    factory, options = zodburi.resolve_uri(uri)
+    if scheme == "file":
+        factory = partial(_open_file, uri, factory)
+    elif scheme == "zeo" and server_sync:
+        factory = partial(_open_synchronous, factory)
+    elif scheme in RELSTORAGE and statement_timeout is not None:
+        factory = partial(_open_limited, factory, statement_timeout)
+    return factory, options
+
+
+def patiently(open: Callable[[], T]) -> T:
+    """Call ``open``, and again as long as other processes make the tables or the root of a new database."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return open()
+        except Exception as error:
+            made_at_once = isinstance(error, ConflictError) or getattr(error, "pgcode", "") in MADE_AT_ONCE
+            if not made_at_once or time.monotonic() > end:
+                raise
+        time.sleep(random.uniform(0.01, 0.1))
+
+
+def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = None, **options: Any) -> DB:
+    """Open the database in a storage, with patience; ``databases`` are those that it can refer to."""
+
+    def open() -> DB:
+        storage = factory()
+        try:
+            return DB(storage, databases=databases, **options)
+        except BaseException:
+            if databases is not None:
+                databases.pop(options["database_name"], None)
+            storage.close()
+            raise
+
+    return patiently(open)
+
+
+def shown(uri: str) -> str:
+    """Return a URI as it may stand in a log: without user, password and options."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def without_secrets(text: str, *uris: str) -> str:
+    """Return a text, such as an error's, in which the URIs and their passwords are not to be read."""
+    for uri in uris:
+        text = text.replace(uri, shown(uri))
+        if password := urlsplit(uri).password:
+            text = text.replace(password, "***")
+    return text
+
+
+def _with_option(uri: str, name: str, value: object) -> str:
+    if f"{name}=" in uri:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}{name}={value}"
+
+
+def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
+    """Open a FileStorage; files and directories that are new are for their owner only."""
+    path, _, query = uri.removeprefix("file://").partition("?")
+    given = dict(parse_qsl(query))
+    if not int(given.get("read_only", 0)):
+        for name in (path, f"{path}.tmp"):
+            _make_file(name, 0o600)
+        if blobs := given.get("blobstorage_dir"):
+            os.makedirs(os.path.dirname(os.path.abspath(blobs)), exist_ok=True)
+            with suppress(FileExistsError):
+                os.mkdir(blobs, 0o700)
+    try:
+        storage = factory()
+    except Exception as error:
+        _close_half_open(error)
+        raise
+    file = getattr(storage, "_BlobStorage__storage", storage)
+    if isinstance(file, FileStorage):  # the packer makes a new file, which takes the place of the old one
+        file.packer = partial(_pack_alike, path, file.packer)
+    return storage
+
+
+def _close_half_open(error: Exception) -> None:
+    """Close the files, and the lock, that a FileStorage leaves open if it fails while it is made."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        storage = frame.f_locals.get("self")
+        if isinstance(storage, FileStorage):
+            for name in ("_files", "_file", "_tfile", "_lock_file"):
+                file = getattr(storage, name, None)
+                if file is not None:
+                    file.close()
+
+
+def _make_file(path: str, mode: int) -> None:
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+
+
+def _pack_alike(path: str, packer: Callable[..., Any], *arguments: Any) -> Any:
+    mode = os.stat(path).st_mode & 0o777
+    _make_file(f"{path}.pack", mode)
+    return packer(*arguments)
+
+
+def _open_synchronous(factory: Callable[[], Any]) -> Any:
+    """Open a ZEO client that asks its server, at each begin of a transaction, what others have committed."""
+    storage = factory()
+    storage.server_sync = True  # for connections that are made later
+    storage.sync = lambda: storage.ping()
+    return storage
+
+
+def _open_limited(factory: Callable[[], Any], seconds: float) -> Any:
+    """Open a RelStorage whose statements end after so many seconds."""
+    storage = factory()
+    adapter = storage._adapter
+    statement = {
+        "PostgreSQLAdapter": f"SET SESSION statement_timeout = {round(seconds * 1000)}",
+        "MariaDBAdapter": f"SET SESSION max_statement_time = {seconds}",
+        "MySQLAdapter": f"SET SESSION max_execution_time = {round(seconds * 1000)}",
+    }.get(type(adapter).__name__)
+    if statement is None:
+        storage.close()
+        raise ValueError("statement_timeout is for PostgreSQL, MySQL and MariaDB")
+
+    def limit(cursor: Any, restart: bool = False) -> None:
+        cursor.execute(statement)
+        cursor.connection.commit()  # or PostgreSQL takes the setting back with the transaction
+
+    adapter.connmanager.add_on_load_opened(limit)
+    adapter.connmanager.add_on_store_opened(limit)
+    return storage

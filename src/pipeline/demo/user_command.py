@@ -1,0 +1,101 @@
+"""``pipeline demo-user LOGIN``: add a user to the demo site, or give a user a new password."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from collections.abc import Sequence
+
+from pipeline.auth.passwords import MAX_PASSWORD
+from pipeline.demo.filing import shown
+from pipeline.demo.models import Folder, Site
+from pipeline.demo.names import BadText, clean_name
+from pipeline.demo.site import DEFAULT_URI, Unreachable, connected, root
+from pipeline.demo.users import add_member, let_edit, set_password
+
+SHORTEST = 8
+"""Characters of a password."""
+LONGEST_LOGIN = 100
+
+
+class Refused(Exception):
+    """A login, folder or password that cannot be taken, with the reason in words."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status: 0 done, 1 refused or not reached, 2 misused."""
+    arguments = _parser().parse_args(argv)
+    try:
+        _check_login(arguments.login)
+        folder = [clean_name(name) for name in arguments.folder.split("/") if name]
+        password = _read_password()
+        with connected(arguments.zodb) as connection, connection.transaction_manager:
+            done = _set(root(connection.root()), folder, arguments.login, password, arguments.edit)
+    except (BadText, Refused, Unreachable) as error:
+        print(f"pipeline demo-user: {error}", file=sys.stderr)
+        return 1
+    print(f"{arguments.login}: {done}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pipeline demo-user",
+        description="Add a user to the demo site, or give a user a new password. The password is asked for, or is "
+        "the first line of the standard input if that is not a terminal. The server must be stopped, unless the "
+        "database is one that several processes share.",
+    )
+    parser.add_argument("login", metavar="LOGIN", help="name of the user, such as admin")
+    parser.add_argument("--edit", action="store_true", help="let the user change everything in the site")
+    parser.add_argument(
+        "--in",
+        dest="folder",
+        default="/",
+        metavar="PATH",
+        help="a folder: the user is known in it and below it alone, and may change what is there",
+    )
+    parser.add_argument("--zodb", default=DEFAULT_URI, metavar="URI", help="the database (default: %(default)s)")
+    return parser
+
+
+def _check_login(login: str) -> None:
+    """Refuse a login that HTTP basic cannot send, or that looks like a user of a folder."""
+    if not login or login != login.strip() or len(login) > LONGEST_LOGIN or not login.isprintable():
+        raise Refused(f"a login has 1 to {LONGEST_LOGIN} printable characters and no blank around it")
+    if ":" in login or "/" in login:
+        raise Refused(f"the login {shown(login)} has a ':' or a '/' in it: please choose another one")
+
+
+def _read_password() -> str:
+    if sys.stdin.isatty():
+        password = getpass.getpass("New password: ")
+        if getpass.getpass("Once more: ") != password:
+            raise Refused("the two passwords differ: nothing was changed")
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not SHORTEST <= len(password) <= MAX_PASSWORD:
+        raise Refused(f"a password has {SHORTEST} to {MAX_PASSWORD} characters")
+    return password
+
+
+def _set(site: Site, way: Sequence[str], login: str, password: str, edit: bool) -> str:
+    """Set the password in the site, or in the folder at the end of the way; return what was done."""
+    place: Folder = site
+    for name in way:
+        inner = place.get(name)
+        if not isinstance(inner, Folder):
+            raise Refused(f"there is no folder {shown('/' + '/'.join(way))} in the site")
+        place = inner
+    known = place.users is not None and login in place.users
+    if place is site:
+        set_password(site, login, password)
+        if edit:
+            let_edit(site, login)
+    else:
+        add_member(place, login, password)
+    return "the password was changed" if known else "the user was added"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

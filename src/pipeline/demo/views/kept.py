@@ -1,0 +1,55 @@
+"""What was typed into a form whose session had ended: it is there again after the login.
+
+The page that asks for the login carries the fields along, and the page after it offers to send them. The
+server keeps nothing, and nothing is stored before the visitor sends the form once more.
+
+Another site can make a browser send a form of its own that no session comes with. So the fields are kept only
+with a token that this site made for the same login; when they are sent again, they are checked as ever.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pipeline.demo.request import DemoRequest
+from pipeline.demo.tokens import FIELD, principal_of
+
+KEPT = "kept"
+"""Name of the field of the login page with the fields."""
+MAX_KEPT = 2 * 1024 * 1024
+"""Bytes that are carried along: twice the longest text of a document."""
+
+Fields = list[tuple[str, str]]
+
+
+def keep(request: DemoRequest) -> str | None:
+    """Return the fields of the form that was sent, to be carried along; None if it was not a form of ours.
+
+    Files are left out: they have to be chosen again.
+    """
+    if request.method != "POST" or request.session is None or request.local_authentication is not None:
+        return None
+    fields: Fields = []
+    for name, value in getattr(request, "form", {}).items():
+        values = value if isinstance(value, list) else [value]
+        fields += [(name, text) for text in values if isinstance(text, str)]
+    if _made_for(request, fields) is None:
+        return None
+    text = json.dumps(fields, ensure_ascii=False)
+    return text if len(text.encode(errors="replace")) <= MAX_KEPT else None
+
+
+def kept_for(request: DemoRequest, principal: str, text: str) -> Fields:
+    """Return the fields that were carried along, if the same login typed them, and else none."""
+    try:
+        fields = [(name, value) for name, value in json.loads(text)]
+    except (ValueError, TypeError, RecursionError):
+        return []
+    if not all(isinstance(part, str) for field in fields for part in field):
+        return []
+    return fields if _made_for(request, fields) == principal else []
+
+
+def _made_for(request: DemoRequest, fields: Fields) -> str | None:
+    """Return the login that the form was made for, by its token."""
+    return principal_of(request, dict(fields).get(FIELD))

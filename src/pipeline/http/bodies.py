@@ -1,0 +1,273 @@
+"""The body of a request: checked before any element sees the request, and refused where it cannot be read (R11).
+
+``enter`` puts a checked stream in the place of ``wsgi.input``, so that every reader is told the truth: a view,
+an element, WebOb, an application of others. A reader never takes a body that cannot be read for an empty or a
+complete one:
+
+* a chunked body is read as its server offers it, or refused with 411;
+* a Content-Length that is not a decimal number is a 400, and so is one together with a Transfer-Encoding (S11);
+* a body that breaks off, is malformed, or comes too slowly is a 400 or 408 for whoever reads it, and one line
+  of log. The exception is an ``OSError`` too, which frameworks of others expect of a broken body.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from tempfile import SpooledTemporaryFile
+from typing import Any
+from urllib.parse import quote
+
+from webob.exc import (
+    HTTPBadRequest,
+    HTTPClientError,
+    HTTPException,
+    HTTPLengthRequired,
+    HTTPRequestEntityTooLarge,
+    HTTPRequestTimeout,
+)
+
+from pipeline.http.error_pages import one_line, out_of_descriptors
+from pipeline.request import Request
+
+log = logging.getLogger("pipeline.http")
+
+LONGEST = 1024 * 1024 * 1024
+"""Bytes of a body without a Content-Length that are copied for an application which needs one."""
+_IN_MEMORY = 64 * 1024
+_BLOCK = 64 * 1024
+_SLOW = (errno.EAGAIN, errno.ETIMEDOUT)
+
+
+class BrokenBody(HTTPBadRequest, OSError):
+    """A body that breaks off or is malformed: 400."""
+
+
+class SlowBody(HTTPRequestTimeout, OSError):
+    """A body that did not come in the time that the server allows: 408."""
+
+
+class UnreadableBody(HTTPLengthRequired, OSError):
+    """A chunked body that the server does not decode: 411."""
+
+
+def enter(request: Request) -> None:
+    """Check the body of a request that has a CONTENT_LENGTH or an HTTP_TRANSFER_ENCODING in its environ."""
+    environ = request.environ
+    length: str = environ.get("CONTENT_LENGTH") or ""
+    if environ.get("HTTP_TRANSFER_ENCODING"):
+        if length:
+            raise _refused(
+                environ, HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other.")
+            )
+        if not environ.get("wsgi.input_terminated"):
+            environ["wsgi.input"] = _decoded(environ)
+            environ["wsgi.input_terminated"] = True
+        environ["wsgi.input"] = Body(environ, None)
+    elif length and length != "0":
+        if not (length.isascii() and length.isdecimal()):
+            raise _refused(environ, HTTPBadRequest("The Content-Length is not one decimal number."))
+        if len(length) > 18:
+            raise _refused(environ, HTTPRequestEntityTooLarge("The Content-Length is too large."))
+        environ["wsgi.input"] = Body(environ, int(length))
+
+
+def give_length(request: Request) -> None:
+    """Give a chunked body the Content-Length without which a PEP 3333 application takes it for empty.
+
+    The body is copied into memory or a temporary file, which is closed with the request.
+    """
+    environ = request.environ
+    if environ.get("CONTENT_LENGTH") or not environ["HTTP_TRANSFER_ENCODING"]:
+        return
+    copy = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
+    request.on_close(copy.close)
+    stream = environ["wsgi.input"]
+    length = 0
+    while block := stream.read(_BLOCK):
+        length += len(block)
+        if length > LONGEST:
+            raise HTTPRequestEntityTooLarge(f"A body without a Content-Length has {LONGEST} bytes at most.")
+        copy.write(block)
+    copy.seek(0)
+    environ["wsgi.input"] = copy
+    environ["CONTENT_LENGTH"] = str(length)
+    del environ["HTTP_TRANSFER_ENCODING"]
+
+
+class Body:
+    """A request body that raises where it cannot be read to its end; every method of PEP 3333, and ``seek``
+    where the server's stream can."""
+
+    def __init__(self, environ: dict[str, Any], length: int | None) -> None:
+        # Not the environ itself, which refers to this.
+        self.asked = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
+        self.stream = environ["wsgi.input"]
+        self.left = length
+        """Bytes that are left; None is until the stream ends."""
+        self.given = 0
+        """Bytes that were read."""
+        self.failure: tuple[type[HTTPClientError], str] | None = None
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = self.left
+        if left is None:
+            return self._receive(self.stream.read, -1 if size is None else size)
+        wanted = left if size is None or size < 0 else min(size, left)
+        if not wanted:
+            return b""
+        block = self._receive(self.stream.read, wanted)
+        if len(block) == wanted:
+            return block
+        blocks = [block]  # a server may return less than it was asked for
+        while wanted := wanted - len(block):
+            blocks.append(block := self._receive(self.stream.read, wanted))
+        return b"".join(blocks)
+
+    def readline(self, size: int | None = -1) -> bytes:
+        left = self.left
+        if left is None:
+            return self._receive(self.stream.readline, -1 if size is None else size)
+        wanted = left if size is None or size < 0 else min(size, left)
+        return self._receive(self.stream.readline, wanted) if wanted else b""
+
+    def readlines(self, hint: int | None = -1) -> list[bytes]:
+        return list(self)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.readline, b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        seekable = getattr(self.stream, "seekable", None)
+        return seekable is not None and bool(seekable())
+
+    def tell(self) -> int:
+        return self.stream.tell()  # type: ignore[no-any-return]
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        before: int = self.stream.tell()
+        after: int = self.stream.seek(offset, whence)
+        self.given += after - before
+        if self.left is not None:
+            self.left -= after - before
+        return after
+
+    def close(self) -> None:
+        """Leave the stream to the server (PEP 3333)."""
+
+    def _receive(self, read: Callable[[int], bytes], size: int) -> bytes:
+        if self.failure is not None:
+            kind, detail = self.failure
+            raise kind(detail)
+        try:
+            block = read(size)
+        except (HTTPException, MemoryError):
+            raise
+        except Exception as error:
+            if out_of_descriptors(error):
+                raise
+            kind = SlowBody if _is_slow(error) else BrokenBody
+            raise self._failed(kind, f"{type(error).__name__}: {error}") from error
+        if self.left is not None:
+            if not block:
+                raise self._failed(BrokenBody, f"{self.left} bytes are missing")
+            self.left -= len(block)
+        self.given += len(block)
+        return block
+
+    def _failed(self, kind: type[HTTPClientError], why: str) -> HTTPClientError:
+        slow = kind is SlowBody
+        detail = "The body of the request came too slowly." if slow else "The body of the request broke off."
+        self.failure = kind, detail
+        method, path = self.asked
+        _tell(method, path, kind.code, f"the body failed after {self.given} bytes: {why}")
+        return kind(detail)
+
+
+class _Chunks(io.RawIOBase):
+    """The chunked body of a request of uWSGI, as its module ``uwsgi`` reads it.
+
+    A chunk that its parser cannot read fails, but a chunk size such as "zz" ends the body without an error. So
+    uWSGI cannot tell an empty body from a malformed one, and a body without any byte is refused.
+    """
+
+    def __init__(self, uwsgi: Any) -> None:
+        self.uwsgi = uwsgi
+        self.chunk = memoryview(b"")
+        self.began = self.ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self.chunk and not self.ended:
+            self.chunk = memoryview(self._next())
+            self.ended = not self.chunk
+        size = min(len(buffer), len(self.chunk))
+        buffer[:size] = self.chunk[:size]
+        self.chunk = self.chunk[size:]
+        return size
+
+    def _next(self) -> bytes:
+        start = time.monotonic()
+        try:
+            chunk: bytes = self.uwsgi.chunked_read()
+        except OSError as error:  # the same one for all that can go wrong
+            if time.monotonic() - start >= self._timeout():
+                raise TimeoutError(
+                    f"{error}; no chunk for {time.monotonic() - start:.0f} s (if chunked bodies always fail, "
+                    f"uWSGI's HTTP router needs the option http-chunked-input)"
+                ) from error
+            raise
+        if not chunk and not self.began:
+            raise OSError("uWSGI cannot tell this chunked body from an empty one")
+        self.began = True
+        return chunk
+
+    def _timeout(self) -> float:
+        """Seconds that uWSGI waits for a part of a chunk, nearly."""
+        options = self.uwsgi.opt
+        return float(options.get("chunked-input-timeout") or options.get("socket-timeout") or 4) - 0.1
+
+
+def _decoded(environ: dict[str, Any]) -> Any:
+    """Return the decoded stream of a chunked body that is not in ``wsgi.input``; 411 if the server has none."""
+    uwsgi = sys.modules.get("uwsgi")  # only there in a process of uWSGI
+    if uwsgi is None or not hasattr(uwsgi, "chunked_read"):
+        error = UnreadableBody("This server takes no chunked body. Please send a Content-Length.")
+        raise _refused(environ, error)
+    return io.BufferedReader(_Chunks(uwsgi))
+
+
+def _refused(environ: dict[str, Any], error: HTTPClientError) -> HTTPClientError:
+    """Log a refusal, and have the connection closed: the rest of the body is not taken for a request.
+
+    PEP 3333 leaves ``Connection`` to the server: wsgiref refuses the header, and closes every connection itself.
+    """
+    _tell(environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", ""), error.code, error.detail or "")
+    wsgiref = environ.get("SERVER_SOFTWARE", "").startswith("WSGIServer/")
+    if not wsgiref and environ.get("SERVER_PROTOCOL", "").startswith("HTTP/1."):
+        error.headers["Connection"] = "close"
+    return error
+
+
+def _is_slow(error: Exception) -> bool:
+    text = str(error).lower()
+    return (
+        isinstance(error, TimeoutError)
+        or getattr(error, "errno", None) in _SLOW
+        or "timeout" in text
+        or "timed out" in text
+    )
+
+
+def _tell(method: str, path: str, status: int, why: str) -> None:
+    asked = f"{method} {quote(path.encode('latin-1', 'replace'), safe='/')}"
+    log.info("%.200s: %d, %.300s", one_line(asked), status, one_line(why))

@@ -1,0 +1,89 @@
+"""The key that a visitor needs in debug mode to see more than an error page (S17).
+
+The address of the visitor is not a proof: behind a proxy on the same machine every visitor comes from
+127.0.0.1, and nginx's plain ``proxy_pass`` even replaces the host. So ``make`` makes a key at start and logs
+it with an address. The developer opens that address once; ``hand_over`` answers it with a cookie that holds
+the key. ``may_see`` is true for requests with that cookie, and for no others.
+
+A process has one key for all its pipelines. Processes that are forked after the site is loaded inherit the
+key. Workers that each load the site, and reloads, share a key if the environment variable
+``PIPELINE_DEBUG_KEY`` holds one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+from urllib.parse import quote
+
+from pipeline.http.cookies import cookies_of
+from pipeline.interfaces import ConfigurationError
+from pipeline.request import Request
+from pipeline.response import Response
+
+log = logging.getLogger("pipeline")
+
+VARIABLE = "PIPELINE_DEBUG_KEY"
+"""Environment variable with the key, for processes that must share one."""
+PARAMETER = COOKIE = "debug-key"
+_FORM = re.compile(r"[A-Za-z0-9_-]{32,200}")
+"""A key that cannot be guessed, and that stands in a URL and in a cookie as it is."""
+
+_key: str | None = None
+
+
+def make() -> None:
+    """Make the key of this process, unless it has one, and log the address that hands it over.
+
+    ConfigurationError if the environment variable holds a key that is too weak.
+    """
+    global _key
+    if _key is not None:
+        return
+    key = os.environ.get(VARIABLE)
+    if key is None:
+        key = secrets.token_urlsafe(32)
+    elif not _FORM.fullmatch(key):
+        raise ConfigurationError(
+            f"errors: the environment variable {VARIABLE} must hold 32 to 200 letters, digits, '-' or '_'; "
+            'make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
+        )
+    _key = key
+    log.warning("debug mode is on: to see tracebacks in a browser, open /?%s=%s of this site once", PARAMETER, key)
+
+
+def may_see(request: Request) -> bool:
+    """Return whether the visitor has the key, and so may see what only a developer should."""
+    if _key is None:
+        return False
+    key = _key.encode()
+    sent = cookies_of(request.environ, COOKIE)
+    return any(secrets.compare_digest(value.encode(errors="replace"), key) for value in sent)
+
+
+def hand_over(request: Request, response: Response) -> bool:
+    """Answer a GET of the address with the key: set the cookie, and redirect to an address without the key.
+
+    Return False for any other request, and leave it alone. The key is taken out of the query, so that the
+    access log does not have it.
+    """
+    environ = request.environ
+    query: str = environ.get("QUERY_STRING", "")
+    if _key is None or not query.startswith(PARAMETER) or environ["REQUEST_METHOD"] != "GET":
+        return False
+    if not secrets.compare_digest(query.encode(errors="replace"), f"{PARAMETER}={_key}".encode()):
+        return False
+    environ["QUERY_STRING"] = ""
+    for name in ("REQUEST_URI", "RAW_URI"):
+        if name in environ:
+            environ[name] = environ[name].partition("?")[0]
+    mounted = quote(environ.get("SCRIPT_NAME", "").strip("/"), encoding="latin-1", errors="replace")
+    response.status = 303
+    response.headers["Location"] = f"/{mounted}/" if mounted else "/"
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    secure = request.scheme == "https"
+    response.set_cookie(COOKIE, _key, path="/", secure=secure, httponly=True, samesite="Strict")
+    return True

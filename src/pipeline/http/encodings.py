@@ -1,0 +1,46 @@
+"""Encodings of a body: which one a client wants (``Accept-Encoding``), and saying that the answer depends on it."""
+
+from __future__ import annotations
+
+import re
+
+from pipeline.response import Response
+
+LONGEST_HEADER = 1_000
+"""Characters of an Accept-Encoding that are looked at (S12). A longer one is ignored."""
+
+_WEIGHT = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)", re.IGNORECASE)
+
+
+def choose(accept: str, offered: tuple[str, ...]) -> tuple[str, bool]:
+    """Return the encoding of ``offered`` that an Accept-Encoding wants most, or ""; and whether the client refuses
+    an answer that is not encoded.
+
+    RFC 9110, section 12.5.3. A malformed item is skipped. If the client weights several encodings equally, the
+    first in ``offered`` wins. "identity" wins if the header weights it higher; if the header does not name it, it
+    is the last choice.
+    """
+    if len(accept) > LONGEST_HEADER:
+        return "", False
+    weights: dict[str, float] = {}
+    for item in accept.split(","):
+        name, _, parameter = item.partition(";")
+        weight = _WEIGHT.fullmatch(parameter.strip(" \t"))
+        if weight is not None or not parameter.strip(" \t"):
+            name = name.strip(" \t").lower().removeprefix("x-")
+            weights[name] = float(weight[1]) if weight is not None else 1.0
+    rest = weights.get("*", 0.0)
+    plain = weights.get("identity", weights.get("*"))
+    best = max(offered, key=lambda name: weights.get(name, rest))
+    wanted = weights.get(best, rest)
+    if wanted == 0 or (plain is not None and plain > wanted):
+        return "", False
+    return best, plain == 0
+
+
+def vary(response: Response) -> None:
+    """Say that the answer depends on Accept-Encoding."""
+    headers = response.headers
+    names = headers.get("Vary", "")
+    if "*" not in names and "accept-encoding" not in names.lower():
+        headers["Vary"] = f"{names}, Accept-Encoding" if names else "Accept-Encoding"

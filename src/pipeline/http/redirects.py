@@ -1,0 +1,105 @@
+"""Redirects, and the judge that keeps them on this site (S8).
+
+``judge`` is the one judge. It looks at the ``Location`` of every answer 3xx that comes from a view or an
+element, however it was made: by ``redirect``, by an exception of ``webob.exc``, by ``response.location`` or by
+a returned response. The publisher asks it behind each view, so that a view that fails stores nothing, and
+the edge asks it for every answer. The answer of a foreign WSGI app is not judged.
+
+It reads an address as a browser does (WHATWG URL, basic parser), and refuses what only some read in that way.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import quote
+
+from webob.exc import HTTPException, HTTPFound, status_map
+
+from pipeline.http.hosts import PORTS
+from pipeline.interfaces import UnsafeRedirect
+from pipeline.request import Request
+from pipeline.response import HeaderList, Response
+
+_ASCII = "".join(map(chr, range(33, 127)))
+_ABSOLUTE = re.compile(r"(?:(https?):)?//([^/?#]*)", re.IGNORECASE)
+_HAS_SCHEME = re.compile(r"[^/?#]*:")
+
+
+class Trusted(str):
+    """A location that may leave this site: one of ``redirect(trusted=True)``, or of a foreign app."""
+
+
+def redirect(location: str, status: int = 302, *, trusted: bool = False) -> HTTPException:
+    """Make a redirect to ``location``, to be returned or raised by a view; it stays on this origin (S8).
+
+    ``location`` is a path, a query, a relative reference, or an absolute URL of this site, such as one of
+    ``request.absolute_url``. ``trusted=True`` lets it lead anywhere. Raises UnsafeRedirect if there is a blank
+    or a control character in it. Where it leads is judged when the view has returned.
+    """
+    _refuse_malformed(location)
+    try:
+        location = quote(location, safe=_ASCII)
+    except UnicodeEncodeError:
+        raise UnsafeRedirect(f"a redirect to {location!r}, which is not valid text") from None
+    if status not in (301, 302, 303, 307, 308):
+        raise ValueError(f"{status} is not the status of a redirect: use 301, 302, 303, 307 or 308")
+    kind = status_map.get(status, HTTPFound)
+    return kind(location=Trusted(location) if trusted else location)  # type: ignore[no-any-return, unused-ignore]
+
+
+def judge(request: Request, response: Response, view: object = None) -> None:
+    """Raise UnsafeRedirect if the answer, made by ``view`` or by an element, is a redirect that may not be sent."""
+    status = response._status
+    if status[:1] != "3" or status[:3] == "304":
+        return
+    for name, location in response._headerlist:
+        if name.lower() == "location" and type(location) is not Trusted:
+            try:
+                refuse_leaving(location, request.host_url)
+            except UnsafeRedirect as error:
+                maker = "an element" if view is None else f"view {view}"
+                raise UnsafeRedirect(f"{maker} answers {status} with {error}") from None
+
+
+def refuse_leaving(location: str, origin: str) -> None:
+    """Raise UnsafeRedirect if a browser that is at ``origin`` (``request.host_url``) would leave it."""
+    _refuse_malformed(location)
+    read = location.replace("\\", "/")
+    absolute = _ABSOLUTE.match(read)
+    if absolute is None:
+        stays = _HAS_SCHEME.match(read) is None
+    else:
+        own_scheme, _, own_host = origin.partition("://")
+        scheme, host = absolute.groups()
+        same = (scheme or own_scheme).lower() == own_scheme and _is_same(host, own_host, own_scheme)
+        stays = same and "\\" not in location[: absolute.end() + 1]  # other readers go on to an "@" behind it
+    if not stays:
+        raise UnsafeRedirect(
+            f"a redirect to {location!r}, which leaves {origin}: if that is meant, use redirect(..., trusted=True)"
+        )
+
+
+def _is_same(host: str, own_host: str, scheme: str) -> bool:
+    usual = f":{PORTS.get(scheme)}"
+    return host != "" and host.lower().removesuffix(usual) == own_host.lower().removesuffix(usual)
+
+
+def _refuse_malformed(location: str) -> None:
+    """Refuse blanks and control characters: a browser drops some of them, and so reads another address."""
+    if any(character <= " " or character == "\x7f" for character in location):
+        raise UnsafeRedirect(
+            f"a redirect to {location!r}, which has a blank or control character: percent-encode it"
+        )
+
+
+def of_foreign(status: Any, headers: HeaderList) -> HeaderList:
+    """Return the headers of a foreign app, whose redirects are not judged."""
+    if str(status)[:1] != "3":
+        return headers
+    return [(name, Trusted(value) if name.lower() == "location" else value) for name, value in headers]
+
+
+def as_sent(headers: HeaderList) -> HeaderList:
+    """Return the headers with values that are a ``str`` and nothing more, as servers want them (PEP 3333)."""
+    return [(name, str(value)) if type(value) is Trusted else (name, value) for name, value in headers]

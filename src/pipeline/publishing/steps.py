@@ -1,0 +1,212 @@
+"""Steps from object to object, and the one check of their names (S1, S3, S14).
+
+Every name that leads anywhere passes ``check`` before an object, an adapter or a hook sees it: the segments of a
+path, the values of namespaces, the names that forms and XML-RPC send, default steps, and steps that hooks add.
+Every step is taken by ``step``. It enters a namespace, or asks an ``IPublishTraverse`` adapter, or takes an item
+of a container. It never looks at attributes (S4). ``walk`` takes one step after the other, judges what each has
+led to, and calls the traversal hooks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from webob.exc import HTTPBadRequest, HTTPNotFound, HTTPRequestURITooLong, WSGIHTTPException
+
+from pipeline.interfaces import IDefaultSteps, INamespace, IPublishTraverse
+from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
+
+if TYPE_CHECKING:  # the request itself imports the check
+    from pipeline.request import Request
+
+_MARK = re.compile(r"@@|\+\+([^+/]+)\+\+")
+"""The beginning of a name that is not the name of an item; a bare "@@" is the namespace of views."""
+_REFUSED = re.compile(rf"/(?:{_MARK.pattern})?(?:(?P<private>_)|\.\.?(?![^/]))")
+"""A name that is never a step, be it marked or not, behind a slash."""
+_PLAIN = re.compile(r"[^_.@+/\0][^/\0]*")
+"""Names that need no closer look, as most of them."""
+
+VIEW = -1
+"""In place of the kind of an object: the walk ended at the name of a view."""
+
+Path: TypeAlias = tuple[tuple[str, ...], bool, bool]
+"""The names to walk; whether one of them may have a mark; whether the path ends in a slash."""
+Refusal: TypeAlias = tuple[type[WSGIHTTPException], str]
+"""The class of an exception and its text. A variable with the exception itself would make a cycle."""
+
+_NOT_FOUND: Refusal = (HTTPNotFound, "There is nothing at this address.")
+
+
+def check(name: str) -> None:
+    """Raise an HTTP exception if no step may have that name.
+
+    A name that starts with ``_`` (S3), has a slash or is empty is a 404; ``.``, ``..`` and a NUL are a 400 (S14).
+    The value behind the mark of a namespace is checked, too.
+    """
+    if (refusal := _refusal(name)) is not None:
+        raise refusal[0](refusal[1])
+
+
+def checked(names: Iterable[str]) -> tuple[str, ...]:
+    """Check each name; return all."""
+    names = tuple(names)
+    for name in names:
+        check(name)
+    return names
+
+
+def is_name(name: str) -> bool:
+    """Return whether a step of that name leads to an item, and not to a view or into a namespace."""
+    return _PLAIN.fullmatch(name) is not None or (_refusal(name) is None and _MARK.match(name) is None)
+
+
+def is_segment(name: str) -> bool:
+    """Return whether traversal takes the name, which may have a mark, for one step."""
+    return _PLAIN.fullmatch(name) is not None or _refusal(name) is None
+
+
+def parse(path: str, max_segments: int) -> Path:
+    """Take the path of a URL, as WSGI has it, apart. Raise an HTTP exception if it cannot be walked."""
+    slashed = path[-1:] == "/"
+    if not path.isascii():
+        path = _decode(path)
+    if path[:1] != "/":
+        path = "/" + path
+    if path.count("/") - slashed > max_segments:
+        raise HTTPRequestURITooLong(f"The address has more than {max_segments} segments.")
+    names = tuple([segment for segment in path.split("/") if segment not in ("", ".")])
+    if (refusal := _refusal_in("/" + "/".join(names))) is not None:
+        raise refusal[0](refusal[1])
+    return names, "/@" in path or "/+" in path, slashed
+
+
+def walk(request: Request, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
+    """Walk from an object over names that were checked; return the last object and its kind.
+
+    If a name is not a step, it becomes ``request.view_name``, the names behind it become ``request.subpath``,
+    and VIEW stands in place of the kind. The hooks are called with each object but the first.
+    """
+    kind = known_kind(obj)
+    ahead = iter(names)
+    for name in ahead:
+        try:
+            obj = step(request, obj, kind, name)
+        except LookupError as error:
+            if is_lost(error):
+                raise
+            return obj, name_view(request, name, ahead)
+        kind = known_kind(obj)
+        if request.traversal_hooks and (added := call_hooks(request, obj)):
+            return walk(request, obj, chain(added, ahead))
+    return obj, kind
+
+
+def step(request: Request, obj: Any, kind: int, name: str) -> Any:
+    """Take one step from an object of that kind, by a name that was checked. Raise LookupError if there is no such
+    step, and _IsView if the name is marked as that of a view."""
+    views = request.views
+    if name[0] in "@+" and (mark := _MARK.match(name)) is not None:
+        space = mark[1] or "view"
+        if space == "view":
+            raise _IsView
+        return _enter(request, obj, space, name[mark.end() :])
+    if views is not None and views.has_traversers:
+        factory = views.adapter_for(obj, request, IPublishTraverse)
+        if factory is not None:
+            return factory(obj).publishTraverse(request, name)
+    if kind == TRAVERSER:
+        return obj.publishTraverse(request, name)
+    if kind == CONTAINER:
+        return obj[name]
+    raise KeyError(name)
+
+
+def has_item(request: Request, obj: Any, name: str) -> bool:
+    """Return whether a step from the object leads anywhere; the name was checked."""
+    try:
+        step(request, obj, known_kind(obj), name)
+    except LookupError as error:
+        if is_lost(error):
+            raise
+        return False
+    return True
+
+
+def call_hooks(request: Request, obj: Any) -> tuple[str, ...]:
+    """Call the traversal hooks with an object; return the steps that they want to be taken next."""
+    for hook in request.traversal_hooks:
+        hook(request, obj)
+    return checked(request.take_steps()) if request.more_steps else ()
+
+
+def default_steps(request: Request, obj: Any) -> tuple[str, ...]:
+    """Return the further steps that an object wants to be taken where the path ends."""
+    default = request.views.adapt(obj, IDefaultSteps) if request.views is not None else None
+    return checked(filter(None, default.default_steps(request))) if default is not None else ()
+
+
+def name_view(request: Request, name: str, ahead: Iterable[str]) -> int:
+    """Have the view of that name called, since there is no such step; return VIEW.
+
+    A form may name the view, too (``forms``), but not where the path names one already.
+    """
+    if request.view_name:
+        raise HTTPNotFound("There is nothing at this address.")
+    mark = _MARK.match(name)
+    request.view_name = name if mark is None else name[mark.end() :]
+    request.subpath = tuple(ahead)
+    return VIEW
+
+
+def is_lost(error: LookupError) -> bool:
+    """Return whether an error is that of a lost object, which is not a missing page."""
+    return type(error).__module__.startswith("ZODB.")
+
+
+class _IsView(LookupError):
+    """The name is marked as that of a view, whatever items there are."""
+
+
+def _enter(request: Request, obj: Any, space: str, value: str) -> Any:
+    """Return the object that a namespace leads to. Each namespace is entered at most once (S16)."""
+    if space in request.namespaces:
+        raise HTTPBadRequest(f"The address enters the namespace {space!r} twice.")
+    request.namespaces = (*request.namespaces, space)
+    factory: Callable[[Any], Any] | None = None
+    if request.views is not None and space in request.views.adapter_names:
+        factory = request.views.adapter_for(obj, request, INamespace, space)
+    try:
+        if factory is not None and value:
+            return factory(obj).step(request, value)
+    except LookupError as error:
+        if is_lost(error):
+            raise
+    raise HTTPNotFound("There is nothing at this address.")
+
+
+def _refusal(name: str) -> Refusal | None:
+    """Return what to say of a name that is refused."""
+    return _NOT_FOUND if not name or "/" in name else _refusal_in("/" + name)
+
+
+def _refusal_in(path: str) -> Refusal | None:
+    """Return what to say of names of which one is refused; each stands behind a slash."""
+    if "\0" in path:
+        return HTTPBadRequest, "The address has a NUL in it."
+    found = _REFUSED.search(path)
+    if found is None:
+        return None
+    if found["private"]:
+        return _NOT_FOUND
+    return HTTPBadRequest, "The address has '.' or '..' in place of a name."
+
+
+def _decode(path: str) -> str:
+    """Return the path as text: WSGI has its bytes as latin-1 (PEP 3333), and they are UTF-8."""
+    try:
+        return path.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        raise HTTPBadRequest("The address is not UTF-8.") from None

@@ -1,0 +1,115 @@
+"""``pipeline demo-user``: adds a user, and sets a password."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.auth.policy import LocalGrants
+from pipeline.demo import check, site
+from pipeline.demo.models import Folder
+from pipeline.demo.users import members_of
+from pipeline.tools.command import main
+
+from .test_tokens_and_users import request_of
+
+pytestmark = pytest.mark.usefixtures("known_password", "no_documentation")
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    uri = f"file://{tmp_path}/Data.fs"
+    with site.connected(uri) as connection, connection.transaction_manager:
+        site.root(connection.root())["club"] = Folder("Club")
+    return uri
+
+
+def run(monkeypatch: pytest.MonkeyPatch, uri: str, *arguments: str, password: str = "a new password") -> int:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{password}\n"))
+    return main(["demo-user", *arguments, "--zodb", uri])
+
+
+def who(uri: str, login: str, password: str, place: str = "") -> tuple[str | None, bool]:
+    """The principal that a login has, and whether it may edit."""
+    with site.connected(uri) as connection, connection.transaction_manager:
+        root = site.root(connection.root())
+        folder: Any = root[place] if place else root
+        members = members_of(folder)
+        asked = request_of(None, root)
+        principal = (members.check if members else check)(asked, login, password)
+        return principal, LocalGrants().permits(request_of(principal, root), "edit", folder)
+
+
+def test_a_user_is_added_and_gets_another_password(
+    uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, uri, "anna") == 0
+    assert capsys.readouterr().out == "anna: the user was added\n"
+    assert who(uri, "anna", "a new password") == ("anna", False)
+    assert run(monkeypatch, uri, "anna", "--edit", password="another one") == 0
+    assert capsys.readouterr().out == "anna: the password was changed\n"
+    assert who(uri, "anna", "a new password") == (None, False)
+    assert who(uri, "anna", "another one") == ("anna", True)
+
+
+def test_a_lost_password_of_the_administrator_is_replaced(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, uri, "admin") == 0
+    assert who(uri, "admin", "a new password") == ("admin", True)
+    assert who(uri, "admin", "correct horse") == (None, False)
+
+
+def test_a_user_of_a_folder(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, uri, "ben", "--in", "/club") == 0
+    assert who(uri, "ben", "a new password", "club") == ("ben@/club", True)
+    assert who(uri, "ben", "a new password") == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "password", "said"),
+    [
+        (["anna"], "short", "8 to 1024 characters"),
+        (["anna"], "", "8 to 1024 characters"),
+        (["anna"], "x" * 1025, "8 to 1024 characters"),
+        (["an:na"], "a new password", "has a ':' or a '/'"),
+        (["ben@/club"], "a new password", "has a ':' or a '/'"),
+        ([""], "a new password", "printable"),
+        ([" anna"], "a new password", "printable"),
+        (["an\nna"], "a new password", "printable"),
+        (["anna", "--in", "/nothing"], "a new password", "there is no folder"),
+        (["anna", "--in", "/index.md"], "a new password", "there is no folder"),
+        (["anna", "--in", "/_x"], "a new password", "may not begin with"),
+    ],
+)
+def test_what_is_refused_changes_nothing(
+    uri: str,
+    arguments: list[str],
+    password: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(monkeypatch, uri, *arguments, password=password) == 1
+    assert said in capsys.readouterr().err
+    with site.connected(uri) as connection, connection.transaction_manager:
+        root = site.root(connection.root())
+        assert list(root.users) == ["admin"] and root["club"].users is None
+
+
+@pytest.mark.parametrize(("second", "status"), [("a new password", 0), ("a new passwort", 1)])
+def test_at_a_terminal_it_is_asked_for_twice(
+    uri: str, second: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = iter(["a new password", second])
+    monkeypatch.setattr("getpass.getpass", lambda prompt: next(typed))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert main(["demo-user", "anna", "--zodb", uri]) == status
+
+
+def test_a_database_in_use(uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with site.connected(uri):
+        assert run(monkeypatch, uri, "anna") == 1
+    assert "please stop the server" in capsys.readouterr().err
