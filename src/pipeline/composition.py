@@ -20,11 +20,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
 from pipeline.attributes import composed, refuse_clashes, refuse_other_layout, refuse_undeclared
-from pipeline.edge import Edge, foreign
+from pipeline.edge import Edge
 from pipeline.interfaces import ConfigurationError, Handler, WSGIApp
-from pipeline.options import Signature, Source
+from pipeline.options import Signature, on_demand
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
 from pipeline.request import OF_AN_ATTEMPT, Request, beginning
+
+source_of = on_demand("pipeline.ini:Source")
+foreign = on_demand("pipeline.foreign:foreign")
 
 
 class Offers:
@@ -54,7 +57,7 @@ class Element:
         factory: Callable[..., Handler | Offers],
         contract: Contract,
         options: Mapping[str, Any] | None = None,
-        source: Source | None = None,
+        source: Any = None,
     ) -> None:
         self.factory = factory
         self.signature = Signature.of(factory)
@@ -86,18 +89,18 @@ class Element:
             self.signature.check(self.name, options)
             return self._with(options)
         if isinstance(conf_or_app, Mapping):
-            configured = self.configured(Source(conf_or_app, self), options)
+            configured = self.configured(source_of(conf_or_app, self), options)
             return Pipeline._end(configured) if self.is_end else configured
         if options:
             raise TypeError(f"give {self.name} its options first, then the app: {self.name}(...)(app)")
         return self._around(conf_or_app)
 
-    def configured(self, source: Source, strings: Mapping[str, str]) -> Element:
+    def configured(self, source: Any, strings: Mapping[str, str]) -> Element:
         """This element with the options of an ini, converted; OptionError says which one is wrong."""
         values = self.signature.from_strings(self.name, strings, source)
         return self._with(values, source)
 
-    def _with(self, options: Mapping[str, Any], source: Source | None = None) -> Element:
+    def _with(self, options: Mapping[str, Any], source: Any = None) -> Element:
         return Element(self.factory, self.contract, {**self.options, **options}, source)
 
     def _around(self, app: Any) -> Pipeline:

@@ -18,19 +18,17 @@ from webob.exc import (
 
 from pipeline.composition import Offers, element
 from pipeline.edge import close_with
-from pipeline.http.files import FileBody
-from pipeline.http.redirects import judge
 from pipeline.interfaces import INullResource, IResult, ResultError
-from pipeline.options import resolve
+from pipeline.options import on_demand
 from pipeline.publishing.steps import has_item, is_name
 from pipeline.request import Request
 from pipeline.response import HTML, OK, Response, adopt_exception
 from pipeline.views import Arguments, View, Views
 
-
-def of_a_form(function: Any, leading: int) -> Any:
-    """Fill the further parameters of views from the fields of a form. The first such view imports that part."""
-    return resolve("pipeline.forms.arguments:arguments_of")(function, leading)
+judge_redirect = on_demand("pipeline.http.redirects:judge")
+file_body = on_demand("pipeline.http.files:FileBody")
+of_a_form = on_demand("pipeline.forms.arguments:arguments_of")
+"""Fills the further parameters of views from the fields of a form."""
 
 
 @element(requires=("context",))
@@ -82,7 +80,7 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
         finally:
             del result  # which may have been raised, and then holds this frame: no cycle is left
     if response._status is not OK:
-        judge(request, response, view)
+        judge_redirect(request, response, view)
 
 
 _NO_RESULT = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBase, type)
@@ -126,7 +124,7 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
         )
     elif hasattr(result, "read"):
         close_with(request, result)
-        response._app_iter = FileBody(result)
+        response._app_iter = file_body(result)
     else:
         close_with(request, result)
         response._app_iter = result
