@@ -359,7 +359,9 @@ class Request(BaseRequest):
 def beginning(values: Mapping[str, Any]) -> Callable[[type[Request], dict[str, Any]], Any]:
     """Return a function ``(cls, environ)`` that makes a request as ``cls(environ)`` does, with these values in the
     place of the first values of some fields."""
-    fields = OF_ALL_ATTEMPTS | OF_AN_ATTEMPT
-    first = {name: values.get(name, value) for name, value in fields.items()}
+    first = OF_ALL_ATTEMPTS | OF_AN_ATTEMPT
+    first |= {name: value for name, value in values.items() if name in first}
     lines = ["request = new(cls)", "request.environ = environ", *(f"request.{name} = {name}" for name in first)]
-    return _compiled("begin", "cls, environ", [*lines, "return request"], {"new": object.__new__, **first})  # type: ignore[no-any-return]
+    inner = ["def begin(cls, environ):", *(f"    {line}" for line in lines), "    return request", "return begin"]
+    make = _compiled("make", f"new, {', '.join(first)}", inner)
+    return make(object.__new__, **first)  # type: ignore[no-any-return]
