@@ -304,7 +304,10 @@ class Request(BaseRequest):
         still open: only then the database can tell whether the error is transient."""
         verdict = self.verdict
         if verdict is None or verdict.error is not error:
-            verdict = self.verdict = Verdict(error, not self.outcome and self.is_transient(self, error))
+            verdict = Verdict(error, self.is_transient(self, error))
+        if self.outcome:  # also if only the end of the transaction has shown it (R2a)
+            verdict = Verdict(error, False)
+        self.verdict = verdict
         return verdict
 
     @property
