@@ -28,6 +28,9 @@ EXTRAS = {
     # Two more encodings for the element `compress`; gzip it has of itself.
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
+    # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
+    "gunicorn": ["gunicorn"],
+    "granian": ["granian"],
     "browser": ["selenium"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
@@ -46,6 +49,8 @@ EXTRAS["demo"] = [
 ]
 # The tests. Those that drive a browser, or talk to database servers, need one more each.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
+# What tests/servers start beside the servers of the operating system.
+EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "flup", "uwsgi"]
 EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["component"],
@@ -80,6 +85,7 @@ setup(
     zip_safe=False,
     install_requires=[
         "PasteDeploy",
+        "hupper",
         "waitress",
         "WebOb",
         "zope.interface",
@@ -90,8 +96,12 @@ setup(
     entry_points={
         "console_scripts": ["pipeline = pipeline.tools.command:main"],
         "paste.filter_factory": [f"{name} = pipeline.elements.{name}:{name}" for name in ELEMENTS],
-        "paste.app_factory": ["publisher = pipeline.publisher:publisher"],
+        "paste.app_factory": [
+            "health = pipeline.health:health",
+            "publisher = pipeline.publisher:publisher",
+        ],
         "paste.composite_factory": ["switch = pipeline.switch:switch"],
+        "paste.server_factory": ["granian = pipeline.tools.servers.on_granian:granian"],
         "zodburi.resolvers": ["mariadb = pipeline.database.mariadb:resolver"],
     },
     classifiers=[
