@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from configparser import Error as IniError
 from importlib import import_module
 from importlib.metadata import version
 
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         run: Callable[[list[str]], int] = import_module(COMMANDS[options.command][0]).main
         return run(options.rest)
-    except (ConfigurationError, ImportError, LookupError, OSError, ValueError) as error:
+    except (ConfigurationError, IniError, ImportError, LookupError, OSError, ValueError) as error:
         print(f"pipeline {options.command}: {in_one_line(error)}", file=sys.stderr)
         return 1
 
@@ -76,7 +77,7 @@ def in_one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     said = " ".join(str(error).split())
-    plain = isinstance(error, (ConfigurationError, LookupError, ValueError))
+    plain = isinstance(error, (ConfigurationError, IniError, LookupError, ValueError))
     return said if plain else f"{type(error).__name__}: {said}"
 
 
