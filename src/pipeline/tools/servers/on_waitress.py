@@ -20,7 +20,9 @@ from pipeline.tools.servers.choice import Choice, Load
 
 DRAIN = 30.0
 """Seconds that answers have to reach their clients after SIGTERM."""
-STEP = 0.5
+IDLE = 1.0
+"""Seconds without a byte after which a connection is taken for idle while the server stops."""
+STEP = 0.2
 """Seconds after which a signal is noticed if nothing else happens."""
 
 
@@ -60,6 +62,7 @@ def drain(server: Any, connections: dict[int, Any]) -> None:
         if not channels:
             return
         for channel in channels:
-            if not (channel.requests or channel.request or channel.total_outbufs_len):
+            busy = channel.requests or channel.request or channel.total_outbufs_len
+            if not busy and time.time() - channel.last_activity > IDLE:
                 channel.handle_close()
         step(server, connections)
