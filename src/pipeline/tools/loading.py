@@ -6,14 +6,19 @@
 from __future__ import annotations
 
 import logging.config
+import signal
 import sys
+import traceback
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
-from pipeline.interfaces import WSGIApp
+from pipeline.interfaces import ConfigurationError, WSGIApp
 from pipeline.paste import load
 from pipeline.tools.ini import split_name
+
+LONGEST_LOAD = 30
+"""Seconds that the site may take to load before a reload."""
 
 DEFAULT_LOGGING = {
     "version": 1,
@@ -45,6 +50,32 @@ def application_of(ini: str, **variables: str) -> WSGIApp:
     make_importable(path)
     set_up_logging(path, variables)
     return load(f"config:{path}", name, **variables)
+
+
+def try_out(ini: str, **variables: str) -> int:
+    """Load an ini and say in one line whether that works; return the exit status. For use before a reload.
+
+    Loading that takes more than ``LONGEST_LOAD`` seconds counts as a failure.
+    """
+
+    def give_up(number: int, frame: object) -> None:
+        raise TimeoutError(f"it is not loaded after {LONGEST_LOAD} s")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LONGEST_LOAD)
+    try:
+        application_of(ini, **variables)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})"
+        plain = isinstance(error, (ConfigurationError, SyntaxError))
+        said = " ".join(str(error).split())
+        print(f"{ini} does not load: {type(error).__name__}: {said}{'' if plain else where}", file=sys.stderr)
+        return 1
+    finally:
+        signal.alarm(0)
+    print(f"{ini} loads.")
+    return 0
 
 
 def make_importable(ini: Path) -> None:

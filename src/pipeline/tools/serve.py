@@ -83,7 +83,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         dest="reload",
         help="waitress: do not start again when a file changes",
     )
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)
 
 
 def choose(options: argparse.Namespace) -> Choice:
