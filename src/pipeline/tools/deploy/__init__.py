@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     refuse_unreadable(site)
     put(site, deployment)
     say(options.target, site, deployment)
-    return check(deployment) if options.check else 0
+    return check(options.target, site, deployment) if options.check else 0
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -160,16 +160,18 @@ def say(target: str, site: Site, deployment: Deployment) -> None:
         print(f"  note    {note}")
 
 
-def check(deployment: Deployment) -> int:
-    """Have the server check what was written; return its verdict as the exit status."""
-    if not deployment.syntax:
-        print("  checked: the server has no check of its own")
-        return 0
-    done = subprocess.run(
-        deployment.syntax, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    if done.returncode:
-        sys.stderr.write(done.stdout.decode(errors="replace"))
-        raise ConfigurationError(f"{deployment.syntax[0]} does not accept what was written")
-    print(f"  checked by {Path(deployment.syntax[0]).name}: good")
+def check(target: str, site: Site, deployment: Deployment) -> int:
+    """Try whether the site loads, and have the server check what was written; return the exit status."""
+    trial = [site.python, str(site.directory / "wsgi.py")]
+    for command in ([] if target == "container" else trial, deployment.syntax):
+        if not command:
+            continue
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+        if done.returncode:
+            sys.stderr.write(done.stdout.decode(errors="replace"))
+            print(f"pipeline deploy: {' '.join(command)}: refused, see above", file=sys.stderr)
+            return 1
+    print("  checked: good" if deployment.syntax else "  checked: the site loads; the server has no check of its own")
     return 0

@@ -1,0 +1,216 @@
+"""Every target of ``pipeline deploy``, started from what it wrote and asked the same questions.
+
+The table of docs/deployments.rst is what is expected: a cell is good or a limit of that server in words, and a
+limit that changes fails the test. ``PIPELINE_MATRIX=write make test-servers`` writes the table anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from pipeline.demo import site
+from pipeline.demo.users import set_password
+from servers.base import Missing, find
+from servers.deployed import TOP, Deployed, as_user, deployed, own
+from servers.fixtures import running
+from servers.probes import GOOD, PROBES, Load, Target, at_a_prefix, slowly
+from servers.zeo import ZEO
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+
+TARGETS = {
+    "gunicorn": "gunicorn",
+    "granian": "granian",
+    "nginx": "nginx",
+    "nginx --behind granian": "granian",
+    "nginx --behind uwsgi": "uwsgi",
+    "apache": "mod_wsgi.so",
+    "apache --embedded": "mod_wsgi.so",
+    "uwsgi": "uwsgi",
+    "lighttpd": "lighttpd",
+    "fcgid": "mod_fcgid.so",
+    "mod_wsgi-express": "mod_wsgi-express",
+}
+"""What the command line says, and what it needs."""
+DOCUMENT = TOP / "docs" / "deployments.rst"
+BEGIN, END = ".. The table is written by the test.", ".. The table ends here."
+WRITE = os.environ.get("PIPELINE_MATRIX") == "write"
+
+
+@pytest.fixture(scope="session")
+def python(public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Path:
+    """Debian's Python in an environment with the site and the servers: the one that mod_wsgi is built for.
+
+    PIPELINE_SERVERS_PYTHON names one that is there already.
+    """
+    if given := os.environ.get("PIPELINE_SERVERS_PYTHON"):
+        return Path(given)
+    system = "/usr/bin/python3"
+    if subprocess.run([system, "-c", "import ensurepip, venv"], stderr=subprocess.DEVNULL).returncode:
+        missing(f"venv of {system}", "apt install python3-venv")
+    path = public_dir / "servers-venv"
+    subprocess.run([system, "-m", "venv", path], check=True)
+    source = public_dir / "servers-source"
+    source.mkdir()
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.rst"):
+        shutil.copy(TOP / name, source)
+    shutil.copytree(TOP / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    command = [path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*command, f"{source}[demo,zeo,servers]"], check=True)
+    return path / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def inis(public_dir: Path, servers_dir: Path, missing: Callable[[str, str], NoReturn]) -> Iterator[Path]:
+    """The ini of the site, with what it needs beside it, and its database in ZEO."""
+    directory = public_dir / "etc"
+    shutil.copytree(TOP / "etc", directory)
+    here = Path(__file__).parent
+    shutil.copy(here / "matrix.ini", directory)
+    shutil.copy(here / "probe_views.py", directory)
+    (directory / "large.bin").write_bytes(bytes(range(256)) * 40960)
+    own(directory)
+    with running(ZEO, servers_dir, missing) as zeo:
+        with site.connected(blobs_in(zeo, servers_dir / "cache")) as connection, connection.transaction_manager:
+            set_password(site.root(connection.root()), "admin", "secret")
+        (directory / "uri").write_text(blobs_in(zeo, directory / "blobs"))
+        yield directory
+
+
+def blobs_in(zeo: ZEO, directory: Path) -> str:
+    """Return the URI of the database, with a cache of its blobs."""
+    return zeo.uri(options=f"blob_dir={directory}&shared_blob_dir=0")
+
+
+def start(target: str, python: Path, inis: Path, public_dir: Path, *options: str) -> Any:
+    """Deploy a target on the database of the module, in two processes."""
+    name = re.sub(r"\W+", "-", " ".join((target, *options)))
+    uri = f"zodb_uri={(inis / 'uri').read_text()}"
+    return deployed(python, inis / "matrix.ini", public_dir / name, target, "--workers", "2", *options, uri)
+
+
+def need(target: str, python: Path, missing: Callable[[str, str], NoReturn]) -> None:
+    """Skip, or fail, for want of a server."""
+    what = TARGETS[target]
+    try:
+        if what.endswith(".so"):
+            if not Path("/usr/lib/apache2/modules", what).exists():
+                missing(f"Apache's {what}", "apt install apache2 libapache2-mod-wsgi-py3 libapache2-mod-fcgid")
+            find("apache2", "apt install apache2")
+        elif not python.with_name(what).exists():
+            find(what, f"apt install {what}, or pip install {what}")
+        if target.startswith("nginx"):
+            find("nginx", "apt install nginx")
+    except Missing as error:
+        missing(*error.args)
+
+
+_results: dict[str, dict[str, str]] = {}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_matrix(
+    target: str, python: Path, inis: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    need(target, python, missing)
+    found: dict[str, str] = {}
+    with start(target, python, inis, public_dir) as server:
+        where = Target(server.port)
+        for name, probe in PROBES.items():
+            found[name] = probe(where)
+        found["a reload under load"] = reload_under_load(server, where)
+        found["a stop under load"] = stop_under_load(server, where)
+        assert "Traceback" not in server.printed
+    with start(target, python, inis, public_dir, "--prefix", "/app") as server:
+        found["links and redirects at a prefix, the port kept"] = at_a_prefix(Target(server.port, "/app"))
+    _results[target] = found
+    if not WRITE:
+        expected = table()[target]
+        assert {name: cell for name, cell in found.items() if expected[name] != cell} == {}, expected
+
+
+def reload_under_load(server: Deployed, target: Target) -> str:
+    """Failures while it is reloaded twice, with a long answer under way."""
+    long: dict[str, str] = {}
+    with Load(target, 4) as load:
+        for _ in range(2):
+            reader = slowly(target, "/@@nap", long)
+            time.sleep(0.3)
+            said = server.run("reload")
+            assert "does not load" not in said, said
+            time.sleep(2)
+            reader.join()
+    if long["/@@nap"] != GOOD:
+        return "cuts an answer"
+    return GOOD if load.failed == 0 else "fails some requests"
+
+
+def stop_under_load(server: Deployed, target: Target) -> str:
+    """Whether answers that are under way arrive whole when it is stopped; and whether it stops."""
+    answers: dict[str, str] = {}
+    readers = [slowly(target, path, answers) for path in ("/@@nap", "/@@blocks")]
+    time.sleep(0.4)
+    stopping = threading.Thread(target=server.run, args=("stop",))
+    stopping.start()
+    for reader in (*readers, stopping):
+        reader.join()
+    if not server.ended(20):
+        return "does not stop"
+    cut = [path.removeprefix("/@@") for path, answer in answers.items() if answer != GOOD]
+    return GOOD if not cut else f"cuts {' and '.join(sorted(cut))}".replace("nap", "answers").replace("blocks", "streams")
+
+
+def table() -> dict[str, dict[str, str]]:
+    """Return what the document says, by target and probe."""
+    text = DOCUMENT.read_text().partition(BEGIN)[2].partition(END)[0]
+    rows = [re.split(r"\s*\n\s+- ", row.strip()) for row in re.split(r"\n   \* - ", text)[1:]]
+    heads = [head.strip("`") for head in rows[0][1:]]
+    return {
+        target: {row[0]: row[number + 1] for row in rows[1:]} for number, target in enumerate(heads)
+    }
+
+
+def test_the_table_is_that_of_this_run(python: Path) -> None:
+    """Every target is in it, with the versions."""
+    if not WRITE:
+        assert list(table()) == list(TARGETS)
+        return
+    lines = [BEGIN, "", f"Run with {versions(python)}.", "", ".. list-table::", "   :header-rows: 1", ""]
+    rows = [["", *(f"``{target}``" for target in _results)]]
+    for name in next(iter(_results.values())):
+        rows.append([name, *(found[name] for found in _results.values())])
+    for row in rows:
+        lines += [f"   {'* -' if number == 0 else '  -'} {cell}" for number, cell in enumerate(row)]
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    DOCUMENT.write_text(before + "\n".join(lines) + "\n\n" + END + rest.partition(END)[2])
+
+
+def versions(python: Path) -> str:
+    """Return the versions of the servers, as they say."""
+    commands = {
+        "gunicorn": [python.with_name("gunicorn"), "--version"],
+        "Granian": [python.with_name("granian"), "--version"],
+        "uWSGI": [python.with_name("uwsgi"), "--version"],
+        "nginx": ["nginx", "-v"],
+        "Apache": ["apache2", "-v"],
+        "lighttpd": ["lighttpd", "-v"],
+        "Python": [python, "--version"],
+    }
+    found = []
+    for name, command in commands.items():
+        done = subprocess.run(
+            as_user([str(word) for word in command]), capture_output=True, text=True, env={"PATH": "/usr/sbin:/usr/bin"}
+        )
+        number = re.search(r"\d+\.\d+(\.\d+)*", done.stdout + done.stderr)
+        found.append(f"{name} {number[0] if number else '?'}")
+    return ", ".join(found)
