@@ -46,7 +46,12 @@ class Deployed:
         name, *more = target.split()
         command = [pipeline, "deploy", name, str(ini), str(directory), "--port", str(self.port), *more, *options]
         done = subprocess.run(
-            as_user([*command, "--check"]), cwd=directory, env=self.environ(), capture_output=True, text=True, timeout=60
+            as_user([*command, "--check"]),
+            cwd=directory,
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
@@ -109,7 +114,11 @@ class Deployed:
         return all(_ends(process, end - time.monotonic()) for process in self.running)
 
     def said(self) -> str:
-        logs = [self.directory / "output.log", *self.directory.glob("log/*"), *self.directory.glob("run/express/*log")]
+        logs = [
+            self.directory / "output.log",
+            *self.directory.glob("log/*"),
+            *self.directory.glob("run/express/*log"),
+        ]
         return "\n".join(path.read_text(errors="replace") for path in logs if path.exists())
 
     def kill(self) -> None:

@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from pipeline.demo import site
-from pipeline.demo.users import set_password
 from servers.base import Missing, find
-from servers.deployed import TOP, Deployed, as_user, deployed, own
-from servers.fixtures import running
+from servers.deployed import TOP, Deployed, as_user, deployed
 from servers.probes import GOOD, PROBES, Load, Target, at_a_prefix, slowly
-from servers.zeo import ZEO
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
 
@@ -45,51 +40,6 @@ TARGETS = {
 DOCUMENT = TOP / "docs" / "deployments.rst"
 BEGIN, END = ".. The table is written by the test.", ".. The table ends here."
 WRITE = os.environ.get("PIPELINE_MATRIX") == "write"
-
-
-@pytest.fixture(scope="session")
-def python(public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Path:
-    """Debian's Python in an environment with the site and the servers: the one that mod_wsgi is built for.
-
-    PIPELINE_SERVERS_PYTHON names one that is there already.
-    """
-    if given := os.environ.get("PIPELINE_SERVERS_PYTHON"):
-        return Path(given)
-    system = "/usr/bin/python3"
-    if subprocess.run([system, "-c", "import ensurepip, venv"], stderr=subprocess.DEVNULL).returncode:
-        missing(f"venv of {system}", "apt install python3-venv")
-    path = public_dir / "servers-venv"
-    subprocess.run([system, "-m", "venv", path], check=True)
-    source = public_dir / "servers-source"
-    source.mkdir()
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.rst"):
-        shutil.copy(TOP / name, source)
-    shutil.copytree(TOP / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
-    command = [path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*command, f"{source}[demo,zeo,servers]"], check=True)
-    return path / "bin" / "python"
-
-
-@pytest.fixture(scope="module")
-def inis(public_dir: Path, servers_dir: Path, missing: Callable[[str, str], NoReturn]) -> Iterator[Path]:
-    """The ini of the site, with what it needs beside it, and its database in ZEO."""
-    directory = public_dir / "etc"
-    shutil.copytree(TOP / "etc", directory)
-    here = Path(__file__).parent
-    shutil.copy(here / "matrix.ini", directory)
-    shutil.copy(here / "probe_views.py", directory)
-    (directory / "large.bin").write_bytes(bytes(range(256)) * 40960)
-    own(directory)
-    with running(ZEO, servers_dir, missing) as zeo:
-        with site.connected(blobs_in(zeo, servers_dir / "cache")) as connection, connection.transaction_manager:
-            set_password(site.root(connection.root()), "admin", "secret")
-        (directory / "uri").write_text(blobs_in(zeo, directory / "blobs"))
-        yield directory
-
-
-def blobs_in(zeo: ZEO, directory: Path) -> str:
-    """Return the URI of the database, with a cache of its blobs."""
-    return zeo.uri(options=f"blob_dir={directory}&shared_blob_dir=0")
 
 
 def start(target: str, python: Path, inis: Path, public_dir: Path, *options: str) -> Any:
@@ -167,7 +117,11 @@ def stop_under_load(server: Deployed, target: Target) -> str:
     if not server.ended(20):
         return "does not stop"
     cut = [path.removeprefix("/@@") for path, answer in answers.items() if answer != GOOD]
-    return GOOD if not cut else f"cuts {' and '.join(sorted(cut))}".replace("nap", "answers").replace("blocks", "streams")
+    return (
+        GOOD
+        if not cut
+        else f"cuts {' and '.join(sorted(cut))}".replace("nap", "answers").replace("blocks", "streams")
+    )
 
 
 def table() -> dict[str, dict[str, str]]:
@@ -175,9 +129,7 @@ def table() -> dict[str, dict[str, str]]:
     text = DOCUMENT.read_text().partition(BEGIN)[2].partition(END)[0]
     rows = [re.split(r"\s*\n\s+- ", row.strip()) for row in re.split(r"\n   \* - ", text)[1:]]
     heads = [head.strip("`") for head in rows[0][1:]]
-    return {
-        target: {row[0]: row[number + 1] for row in rows[1:]} for number, target in enumerate(heads)
-    }
+    return {target: {row[0]: row[number + 1] for row in rows[1:]} for number, target in enumerate(heads)}
 
 
 def test_the_table_is_that_of_this_run(python: Path) -> None:
@@ -209,7 +161,10 @@ def versions(python: Path) -> str:
     found = []
     for name, command in commands.items():
         done = subprocess.run(
-            as_user([str(word) for word in command]), capture_output=True, text=True, env={"PATH": "/usr/sbin:/usr/bin"}
+            as_user([str(word) for word in command]),
+            capture_output=True,
+            text=True,
+            env={"PATH": "/usr/sbin:/usr/bin"},
         )
         number = re.search(r"\d+\.\d+(\.\d+)*", done.stdout + done.stderr)
         found.append(f"{name} {number[0] if number else '?'}")
