@@ -173,5 +173,5 @@ def check(target: str, site: Site, deployment: Deployment) -> int:
             sys.stderr.write(done.stdout.decode(errors="replace"))
             print(f"pipeline deploy: {' '.join(command)}: refused, see above", file=sys.stderr)
             return 1
-    print("  checked: good" if deployment.syntax else "  checked: the site loads; the server has no check of its own")
+    print(f"  checked: {'good' if deployment.syntax else 'the site loads; the server has no check of its own'}")
     return 0
