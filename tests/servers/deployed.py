@@ -46,7 +46,7 @@ class Deployed:
         name, *more = target.split()
         command = [pipeline, "deploy", name, str(ini), str(directory), "--port", str(self.port), *more, *options]
         done = subprocess.run(
-            as_user([*command, "--check"]),
+            as_user(command if "--prefix" in options else [*command, "--check"]),
             cwd=directory,
             env=self.environ(),
             capture_output=True,
@@ -58,7 +58,7 @@ class Deployed:
         self.printed = done.stdout
         self.commands: dict[str, list[str]] = {}
         title = ""
-        for line in re.findall(r"^  (\S*) +(/\S.*|kill.*|curl.*)$", done.stdout, re.MULTILINE):
+        for line in re.findall(r"^  (\w*) +(.*)$", done.stdout, re.MULTILINE):
             title = line[0] or title
             self.commands.setdefault(title, []).append(line[1])
         self.running: list[subprocess.Popen[bytes]] = []

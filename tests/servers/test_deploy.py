@@ -84,7 +84,7 @@ def test_the_limits_agree_with_forms(tmp_path: Path) -> None:
         ("apache", "site.conf", "WSGIPassAuthorization On"),
         ("fcgid", "site.conf", "FcgidOutputBufferSize 0"),
         ("uwsgi", "uwsgi.ini", "lazy-apps = true"),
-        ("uwsgi", "uwsgi.ini", "die-on-term = true"),
+        ("uwsgi", "uwsgi.ini", "hook-master-start = unix_signal:15 gracefully_kill_them_all"),
         ("nginx", "site.conf", "    proxy_set_header Host $http_host;"),
         ("nginx", "site.conf", "    proxy_set_header X-Forwarded-For $remote_addr;"),
         ("nginx", "site.conf", '    proxy_set_header X-Vhm-Root "";'),

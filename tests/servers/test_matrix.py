@@ -38,6 +38,7 @@ TARGETS = {
 }
 """What the command line says, and what it needs."""
 DOCUMENT = TOP / "docs" / "deployments.rst"
+MAY_FAIL = "some requests may fail"
 BEGIN, END = ".. The table is written by the test.", ".. The table ends here."
 WRITE = os.environ.get("PIPELINE_MATRIX") == "write"
 
@@ -77,32 +78,40 @@ def test_matrix(
     with start(target, python, inis, public_dir) as server:
         where = Target(server.port)
         for name, probe in PROBES.items():
+            began = time.monotonic()
             found[name] = probe(where)
-        found["a reload under load"] = reload_under_load(server, where)
-        found["a stop under load"] = stop_under_load(server, where)
+            print(f"{time.monotonic() - began:5.2f} s  {name}: {found[name]}")
+        for name, look in {"a reload under load": reload_under_load, "a stop under load": stop_under_load}.items():
+            began = time.monotonic()
+            found[name] = look(server, where)
+            print(f"{time.monotonic() - began:5.2f} s  {name}: {found[name]}")
         assert "Traceback" not in server.printed
     with start(target, python, inis, public_dir, "--prefix", "/app") as server:
         found["links and redirects at a prefix, the port kept"] = at_a_prefix(Target(server.port, "/app"))
     _results[target] = found
     if not WRITE:
         expected = table()[target]
-        assert {name: cell for name, cell in found.items() if expected[name] != cell} == {}, expected
+        changed = {name: cell for name, cell in found.items() if expected[name] != cell}
+        if expected["a reload under load"] == MAY_FAIL:  # it need not
+            changed.pop("a reload under load", None)
+        assert changed == {}, expected
 
 
 def reload_under_load(server: Deployed, target: Target) -> str:
-    """Failures while it is reloaded twice, with a long answer under way."""
+    """Whether a request fails while it is reloaded, with a long answer under way."""
     long: dict[str, str] = {}
     with Load(target, 4) as load:
-        for _ in range(2):
-            reader = slowly(target, "/@@nap", long)
-            time.sleep(0.3)
-            said = server.run("reload")
-            assert "does not load" not in said, said
-            time.sleep(2)
-            reader.join()
+        reader = slowly(target, "/@@nap", long)
+        time.sleep(0.3)
+        said = server.run("reload")
+        assert "does not load" not in said, said
+        time.sleep(3)
+        reader.join()
+    failures = [answer for answer in load.answers if answer != "ok"]
+    print(f"reload: {len(load.answers)} requests, {len(failures)} not ok: {failures[:5]}")
     if long["/@@nap"] != GOOD:
-        return "cuts an answer"
-    return GOOD if load.failed == 0 else "fails some requests"
+        return "cuts answers"
+    return MAY_FAIL if load.failed else GOOD
 
 
 def stop_under_load(server: Deployed, target: Target) -> str:
@@ -138,7 +147,7 @@ def test_the_table_is_that_of_this_run(python: Path) -> None:
         assert list(table()) == list(TARGETS)
         return
     lines = [BEGIN, "", f"Run with {versions(python)}.", "", ".. list-table::", "   :header-rows: 1", ""]
-    rows = [["", *(f"``{target}``" for target in _results)]]
+    rows = [["asked", *(f"``{target}``" for target in _results)]]
     for name in next(iter(_results.values())):
         rows.append([name, *(found[name] for found in _results.values())])
     for row in rows:

@@ -170,20 +170,24 @@ def need_readable_by_apache(site: Site) -> None:
 
 
 def mod_wsgi() -> Path:
-    """Return the module for this Python; ConfigurationError if there is none, or one for another Python."""
-    if find_spec("mod_wsgi") is not None:
-        command = [need_program("mod_wsgi-express", "pip install mod_wsgi"), "module-location"]
-        return Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    """Return the module for this Python; ConfigurationError if there is none, or one for another Python.
+
+    That of the system, and else the one that pip has built.
+    """
     module = MODULES / "mod_wsgi.so"
-    if not module.exists():
+    built_by_pip = find_spec("mod_wsgi") is not None
+    if not module.exists() and not built_by_pip:
         raise ConfigurationError(f"{module} is missing: {REMEDY}")
     found = re.search(r"-(\d+\.\d+)$", str(module.resolve()))
     built = found[1] if found else "an unknown version"
     mine = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if built != mine or Path(sys.base_prefix) != Path("/usr"):
+    if built == mine and Path(sys.base_prefix) == Path("/usr"):
+        return module
+    if not built_by_pip:
         raise ConfigurationError(
             f"{module} is built for Python {built} of /usr/bin/python3, and {sys.prefix} is an environment of "
             f"Python {mine} in {sys.base_prefix}: make one with /usr/bin/python3 -m venv, install the site in it "
             f"and run its own pipeline; or pip install mod_wsgi here, which builds the module for this Python"
         )
-    return module
+    command = [need_program("mod_wsgi-express", "pip install mod_wsgi"), "module-location"]
+    return Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())

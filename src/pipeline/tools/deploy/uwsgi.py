@@ -29,8 +29,8 @@ processes = {site.workers}
 ; Threads of each process, with Python's own in the site.
 threads = {site.threads}
 enable-threads = true
-; SIGTERM stops, as everywhere; by default it reloads.
-die-on-term = true
+; SIGTERM stops and lets requests finish; by default it reloads, and a stop cuts answers.
+hook-master-start = unix_signal:15 gracefully_kill_them_all
 ; Seconds that requests have to finish on SIGTERM and SIGHUP.
 reload-mercy = 30
 worker-reload-mercy = 30
