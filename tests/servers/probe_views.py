@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,11 @@ def show(context: Site, request: Request) -> str:
     environ = request.environ
     path = environ["PATH_INFO"].partition("/@@show")[2]
     return repr((environ.get("SCRIPT_NAME", ""), path, environ.get("HTTP_X_TWO"), environ.get("HTTP_X_TEXT")))
+
+
+@view(context=Site, name="process", permission=PUBLIC)
+def process(context: Site, request: Request) -> str:
+    return str(os.getpid())
 
 
 @view(context=Site, name="large", permission=PUBLIC)

@@ -120,13 +120,14 @@ def service(
     deployed = Deployed(python, own_inis / "matrix.ini", directory, "systemd", "--workers", "2", f"zodb_uri={uri}")
     script = directory / "wsgi.py"
     script.write_text(
-        "import pipeline.tools.loading\npipeline.tools.loading.LONGEST_LOAD = 4\n" + script.read_text()
+        "import pipeline.tools.loading\npipeline.tools.loading.LONGEST_LOAD = 15\n" + script.read_text()
     )
     service = Service(deployed)
     try:
         yield service
     finally:
         service.kill()
+        print(service.said()[-6000:])
         shutil.rmtree(directory, ignore_errors=True)
         shutil.rmtree(own_inis, ignore_errors=True)
 
@@ -202,9 +203,14 @@ def slow_download(port: int) -> Iterator[None]:
 
 
 def wait_until_it_answers(port: int) -> None:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
-        connection.request("GET", "/@@show")
-        assert connection.getresponse().status == 200
+    """Return when both workers answer: gunicorn stops if a worker fails while it starts."""
+    processes: set[bytes] = set()
+    end = time.monotonic() + 60
+    while len(processes) < 2:
+        assert time.monotonic() < end
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+            connection.request("GET", "/@@process")
+            processes.add(connection.getresponse().read())
 
 
 def test_reloads_fail_no_request(service: Service) -> None:
@@ -249,7 +255,7 @@ def test_stops_and_starts_fail_no_request(service: Service) -> None:
             "LookupError: Entry point 'swich' not found",
         ),
         ("probe_views.py", "1 / 0\n", "ZeroDivisionError: division by zero"),
-        ("probe_views.py", "import time; time.sleep(60)\n", "TimeoutError: it is not loaded after 4 s"),
+        ("probe_views.py", "import time; time.sleep(60)\n", "TimeoutError: it is not loaded after 15 s"),
     ],
     ids=["syntax error", "bad ini", "exception", "hang"],
 )
