@@ -38,6 +38,8 @@ def python(public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Path:
     shutil.copytree(TOP / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
     command = [path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*command, f"{source}[demo,zeo,servers]"], check=True)
+    if shutil.which("apxs"):  # of apache2-dev
+        subprocess.run([*command, "--no-cache-dir", "mod_wsgi"], check=True, stderr=subprocess.DEVNULL)
     return path / "bin" / "python"
 
 

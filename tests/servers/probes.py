@@ -73,7 +73,9 @@ def echoed(answer: Answer, body: bytes) -> str:
     if answer.status != 200:
         return f"{answer.status or 'no answer'}"
     length, digest = answer.body.decode().split()
-    return GOOD if digest == hashlib.sha256(body).hexdigest() else f"{length} bytes arrive"
+    if digest == hashlib.sha256(body).hexdigest():
+        return GOOD
+    return "arrives empty" if length == "0" else "arrives in part"
 
 
 def probe(name: str) -> Callable[[Callable[[Target], str]], Callable[[Target], str]]:
@@ -121,7 +123,8 @@ def put_chunked(target: Target) -> str:
     if answer.status not in (201, 204):
         return f"{answer.status or 'no answer'}"
     found = target.ask("GET", "/probe.md")
-    return GOOD if found.body.count(b"A line of text that is stored.") == 3000 else "stored in part"
+    lines = found.body.count(b"A line of text that is stored.")
+    return {3000: GOOD, 0: "arrives empty"}.get(lines, "arrives in part")
 
 
 @probe("10 MB up")
@@ -167,7 +170,8 @@ def not_utf8(target: Target) -> str:
 @probe("one header twice")
 def twice(target: Target) -> str:
     found = shown(target, "", "X-Two: 1", "X-Two: 2")
-    return GOOD if found[2] in ("1,2", "1, 2") else f"{found[2]!r}"
+    words = {"1,2": GOOD, "1, 2": GOOD, "1": "the first one arrives", "2": "the last one arrives"}
+    return words.get(found[2], f"{found[2]!r}")
 
 
 @probe("a header beyond ASCII")
@@ -175,7 +179,7 @@ def beyond_ascii(target: Target) -> str:
     found = shown(target, "", "X-Text: caf\xe9")
     if isinstance(found, str):
         return found
-    return GOOD if found[3] == "caf\xe9" else f"{found[3]!r}"
+    return {"caf\xe9": GOOD, "": "arrives empty", "None": "is dropped"}.get(str(found[3]), f"{found[3]!r}")
 
 
 @probe("two Hosts: 400")
@@ -190,17 +194,18 @@ def smuggling(target: Target) -> str:
         headers = ("Content-Length: 4", "Transfer-Encoding: chunked")
         connection.sendall(target.head("POST", "/@@echo", *headers) + chunked(b"abcd"))
         answer = read(connection, "POST")
-        if answer.status != 400:
-            return f"{answer.status}"
+        words = "refused" if answer.status == 400 else f"served ({answer.status})"
         connection.settimeout(3)
         try:
             connection.sendall(target.head("GET", "/"))
             more = connection.recv(1000)
         except TimeoutError:
-            return "400, kept"
+            more = b"?"
         except OSError:
             more = b""
-    return "400, kept" if more else GOOD
+    if more:
+        return f"{words}, and kept"
+    return GOOD if answer.status == 400 else f"{words}, and closed"
 
 
 def expect(target: Target, *headers: str) -> str:

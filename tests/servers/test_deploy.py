@@ -171,3 +171,10 @@ def test_a_wrong_python_for_mod_wsgi_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(apache, "MODULES", tmp_path / "missing")
     with pytest.raises(ConfigurationError, match="apt install apache2 libapache2-mod-wsgi-py3"):
         apache.mod_wsgi()
+
+
+def test_systemd_keeps_the_socket_behind_nginx(tmp_path: Path) -> None:
+    files = written(tmp_path, "nginx", "--behind", "systemd")
+    assert f"\nListenStream={tmp_path}/site/run/site.sock\n" in files["site.socket"]
+    assert "\nSocketMode=0660\n" in files["site.socket"]
+    assert f"server unix:{tmp_path}/site/run/site.sock" in files["nginx.conf"]

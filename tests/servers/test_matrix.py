@@ -143,7 +143,7 @@ def table() -> dict[str, dict[str, str]]:
 
 def test_the_table_is_that_of_this_run(python: Path) -> None:
     """Every target is in it, with the versions."""
-    if not WRITE:
+    if not WRITE or list(_results) != list(TARGETS):
         assert list(table()) == list(TARGETS)
         return
     lines = [BEGIN, "", f"Run with {versions(python)}.", "", ".. list-table::", "   :header-rows: 1", ""]

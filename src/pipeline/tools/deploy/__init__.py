@@ -33,7 +33,7 @@ TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
     "gunicorn": (gunicorn.write, "gunicorn with threads"),
     "lighttpd": (lighttpd.write, "lighttpd with FastCGI"),
     "mod_wsgi-express": (mod_wsgi_express.write, "the Apache of pip's mod_wsgi"),
-    "nginx": (nginx.write, "nginx in front of gunicorn, granian or uwsgi (--behind)"),
+    "nginx": (nginx.write, "nginx in front of gunicorn, granian, systemd or uwsgi (--behind)"),
     "systemd": (systemd.write, "a socket and a service with gunicorn"),
     "uwsgi": (uwsgi.write, "uWSGI by HTTP"),
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipeline.tools.deploy import granian, gunicorn, uwsgi
+from pipeline.tools.deploy import granian, gunicorn, systemd, uwsgi
 from pipeline.tools.deploy.site import Deployment, Site, need_program
 
-BEHIND = {"gunicorn": gunicorn.write, "granian": granian.write, "uwsgi": uwsgi.write}
+BEHIND = {"gunicorn": gunicorn.write, "granian": granian.write, "systemd": systemd.write, "uwsgi": uwsgi.write}
 
 CONFIGURATION = """\
 # nginx for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy nginx`.

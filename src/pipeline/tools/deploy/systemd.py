@@ -92,9 +92,12 @@ def write(site: Site) -> Deployment:
         writable=" ".join(writable(site)),
         home="read-only" if in_home else "yes",
     )
+    listen, unix = site.address, ""
+    if site.behind_proxy:
+        listen, unix = str(site.socket), UNIX.format(site=site)
     files = {
         **inner.files,
-        f"{name}.socket": SOCKET.format(site=site, name=name, listen=site.address, unix=""),
+        f"{name}.socket": SOCKET.format(site=site, name=name, listen=listen, unix=unix),
         f"{name}.service": service,
     }
     analyze = shutil.which("systemd-analyze")
