@@ -44,6 +44,18 @@ def large(context: Site, request: Request) -> list[bytes]:
     return [MEGABYTE] * 10
 
 
+@view(context=Site, name="megabyte", permission=PUBLIC)
+def megabyte(context: Site, request: Request) -> bytes:
+    return MEGABYTE
+
+
+@view(context=Site, name="stream", permission=PUBLIC)
+def stream(context: Site, request: Request) -> Iterator[bytes]:
+    """A megabyte of unknown length, as fast as it is read."""
+    for _ in range(32):
+        yield MEGABYTE[: 32 * 1024]
+
+
 @view(context=Site, name="file", permission=PUBLIC)
 def file(context: Site, request: Request, response: Response) -> None:
     serve(request, response, Path(__file__).with_name("large.bin"), etag="large")
