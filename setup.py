@@ -57,7 +57,8 @@ EXTRAS["test"] = [
     *EXTRAS["brotli"],
     *EXTRAS["zstd"],
     *EXTRAS["paster"],
-    "gunicorn",
+    *EXTRAS["gunicorn"],
+    *EXTRAS["granian"],
     "html5lib",
     "hypothesis",
     "pytest>=8",
@@ -85,6 +86,7 @@ setup(
     zip_safe=False,
     install_requires=[
         "PasteDeploy",
+        # `pipeline serve` starts again when a file changes; a small package without needs of its own.
         "hupper",
         "waitress",
         "WebOb",

@@ -104,6 +104,7 @@ def processes_of(port: int) -> int:
     return len(found)
 
 
+@pytest.mark.servers
 def test_it_says_the_address_and_logs_requests(
     ini: Path, start: Callable[..., Any], free_port: int, tmp_path: Path
 ) -> None:
@@ -120,6 +121,7 @@ def test_it_says_the_address_and_logs_requests(
     assert "pkg_resources" not in said and "Warning" not in said
 
 
+@pytest.mark.servers
 def test_a_change_of_code_template_or_ini_starts_it_again(
     ini: Path, start: Callable[..., Any], free_port: int
 ) -> None:
@@ -163,6 +165,7 @@ def test_templates_are_watched() -> None:
     assert [path for path in found if path.endswith("etc/deploy.ini")]
 
 
+@pytest.mark.servers
 def test_variables_beat_those_of_default(ini: Path, start: Callable[..., Any], free_port: int) -> None:
     """Also in the sections of the logging."""
     ini.write_text(
@@ -180,6 +183,7 @@ def test_variables_beat_those_of_default(ini: Path, start: Callable[..., Any], f
     assert "SHAPE heard" in server.said()
 
 
+@pytest.mark.servers
 def test_the_working_directory_is_importable(
     ini: Path, start: Callable[..., Any], free_port: int, tmp_path: Path
 ) -> None:
@@ -190,6 +194,7 @@ def test_the_working_directory_is_importable(
 
 
 @pytest.mark.parametrize("reload", [True, False])
+@pytest.mark.servers
 def test_sigterm_lets_it_finish_what_it_has_begun(
     reload: bool, ini: Path, start: Callable[..., Any], free_port: int
 ) -> None:
@@ -221,6 +226,7 @@ def test_sigterm_lets_it_finish_what_it_has_begun(
 
 
 @pytest.mark.parametrize("server", ["gunicorn", "granian"])
+@pytest.mark.servers
 def test_several_workers(server: str, ini: Path, start: Callable[..., Any], free_port: int) -> None:
     pytest.importorskip(server)
     command = [*COMMAND, ini, "word=given", "--server", server, "--workers", "2", "--threads", "2"]
@@ -247,6 +253,7 @@ def test_several_workers(server: str, ini: Path, start: Callable[..., Any], free
         ("egg:Paste#http", ""),
     ],
 )
+@pytest.mark.servers
 def test_the_ini_can_say_the_same(
     section: str, settings: str, ini: Path, start: Callable[..., Any], free_port: int
 ) -> None:
@@ -294,6 +301,7 @@ def test_a_missing_extra_is_named(
     )
 
 
+@pytest.mark.servers
 def test_it_says_what_it_means_to_listen_on_every_address(
     ini: Path, start: Callable[..., Any], free_port: int
 ) -> None:
