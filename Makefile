@@ -46,7 +46,10 @@ test-servers: $(VENV)/test.stamp
 	PIPELINE_CI=1 $(VENV)/bin/python -m pytest -m "browser or servers or slow" $(ARGS)
 
 faults: $(VENV)/test.stamp
-	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(ARGS)
+	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
+
+# Of tests/servers, what has a full length.
+FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,restarts slow_clients throughput)
 
 # The peers need an environment of their own.
 bench:

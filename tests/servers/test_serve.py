@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from pipeline.tools.command import main
+from servers.zeo import ZEO
 
 COMMAND = [sys.executable, "-m", "pipeline", "serve"]
 
@@ -321,3 +322,24 @@ def test_the_command_says_its_version_and_commands(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as done:
         main(["srve"])
     assert done.value.code == 2
+
+
+@pytest.mark.servers
+def test_production_ini_runs_two_workers_on_zeo(
+    start: Callable[..., Any], zeo: ZEO, free_port: int, tmp_path: Path
+) -> None:
+    uri = zeo.uri(options=f"blob_dir={tmp_path}/blobs&shared_blob_dir=0")
+    variables = [f"zodb_uri={uri}", f"session_keys={tmp_path}/keys", f"http_port={free_port}"]
+    server = start([*COMMAND, "etc/production.ini", *variables], free_port)
+    assert get(free_port, "/@@health") == "ready\n"
+    numbers = [int(post(free_port, "/counter/@@next")) for _ in range(20)]
+    assert numbers == list(range(numbers[0], numbers[0] + 20))
+    said = wait_for('"POST /counter/@@next HTTP/1.1" 200', server.said)
+    assert said.count("Booting worker") == 2
+    assert "/@@health" not in said
+
+
+def post(port: int, path: str) -> str:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request("POST", path)
+        return connection.getresponse().read().decode()
