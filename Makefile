@@ -49,7 +49,7 @@ faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
 
 # Of tests/servers, what has a full length.
-FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,restarts slow_clients throughput)
+FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance restarts slow_clients throughput)
 
 # The peers need an environment of their own.
 bench:

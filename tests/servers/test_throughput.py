@@ -14,7 +14,7 @@ import pytest
 
 from faults.length import length
 from servers.base import Missing, find, unused_port
-from servers.deployed import Deployed, deployed
+from servers.deployed import Deployed, as_user, deployed
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
@@ -31,6 +31,7 @@ class Waitress(Deployed):
         self.directory = directory
         directory.mkdir()
         self.printed = ""
+        self.as_user = as_user
         serve = f"{python.with_name('pipeline')} serve {ini} --no-reload --port {self.port} '{uri}'"
         self.commands = {"start": [serve], "check": [f"curl -sf http://127.0.0.1:{self.port}/@@health"]}
         self.running: list[subprocess.Popen[bytes]] = []

@@ -79,6 +79,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         default="gunicorn",
         help="nginx: the server behind it (default: %(default)s)",
     )
+    parser.add_argument(
+        "--upstream",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="nginx: an instance of the site that runs elsewhere, instead of one here; once for each",
+    )
     parser.add_argument("--embedded", action="store_true", help="apache: in its own processes, not in daemons")
     parser.add_argument("--user", default="www-data", help="systemd: who runs the service (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="have the server check what was written")
@@ -119,6 +126,7 @@ def site_of(options: argparse.Namespace) -> Site:
         behind=options.behind,
         embedded=options.embedded,
         user=options.user,
+        upstreams=tuple(options.upstream),
         max_body=limit_of(chains),
         health=health_of(chains, prefix),
         writable=directories_of(chains),

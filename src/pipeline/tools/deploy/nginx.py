@@ -30,9 +30,7 @@ http {{
     fastcgi_temp_path {site.directory}/run/fastcgi;
     scgi_temp_path {site.directory}/run/scgi;
     upstream site_{site.port} {{
-        # A start again of the site lets clients wait here: it is not taken for dead.
-        server unix:{site.socket} max_fails=0;
-    }}
+{upstream}    }}
     server {{
         listen {site.address};
         # The port of a redirect is the visitor's.
@@ -40,6 +38,16 @@ http {{
         include {site.directory}/site.conf;
     }}
 }}
+"""
+
+ONE = """\
+        # A start again of the site lets clients wait here: it is not taken for dead.
+        server unix:{site.socket} max_fails=0;
+"""
+
+SEVERAL = """\
+        # An instance that cannot be reached is left out for a second: after more it would be back, and not asked.
+        server {upstream} max_fails=1 fail_timeout=1s;
 """
 
 LIMITS = """\
@@ -86,12 +94,23 @@ location {path} {{
     # And so is the answer, on the disk if need be. A stream that is to arrive at once says X-Accel-Buffering: no.
     proxy_buffering on;
     proxy_max_temp_file_size 2048m;
-    # Seconds to be connected, and between two blocks of an answer; then 504.
-    proxy_connect_timeout 10s;
+    # Seconds between two blocks of an answer; then 504.
     proxy_read_timeout {seconds}s;
+{next}}}
+"""
+
+ONCE = """\
+    # Seconds to be connected: a start again of the site takes less.
+    proxy_connect_timeout 30s;
     # What the site may have done is not done again.
     proxy_next_upstream off;
-}}
+"""
+
+NEXT = """\
+    # Seconds until a machine that is gone is given up.
+    proxy_connect_timeout 2s;
+    # What one instance did not take, another one gets; a POST that was sent is not sent again.
+    proxy_next_upstream error;
 """
 
 UWSGI = """\
@@ -128,21 +147,30 @@ location {path} {{
 def write(site: Site) -> Deployment:
     """Write nginx and the server behind it."""
     program = need_program("nginx", "apt install nginx")
-    inner = BEHIND[site.behind](site._replace(behind_proxy=True))
-    location = UWSGI if site.behind == "uwsgi" else HTTP
-    parts = [LIMITS.format(site=site), location.format(site=site, path=site.path, seconds=60)]
+    if site.upstreams:
+        inner = Deployment({}, (), (), (), ())
+        upstream = "".join(SEVERAL.format(upstream=one) for one in site.upstreams)
+    else:
+        inner = BEHIND[site.behind](site._replace(behind_proxy=True))
+        upstream = ONE.format(site=site)
+    by_uwsgi = site.behind == "uwsgi" and not site.upstreams
+
+    def location(path: str, seconds: int = 60) -> str:
+        text = UWSGI if by_uwsgi else HTTP
+        return text.format(site=site, path=path, seconds=seconds, next=NEXT if site.upstreams else ONCE)
+
+    parts = [LIMITS.format(site=site), location(site.path)]
     if site.prefix:
-        parts.append(location.format(site=site, path=f"= {site.prefix}", seconds=60))
+        parts.append(location(f"= {site.prefix}"))
     if site.health != site.path:
-        parts.append("# Whether the site is ready: soon, or it is not.\n")
-        parts.append(location.format(site=site, path=f"= {site.health}", seconds=5))
+        parts += ["# Whether the site is ready: soon, or it is not.\n", location(f"= {site.health}", seconds=5)]
     call = f"{program} -p {site.directory} -c {site.directory}/nginx.conf -e stderr"
-    files = {"nginx.conf": CONFIGURATION.format(site=site), "site.conf": "".join(parts)}
+    files = {"nginx.conf": CONFIGURATION.format(site=site, upstream=upstream), "site.conf": "".join(parts)}
     return Deployment(
         {**inner.files, **files},
         start=[*inner.start, f"{call} -g 'daemon off;'"],
         stop=[f"{call} -s quit", *inner.stop],
-        reload=inner.reload,
+        reload=inner.reload or [f"{call} -s reload"],
         syntax=[*call.split(), "-t"],
         notes=[*inner.notes, f"After a change of nginx.conf or site.conf: {call} -s reload"],
     )

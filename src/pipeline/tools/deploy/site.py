@@ -64,6 +64,8 @@ class Site(NamedTuple):
     """The path that says whether the site is ready; that of the site if the ini has no ``health``."""
     writable: Sequence[str]
     """Directories that the site writes to."""
+    upstreams: Sequence[str] = ()
+    """Instances on other addresses, which nginx asks in turn."""
     behind_proxy: bool = False
     """Whether it listens on a UNIX socket for the proxy."""
 
