@@ -24,8 +24,9 @@ from threading import Thread
 from typing import Any
 
 from pipeline.composition import Element, Pipeline, element
+from pipeline.ini import Source
 from pipeline.interfaces import Handler, Unavailable, WSGIApp
-from pipeline.options import Signature, Source
+from pipeline.options import Signature
 from pipeline.paste import plan
 from pipeline.request import Request
 from pipeline.response import Response
@@ -95,7 +96,7 @@ class Database:
 def question(*, name: str) -> Handler:
     """Use the database that the element of this name provides."""
 
-    def question(request: Request, response: Response) -> None:
+    def question(request: Any, response: Response) -> None:
         if name == "sql":
             request.sql.connection()
         else:
