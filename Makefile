@@ -17,6 +17,7 @@ help:
 	@echo "                    (PORT=9090 another port, VAR=/some/dir another data directory)"
 	@echo "make test           install, and run the tests; what is missing for some is said at their end"
 	@echo "make test-servers   the tests that need a browser, servers or the package index; none is skipped"
+	@echo "                    (PIPELINE_MATRIX=write in the environment writes the table of docs/deployments.rst)"
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
 	@echo "make bench          the benchmarks beside the peers, in an environment of their own: 15 minutes"
 	@echo "make bench-ci       a small part of them; fails where a ratio is more than twice its budget"
@@ -33,7 +34,7 @@ serve: $(VENV)/serve.stamp
 	{ test -e "$$data/Data.fs" || $(VENV)/bin/python -c "$(MAKE_SITE)" "$$database"; } && \
 	echo && echo "    The site:      http://$(HOST):$(PORT)/" && \
 	echo "    Its data:      $$data" && echo "    To stop it:    Ctrl-C" && echo && \
-	exec $(VENV)/bin/python -W "ignore:pkg_resources is deprecated" $(VENV)/bin/paster serve etc/deploy.ini \
+	exec $(VENV)/bin/pipeline serve etc/deploy.ini \
 	    http_host=$(HOST) http_port=$(PORT) "zodb_uri=$$database" "session_keys=$$data/session_keys"
 
 MAKE_SITE = from pipeline.demo.site import main; raise SystemExit(main())
@@ -45,7 +46,10 @@ test-servers: $(VENV)/test.stamp
 	PIPELINE_CI=1 $(VENV)/bin/python -m pytest -m "browser or servers or slow" $(ARGS)
 
 faults: $(VENV)/test.stamp
-	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(ARGS)
+	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
+
+# Of tests/servers, what has a full length.
+FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance restarts slow_clients throughput)
 
 # The peers need an environment of their own.
 bench:
@@ -66,7 +70,7 @@ clean:
 
 # The environment, and what is installed in it: once, and again when setup.py changes.
 
-INSTALL_serve = -e '.[paster,demo]'
+INSTALL_serve = -e '.[demo]'
 INSTALL_test = -e '.[test,browser,databases]'
 INSTALL_lint = -e '.[test,browser,databases,lint]'
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt

@@ -30,9 +30,10 @@ EXTRAS = {
     # Two more encodings for the element `compress`; gzip it has of itself.
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
+    # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
+    "gunicorn": ["gunicorn"],
+    "granian": ["granian"],
     "browser": ["selenium"],
-    # Servers that the tests start; uWSGI is compiled when it is installed.
-    "servers": ["uwsgi"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
@@ -50,6 +51,8 @@ EXTRAS["demo"] = [
 ]
 # The tests. Those that drive a browser, or talk to database servers, need one more each.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
+# What tests/servers start beside the servers of the operating system; uWSGI is compiled when it is installed.
+EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "flup", "uwsgi"]
 EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["component"],
@@ -57,7 +60,8 @@ EXTRAS["test"] = [
     *EXTRAS["brotli"],
     *EXTRAS["zstd"],
     *EXTRAS["paster"],
-    "gunicorn",
+    *EXTRAS["gunicorn"],
+    *EXTRAS["granian"],
     "html5lib",
     "hypothesis",
     "pytest>=8",
@@ -85,6 +89,8 @@ setup(
     zip_safe=False,
     install_requires=[
         "PasteDeploy",
+        # `pipeline serve` starts again when a file changes; a small package without needs of its own.
+        "hupper",
         "waitress",
         "WebOb",
         "zope.interface",
@@ -95,8 +101,12 @@ setup(
     entry_points={
         "console_scripts": ["pipeline = pipeline.tools.command:main"],
         "paste.filter_factory": [f"{name} = pipeline.elements.{name}:{name}" for name in ELEMENTS],
-        "paste.app_factory": ["publisher = pipeline.publisher:publisher"],
+        "paste.app_factory": [
+            "health = pipeline.health:health",
+            "publisher = pipeline.publisher:publisher",
+        ],
         "paste.composite_factory": ["switch = pipeline.switch:switch"],
+        "paste.server_factory": ["granian = pipeline.tools.servers.on_granian:granian"],
         "zodburi.resolvers": ["mariadb = pipeline.database.mariadb:resolver"],
     },
     classifiers=[

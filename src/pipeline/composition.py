@@ -17,19 +17,30 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any, overload
 
-from pipeline.edge import InnerBody, answer, close, foreign, prepare, stream
-from pipeline.http.bodies import enter
-from pipeline.interfaces import ConfigurationError, Handler, Opener, WSGIApp
-from pipeline.options import Signature, Source
+from pipeline.attributes import composed, refuse_clashes, refuse_other_layout, refuse_undeclared
+from pipeline.edge import Edge
+from pipeline.interfaces import ConfigurationError, Handler, WSGIApp
+from pipeline.options import Signature, on_demand
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
-from pipeline.request import Request, refuse_strangers
-from pipeline.response import OK, Response
-from pipeline.views import Views
+from pipeline.request import OF_AN_ATTEMPT, Request, beginning
 
-_new: Any = object.__new__
+source_of = on_demand("pipeline.ini:Source")
+foreign = on_demand("pipeline.foreign:foreign")
+
+
+class Offers:
+    """Return this instead of a handler if the element has more to give at load.
+
+    ``handler`` is ``next`` if the element only adds attributes to the request. ``attributes`` are what it offers:
+    by the name of an attribute of the request, the function that makes it if it is declared by ``on_first_use``, or
+    else its value. If several elements offer one attribute, the outermost counts.
+    """
+
+    def __init__(self, handler: Handler, **attributes: Any) -> None:
+        self.handler = handler
+        self.attributes = attributes
 
 
 class Element:
@@ -43,10 +54,10 @@ class Element:
 
     def __init__(
         self,
-        factory: Callable[..., Handler],
+        factory: Callable[..., Handler | Offers],
         contract: Contract,
         options: Mapping[str, Any] | None = None,
-        source: Source | None = None,
+        source: Any = None,
     ) -> None:
         self.factory = factory
         self.signature = Signature.of(factory)
@@ -78,35 +89,32 @@ class Element:
             self.signature.check(self.name, options)
             return self._with(options)
         if isinstance(conf_or_app, Mapping):
-            configured = self.configured(Source(conf_or_app, self), options)
+            configured = self.configured(source_of(conf_or_app, self), options)
             return Pipeline._end(configured) if self.is_end else configured
         if options:
             raise TypeError(f"give {self.name} its options first, then the app: {self.name}(...)(app)")
         return self._around(conf_or_app)
 
-    def configured(self, source: Source, strings: Mapping[str, str]) -> Element:
+    def configured(self, source: Any, strings: Mapping[str, str]) -> Element:
         """This element with the options of an ini, converted; OptionError says which one is wrong."""
         values = self.signature.from_strings(self.name, strings, source)
         return self._with(values, source)
 
-    def _with(self, options: Mapping[str, Any], source: Source | None = None) -> Element:
+    def _with(self, options: Mapping[str, Any], source: Any = None) -> Element:
         return Element(self.factory, self.contract, {**self.options, **options}, source)
 
     def _around(self, app: Any) -> Pipeline:
         inner = Pipeline._end(app)
         contracts = (self.contract, *inner.contracts)
-        refuse_wrong_order((*contracts, *inner.behind))
-        handler = self.link(inner.handler)
-        openers = {**inner.openers, **getattr(handler, "openers", {})}
-        if isinstance(handler, Offers):
-            handler = handler.next
-        return Pipeline._linked(contracts, handler, inner.views, inner.behind, openers)
+        refuse_wrong_order((*contracts, *inner.beyond))
+        made = self.link(inner.handler)
+        return Pipeline._linked(contracts, made.handler, {**inner.offered, **made.attributes}, inner.beyond)
 
-    def link(self, *next: Handler) -> Handler:
+    def link(self, *next: Handler) -> Offers:
         """Make the handler: the only time that the factory is called for this element."""
         self.signature.check(self.name, self.options)
         try:
-            handler = self.factory(*next, **self.options)
+            made = self.factory(*next, **self.options)
         except ConfigurationError as error:
             if self.source is not None:
                 error.args = (f"{self.source.section_of(self.options)}: {error}",)
@@ -114,31 +122,18 @@ class Element:
         except ValueError as error:  # of an option: nothing else is given to a factory
             where = f"{self.source.section_of(self.options)}: " if self.source is not None else ""
             raise ConfigurationError(f"{where}{self.name}: {error}") from error
-        if not callable(handler):
+        offers = made if isinstance(made, Offers) else Offers(made)
+        if not callable(offers.handler):
             raise ConfigurationError(
-                f"the factory of element {self.name} ({self.__module__}) returned {handler!r}; it must "
+                f"the factory of element {self.name} ({self.__module__}) returned {made!r}; it must "
                 f"return a handler, a callable (request, response) -> None"
             )
-        return handler
-
-
-class Offers:
-    """What a factory returns, in place of a handler, whose element has nothing to do for each request.
-
-    ``openers`` make attributes of the request when they are first asked for (``request.root``), by name; where
-    several elements offer one, that of the outermost is used. A handler may have openers too, as an attribute.
-    """
-
-    def __init__(self, next: Handler, **openers: Opener) -> None:
-        self.next = next
-        self.openers = openers
-
-    def __call__(self, request: Request, response: Response) -> None:
-        self.next(request, response)
+        refuse_undeclared(self.name, self.contract.adds, offers.attributes)
+        return offers
 
 
 @overload
-def element(factory: Callable[..., Handler], /) -> Element: ...
+def element(factory: Callable[..., Handler | Offers], /) -> Element: ...
 
 
 @overload
@@ -148,18 +143,20 @@ def element(
     provides: Iterable[str] = (),
     inside: Mapping[str, str] = {},
     outside: Mapping[str, str] = {},
-) -> Callable[[Callable[..., Handler]], Element]: ...
+    adds: type[Request] | None = None,
+) -> Callable[[Callable[..., Handler | Offers]], Element]: ...
 
 
 def element(
-    factory: Callable[..., Handler] | None = None,
+    factory: Callable[..., Handler | Offers] | None = None,
     /,
     *,
     requires: Iterable[str] = (),
     provides: Iterable[str] = (),
     inside: Mapping[str, str] = {},
     outside: Mapping[str, str] = {},
-) -> Element | Callable[[Callable[..., Handler]], Element]:
+    adds: type[Request] | None = None,
+) -> Element | Callable[[Callable[..., Handler | Offers]], Element]:
     """Make an element of a factory ``name(next, *, option: type = default) -> handler``.
 
     requires  what outer elements must have provided, such as ("root",)
@@ -167,19 +164,23 @@ def element(
     inside    {"errors": "why"}: where an element of that name (or one that provides that) stands in
               the same pipeline, it stands outside of this one
     outside   the reverse: it stands inside of this one
+    adds      a subclass of Request with the attributes that the element adds to it: each with its type, its
+              meaning, and a default or ``on_first_use()``
     """
     for given in (requires, provides):
         if isinstance(given, str):
             raise TypeError(f"requires and provides are tuples of names, not {given!r}")
+    if adds is not None:
+        refuse_other_layout(adds)
 
-    def decorate(factory: Callable[..., Handler]) -> Element:
-        contract = Contract(factory.__name__, tuple(requires), tuple(provides), inside, outside)
+    def decorate(factory: Callable[..., Handler | Offers]) -> Element:
+        contract = Contract(factory.__name__, tuple(requires), tuple(provides), inside, outside, adds=adds)
         return Element(factory, contract)
 
     return decorate if factory is None else decorate(factory)
 
 
-class Pipeline:
+class Pipeline(Edge):
     """Elements, outermost first, around a publisher or any WSGI app; itself a WSGI app.
 
     A part that is neither an element nor the last is a foreign middleware: a callable that takes an app
@@ -188,21 +189,21 @@ class Pipeline:
 
     contracts: tuple[Contract, ...]
     """Those of the elements that are linked here, outermost first: up to the next foreign middleware."""
-    behind: tuple[Contract, ...]
+    beyond: tuple[Contract, ...]
     """Those of the elements behind that middleware, as far as they are known at load."""
     lineage: tuple[Contract, ...]
     """Those of all elements from the outermost pipeline, as met by a request, to the end of this one."""
-    handler: Handler
-    views: Views | None
-    openers: Mapping[str, Opener]
-    """What makes the lazy attributes of a request, by attribute."""
+    names: frozenset[str]
+    """The names of the elements of the lineage, and of what they provide."""
+    offered: Mapping[str, Any]
+    """What the elements of the lineage offer, by attribute of the request."""
 
     def __init__(self, *parts: Any) -> None:
         if not parts:
             raise ConfigurationError("a pipeline needs at least its end: a publisher or a WSGI app")
         chain: list[Contract] = []
         for part in parts:
-            chain += (*part.contracts, *part.behind) if isinstance(part, Pipeline) else ()
+            chain += (*part.contracts, *part.beyond) if isinstance(part, Pipeline) else ()
             chain += [part.contract] if isinstance(part, Element) else ()
             if isinstance(part, Element) and part.is_end and part is not parts[-1]:
                 raise ConfigurationError(f"{part.name} is the end of a pipeline; it stands last")
@@ -210,146 +211,82 @@ class Pipeline:
                 raise ConfigurationError(f"{part!r} is neither an element nor a WSGI app or middleware")
         refuse_wrong_order(chain)
         refuse_missing(chain)
+        refuse_clashes(_added(chain))
         linked = self._end(parts[-1])
         for part in reversed(parts[:-1]):
             linked = part._around(linked) if isinstance(part, Element) else self._end(part(linked))
-        self.contracts, self.handler, self.views = linked.contracts, linked.handler, linked.views
-        self.openers = linked.openers
-        self.behind = tuple(contract for contract in chain if contract not in self.contracts)
-        self.lineage = self.contracts
-        self._finished = True
-        self._outer: Pipeline | None = None
+        beyond = tuple(contract for contract in chain if contract not in linked.contracts)
+        self._set(linked.contracts, linked.handler, linked.offered, beyond)
+        self.finish()
+
+    def _set(
+        self,
+        lineage: tuple[Contract, ...],
+        handler: Handler,
+        offered: Mapping[str, Any],
+        beyond: tuple[Contract, ...] = (),
+    ) -> None:
+        self.contracts = self.lineage = lineage
+        self.names = frozenset(name for contract in lineage for name in (contract.name, *contract.provides))
+        self.handler = handler
+        self.offered = offered
+        self.beyond = beyond
+        self._behind: dict[Edge, Pipeline] = {}
+        self.request_class = Request
+        self.fields = {name: value for name, value in offered.items() if name in OF_AN_ATTEMPT}
+        self.begin = beginning(self.fields)
+        self.finished = False
 
     @classmethod
     def _linked(
         cls,
         contracts: tuple[Contract, ...],
         handler: Handler,
-        views: Views | None,
-        behind: tuple[Contract, ...] = (),
-        openers: Mapping[str, Opener] = {},
+        offered: Mapping[str, Any],
+        beyond: tuple[Contract, ...] = (),
     ) -> Pipeline:
+        refuse_clashes(_added((*contracts, *beyond)))
         self = cls.__new__(cls)
-        self.contracts = self.lineage = contracts
-        self.behind = behind
-        self.handler = handler
-        self.views = views
-        self.openers = openers
-        self._finished = False
-        self._outer = None
+        self._set(contracts, handler, offered, beyond)
         return self
 
     @classmethod
     def _end(cls, end: Any) -> Pipeline:
-        """The pipeline that ``end`` is, or one without elements around it."""
+        """Return ``end`` if it is a pipeline, or else a pipeline without elements around it."""
         if isinstance(end, Pipeline):
             return end
         if not callable(end):
             raise ConfigurationError(f"{end!r} is neither an element nor a WSGI app")
         if not isinstance(end, Element):
-            return cls._linked((), foreign(end), None)
+            return cls._linked((), foreign(end), {})
         if not end.is_end:
-            raise ConfigurationError(f"{end.name} is no end of a pipeline: it needs an app inside it")
-        handler = end.link()
-        return cls._linked((end.contract,), handler, getattr(handler, "views", None))
+            raise ConfigurationError(f"{end.name} is not the end of a pipeline: it needs an app inside it")
+        made = end.link()
+        return cls._linked((end.contract,), made.handler, made.attributes)
 
     def finish(self) -> None:
         """Say that no element will be put around this pipeline: raise OrderError if one is missing."""
-        if not self._finished:
-            refuse_missing(self.contracts)
-            self._finished = True
+        if not self.finished:
+            refuse_missing(self.lineage)
+            self.request_class = composed(_added(self.lineage), self.offered)
+            self.finished = True
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        if "pipeline.request" in environ:
-            return self._continue(environ, start_response)
-        # What Request(environ) and Response() make, whose calls would take 11,200 instructions, a fourth of all.
-        request = environ["pipeline.request"] = _new(Request)
-        request.environ = environ
-        request.pipeline = self
-        request.views = self.views
-        request.openers = self.openers
-        request.authorize = refuse_strangers
-        request._closers = request.context = request.tm_in_use = request.verify = None
-        request.attempts_left = 0
-        request.traversal_hooks = request.virtual_root_path = ()
-        request.view_name = ""
-        response = environ["pipeline.response"] = _new(Response)
-        response._status = OK
-        response._own_headers = None
-        response._app_iter = ()
-        response.conditional_response = False
-        response.filters = ()
-        try:
-            if not self._finished:
-                self.finish()
-            if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
-                enter(request)
-            handler = self.handler  # read, then called: Python does not keep in mind where it found what it calls
-            handler(request, response)
-            body = prepare(request, response)
-            if type(body) is not list:
-                body = stream(request, response, body)
-        except Exception as error:
-            body = answer(request, response, error)
-        except BaseException:
-            close(request)
-            raise
-        if type(body) is list:
-            if request._closers is not None:
-                request.bytes_sent = sum(map(len, body))
-            close(request)
-        try:
-            start_response(response._status, response._own_headers)
-        except BaseException:  # the server will not close what it was not given
-            close(request)
-            raise
-        return body  # type: ignore[no-any-return]
+    def behind(self, outer: Edge) -> Edge:
+        """Return this pipeline as it is behind a foreign middleware of ``outer``: checked, and with the class of
+        the requests of both. It is made by the first request that comes that way."""
+        found = self._behind.get(outer)
+        if found is None and isinstance(outer, Pipeline):
+            lineage = (*outer.lineage, *self.contracts)
+            refuse_wrong_order(lineage)
+            found = Pipeline._linked(lineage, self.handler, {**self.offered, **outer.offered})
+            found.finish()
+            self._behind[outer] = found
+        return found or self
 
-    def _continue(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Take up the request of an outer pipeline again, behind a foreign middleware.
 
-        It is the same request, on the environ that the middleware handed us, and a new response. Errors
-        pass through the middleware to the outer elements. A middleware that asks again, the same inner
-        pipeline or another one, finds the request as it was when it asked first.
-        """
-        request: Request = environ["pipeline.request"]
-        outer, outer_environ, outer_response = (
-            request.pipeline,
-            request.environ,
-            environ["pipeline.response"],
-        )
-        if self._outer is not outer:
-            self._enter_from(outer)
-        held = outer_environ.get("pipeline.held")
-        if held is None:
-            outer_environ["pipeline.held"] = request.hold()
-            request.on_close(partial(outer_environ.pop, "pipeline.held", None))
-        else:
-            request.let_go(held)
-        response = environ["pipeline.response"] = Response()
-        request.environ = environ
-        request.openers = {**self.openers, **request.openers}
-        request.pipeline = self
-        if self.views is not None:
-            request.views = self.views
-        try:
-            self.handler(request, response)
-            body = prepare(request, response)
-            start_response(response._status, response._own_headers)
-            return body if type(body) is list else InnerBody(request, body)
-        finally:
-            environ["pipeline.response"] = outer_response
-            request.environ = outer_environ
-            request.pipeline = outer
-
-    def _enter_from(self, outer: Pipeline) -> None:
-        """Check the contract over both pipelines, the first time that a request comes from ``outer``."""
-        lineage = (*outer.lineage, *self.contracts)
-        refuse_wrong_order(lineage)
-        if not self._finished:
-            refuse_missing(lineage)
-        self.lineage = lineage
-        self._outer = outer
+def _added(contracts: Iterable[Contract]) -> list[tuple[str, type[Request]]]:
+    """The names of the elements that add attributes to the request, with their classes."""
+    return [(contract.name, contract.adds) for contract in contracts if contract.adds is not None]
 
 
 def _takes_next(factory: Callable[..., Any]) -> bool:

@@ -1,8 +1,11 @@
-"""The WSGI edge: the one place that calls ``start_response``, and the one that captures it.
+"""The WSGI edge: the one place that calls ``start_response``.
+
+``Edge`` is what a server calls. It makes the request and the response, calls the outermost handler, and sends what
+that has answered. Behind a foreign middleware ``resume`` takes up the request of the outer pipeline again.
 
 ``prepare`` makes an answered request ready to be sent. A body in memory (a list) is closed before the
 server gets it; any other body streams through ``Body``, which closes the request when it is closed
-itself. ``foreign`` goes the other way: it makes a handler of a WSGI app that is not ours.
+itself. ``pipeline.foreign`` goes the other way: it makes a handler of a WSGI app that is not ours.
 
 What holds here, whatever views and elements did: HEAD, 204 and 304 carry no body; ``Content-Length``
 is right or absent; nothing with a control character is sent (S6); every ``close()`` is called
@@ -11,18 +14,120 @@ exactly once (R7).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain, repeat
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
+from typing import Any
 
-from pipeline.http.bodies import give_length
-from pipeline.http.conditional import conditional
-from pipeline.http.error_pages import log_failure, put_error, put_last_resort
-from pipeline.http.files import BLOCK, FileBody, SentFile
-from pipeline.http.redirects import as_sent, judge, of_foreign
-from pipeline.interfaces import Handler, WSGIApp
+from pipeline.interfaces import Handler
+from pipeline.options import on_demand
 from pipeline.request import Request
-from pipeline.response import HTML, KNOWN_NAMES, LIVE, OK, HeaderList, Response, check_header
+from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
+
+# What a plain page does not need is imported when a request first needs it.
+check_body = on_demand("pipeline.http.bodies:check_body")
+finish = on_demand("pipeline.http.finishing:finish")
+log_failure = on_demand("pipeline.http.error_pages:log_failure")
+put_error = on_demand("pipeline.http.error_pages:put_error")
+put_last_resort = on_demand("pipeline.http.error_pages:put_last_resort")
+check_redirect = on_demand("pipeline.http.redirects:check")
+
+_new = object.__new__
+
+
+class Edge:
+    """A WSGI app that gives each request to a handler. The pipeline is one; all that it knows is made at load."""
+
+    # None of these has a default here: Python reads an attribute of an object faster if its class has none.
+    handler: Handler
+    request_class: type[Request]
+    fields: Mapping[str, Any]
+    """First values of fields of the request, which the elements offer."""
+    begin: Callable[[type[Request], dict[str, Any]], Request]
+    """Makes a request with these fields."""
+    finished: bool
+    """Whether the pipeline is known to be complete, and ``request_class`` is what its elements need."""
+
+    def finish(self) -> None:
+        """Check that the pipeline is complete, and make the class of its requests."""
+        raise NotImplementedError
+
+    def behind(self, outer: Edge) -> Edge:
+        """Return this pipeline as it is for the requests of an outer one, which come through a middleware."""
+        raise NotImplementedError
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if "pipeline.request" in environ:
+            return resume(self, environ, start_response)
+        begin = self.begin  # read, then called: Python does not keep in mind where it found what it calls
+        request = environ["pipeline.request"] = begin(self.request_class, environ)
+        request.pipeline = self
+        response = environ["pipeline.response"] = _new(Response)
+        # What Response() has from its class: read from the object itself in half of the time.
+        response._status = OK
+        response._own_headers = None
+        response._app_iter = response.filters = response.transports = ()
+        response.conditional_response = False
+        try:
+            if not self.finished:
+                self.finish()
+                request.__class__ = self.request_class
+            if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
+                check_body(request)
+            handler = self.handler
+            handler(request, response)
+            body = prepare(request, response)
+            if type(body) is not list:
+                body = stream(request, response, body)
+        except Exception as error:
+            body = answer(request, response, error)
+        except BaseException:
+            close(request)
+            raise
+        if type(body) is list:
+            if request._closers is not None:
+                request.bytes_sent = sum(map(len, body))
+            close(request)
+        try:
+            start_response(response._status, response._own_headers)
+        except BaseException:  # the server will not close what it was not given
+            close(request)
+            raise
+        return body  # type: ignore[no-any-return]
+
+
+def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    """Take up the request of an outer pipeline again, behind a foreign middleware.
+
+    It is the same request, on the environ that the middleware handed us, and a new response. Errors pass through
+    the middleware to the outer elements. A middleware that asks again, the same inner pipeline or another one,
+    finds the request as it was when it asked first.
+    """
+    request: Request = environ["pipeline.request"]
+    outer, outer_environ, outer_response = request.pipeline, request.environ, environ["pipeline.response"]
+    inner = edge.behind(outer)
+    before = outer_environ.get("pipeline.before")
+    if before is None:
+        outer_environ["pipeline.before"] = request.snapshot()
+        request.on_close(partial(outer_environ.pop, "pipeline.before", None))
+    else:
+        request.restore(before)
+    response = environ["pipeline.response"] = Response()
+    request.__class__ = inner.request_class
+    for name, value in inner.fields.items():
+        setattr(request, name, value)
+    request.environ = environ
+    request.pipeline = inner
+    try:
+        inner.handler(request, response)
+        body = prepare(request, response)
+        start_response(response._status, response._own_headers)
+        return body if type(body) is list else InnerBody(request, body)
+    finally:
+        environ["pipeline.response"] = outer_response
+        request.environ = outer_environ
+        request.pipeline = outer
+
 
 _BARE: tuple[Any, ...] = (OK, [], [], False, ())
 """What a response is restored to that nobody took a snapshot of."""
@@ -51,22 +156,21 @@ def close(request: Request) -> None:
         del environ["pipeline.request"], environ["pipeline.response"]
     except KeyError:  # somebody emptied the environ, or this is the second call
         pass
-    if request._closers:
+    if request._closers or request.verdict is not None:
         request.close()
 
 
 def prepare(request: Request, response: Response) -> Any:
     """Make the headers on the response final; return the body: a list if it is in memory."""
     body = response._app_iter
-    if type(body) is not list or response.filters or response.conditional_response:
-        body = _unusual(request, response, body)
+    if type(body) is not list or response.filters or response.transports or response.conditional_response:
+        body = finish(request, response, body)
     headers = response._own_headers
     status = response._status
     if status is not OK:
         check_header("Status", status)
         if headers is not None and status[:1] == "3":
-            judge(request, response)
-            headers[:] = as_sent(headers)
+            check_redirect(request, response)
     claimed = None if headers is None else _check_headers(headers)
     if type(body) is list:
         if len(body) == 1 and type(body[0]) is bytes:
@@ -125,87 +229,6 @@ def _length(block: Any) -> int:
     return len(block)
 
 
-def _unusual(request: Request, response: Response, body: Any) -> Any:
-    """The body, streamed, filtered or conditional, as what is to be sent."""
-    if isinstance(body, tuple):
-        body = list(body)
-    in_memory = type(body) is list
-    if not in_memory:
-        close_with(request, body)
-        _describe_stream(response, body)
-    rewritten = False
-    sent = body
-    if (response.filters or response.transports) and _may_have_body(response._status):
-        sent, rewritten = _filtered(request, response, body)
-    response.filters = response.transports = ()
-    response.decided = True
-    if response.conditional_response:
-        response.conditional_response = False
-        sent = conditional(request.environ, response, sent, ranges=not rewritten)
-        if sent is not body and type(sent) is not list:
-            close_with(request, sent)
-    if not in_memory:
-        return sent
-    if rewritten and request.environ["REQUEST_METHOD"] == "HEAD" and not any(body):
-        return ()  # an app that makes no body for HEAD: what would come of it cannot be told
-    return list(sent)
-
-
-def _describe_stream(response: Response, body: Any) -> None:
-    """Add the headers that only a stream needs: the length of a file; that no proxy may hold live blocks back."""
-    headers = response.headers
-    if type(body) is FileBody and (length := body.length()) is not None:
-        headers.setdefault("Content-Length", str(length))
-    if (response.content_type or "").lower() in LIVE:
-        headers.setdefault("X-Accel-Buffering", "no")
-
-
-def _may_have_body(status: str) -> bool:
-    return status is OK or (status[:3] not in ("204", "304") and status[0] != "1")
-
-
-def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, bool]:
-    """The body behind all filters that take part, and whether its bytes are still those it was made of."""
-    length = None if type(body) is list else response.headers.get("Content-Length")
-    # A chain has no close(), which a generator that yields from it would call, as does the request (R7). And
-    # a filter that drops the Content-Length must not hide that it was wrong.
-    given = chain(body) if length is None else _blocks(body, int(length))
-    blocks: Iterator[bytes] = given
-    rewritten = False
-    for filter, rewrites in chain(zip(response.filters, repeat(True)), response.transports):
-        made = filter(blocks)
-        if made is not blocks:
-            close_with(request, made)
-            blocks = chain(made)
-            rewritten = rewritten or rewrites
-    if blocks is given:
-        return body, False
-    if rewritten:
-        response._headerlist = [
-            (name, _weak(value)) if name.lower() == "etag" else (name, value)
-            for name, value in response._headerlist
-            if name.lower() not in _OF_THE_BYTES
-        ]
-        response._headers = None
-    return blocks, rewritten
-
-
-_OF_THE_BYTES = {
-    "accept-ranges",
-    "content-digest",
-    "content-length",
-    "content-md5",
-    "digest",
-    "repr-digest",
-}
-"""Headers that hold for the very bytes that a body was made of."""
-
-
-def _weak(etag: str) -> str:
-    """The ETag of what says the same in other bytes (RFC 9110 section 8.8.1)."""
-    return etag if etag.startswith("W/") else f"W/{etag}"
-
-
 def close_with(request: Request, body: Any) -> None:
     """Close ``body`` when the request is closed, if it can be closed and is not known yet (R7)."""
     closer = getattr(body, "close", None)
@@ -238,23 +261,21 @@ class InnerBody:
 
 
 def stream(request: Request, response: Response, body: Any) -> Any:
-    """What the server gets for a body that is not in memory.
+    """Return what the server gets for a body that is not in memory.
 
     A plain file that no filter touched goes to the server as a file, where it takes that; and what was
     opened to find the answer is given back before a slow client reads the first byte.
     """
-    if type(body) is not FileBody or body.state is None:
+    if not getattr(body, "is_plain_file", False):
         return Body(request, response, body)
-    wrapper = request.environ.get("wsgi.file_wrapper")
-    if wrapper is None:
+
+    def close_sent(size: int | None) -> None:
+        request.bytes_sent = size
+        close(request)
+
+    sent = body.sent_by(request.environ.get("wsgi.file_wrapper"), close_sent)
+    if sent is None:
         sent = Body(request, response, body)
-    else:
-
-        def close_sent(size: int | None) -> None:
-            request.bytes_sent = size
-            close(request)
-
-        sent = wrapper(SentFile(body, close_sent), BLOCK)
     request.release(body.close)
     return sent
 
@@ -271,7 +292,7 @@ class Body:
         self.request = request
         self.sent = 0
         length = response.headers.get("Content-Length")
-        blocks = _blocks(chunks, None if length is None else int(length))
+        blocks = blocks_of(chunks, None if length is None else int(length))
         self.blocks = chain([block] if (block := next(blocks, None)) else [], blocks)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -295,7 +316,7 @@ class Body:
         close(self.request)
 
 
-def _blocks(chunks: Any, length: int | None) -> Iterator[bytes]:
+def blocks_of(chunks: Any, length: int | None) -> Iterator[bytes]:
     """The blocks of a body that are not empty; an error if they are not as long as its Content-Length says.
 
     The last block is held back until nothing follows it: a body that is too long, or that fails at
@@ -319,67 +340,8 @@ def _blocks(chunks: Any, length: int | None) -> Iterator[bytes]:
 
 def answer_escaped(request: Request, response: Response, error: Exception) -> None:
     """Answer an exception that no element answered: as ``errors`` does, if the request has met it."""
-    answer_error = request.__dict__.get("answer_error")
-    if answer_error is not None:
-        answer_error(request, response, error)
+    if request.answer_error is not None and request.response_before is not None:
+        request.answer_error(request, response, error)
     else:
         response.restore(_BARE)
         put_error(request, response, error)
-
-
-def foreign(app: WSGIApp) -> Handler:
-    """A handler that calls a WSGI app of others and takes over its answer."""
-
-    def foreign(request: Request, response: Response) -> None:
-        started: list[tuple[str, HeaderList]] = []
-        written: list[bytes] = []
-
-        def start_response(status: str, headers: HeaderList, exc_info: Any = None) -> Any:
-            if exc_info and started and (written or answered):
-                _reraise(exc_info)
-            if started and not exc_info:
-                raise RuntimeError(f"{app!r} called start_response twice (PEP 3333)")
-            started[:] = [(status, list(headers))]
-            return written.append
-
-        answered = False
-        environ = request.environ
-        if "HTTP_TRANSFER_ENCODING" in environ:
-            give_length(request)
-        wrapper = environ.get("wsgi.file_wrapper")
-        if wrapper is None:
-            body = app(environ, start_response)
-        else:  # a file stays one for the filters and for the edge, which hands it to the server's own wrapper
-            environ["wsgi.file_wrapper"] = FileBody.wrap
-            try:
-                body = app(environ, start_response)
-            finally:
-                environ["wsgi.file_wrapper"] = wrapper
-        close_with(request, body)
-        first: list[bytes] = []
-        if started and not written and type(body) is FileBody:
-            pass
-        elif not (started and type(body) in (list, tuple)):
-            iterator = iter(body)
-            if not started:  # PEP 3333 lets an app start when its first block is asked for
-                for chunk in iterator:
-                    if chunk:
-                        first.append(chunk)
-                    if started:
-                        break
-            body = chain(written, first, iterator)
-        elif written:
-            body = [*written, *body]
-        else:
-            body = list(body)
-        if not started:
-            raise RuntimeError(f"{app!r} returned without calling start_response (PEP 3333)")
-        answered = True
-        status, headers = started[0]
-        response.adopt(status, of_foreign(status, headers), body)
-
-    return foreign
-
-
-def _reraise(exc_info: Any) -> NoReturn:
-    raise exc_info[1].with_traceback(exc_info[2])

@@ -11,25 +11,21 @@ Three kinds of names stand here:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from webob.exc import HTTPException, WSGIHTTPException
 from zope.interface import Attribute, Interface
 
-if TYPE_CHECKING:  # for annotations alone; at run time this module imports no sibling
-    from pipeline.request import Request
-    from pipeline.response import Response
+Handler: TypeAlias = Callable[[Any, Any], None]
+"""What an element wraps and what it returns: ``(request, response) -> None``.
 
-Handler: TypeAlias = "Callable[[Request, Response], None]"
-"""What an element wraps and what it returns.
+The request is a ``pipeline.Request``, with what the elements of the pipeline add to it; a handler names in its
+annotation what it needs. The response is a ``pipeline.Response``.
 
 Called once per request (more often under ``retry``) with the request and the response.
 Returning means *answered*: status, headers and body stand on the response, and not one byte
 is sent. Raising hands the exception to the next outer element, and in the end to the edge.
 """
-
-Opener: TypeAlias = "Callable[[Request], Any]"
-"""Makes an attribute of a request when it is first asked for, such as ``root``."""
 
 WSGIApp: TypeAlias = Callable[[dict[str, Any], Any], Any]
 
@@ -113,14 +109,14 @@ class IPublishTraverse(Interface):
     empty, and neither starts with ``_`` nor is ``.`` or ``..``: those never get this far (S3).
     """
 
-    def publishTraverse(request: Request, name: str) -> Any:
+    def publishTraverse(request: Any, name: str) -> Any:
         """Return the next object; raise ``LookupError`` if there is none of that name."""
 
 
 class INamespace(Interface):
     """A traversal namespace, ``++name++value``: an adapter of objects, registered with its name."""
 
-    def step(request: Request, name: str) -> Any:
+    def step(request: Any, name: str) -> Any:
         """Return the object that the rest of the path is walked from, for ``++namespace++name``.
 
         Raise ``LookupError`` if there is none: the answer is 404. The name is one that a step may have: it does
@@ -131,7 +127,7 @@ class INamespace(Interface):
 class IDefaultSteps(Interface):
     """Where a path leads on that ends at an object; an adapter of the object, or provided by it."""
 
-    def default_steps(request: Request) -> Sequence[str]:
+    def default_steps(request: Any) -> Sequence[str]:
         """Return names of further steps, the last of which may be that of a view; empty for none."""
 
 
@@ -154,13 +150,13 @@ class IEtc(Interface):
 class IAuthentication(Interface):
     """Finds out who asks. Registered as a utility, or, for a place and below, an adapter of the place."""
 
-    def identify(request: Request) -> str | None:
+    def identify(request: Any) -> str | None:
         """Return the principal that the request shows, or None if it shows nobody.
 
         Called before traversal, or, for a place, when traversal reaches it. May raise an HTTP exception.
         """
 
-    def challenge(request: Request, error: WSGIHTTPException) -> HTTPException:
+    def challenge(request: Any, error: WSGIHTTPException) -> HTTPException:
         """Return what is answered when a login is needed: ``error`` (a 401) with a header that asks for
         one, or another HTTP exception, such as a redirect to a login page.
 
@@ -176,7 +172,7 @@ PUBLIC = "public"
 class ISecurityPolicy(Interface):
     """Decides who may call a view."""
 
-    def permits(request: Request, permission: str, context: Any) -> bool:
+    def permits(request: Any, permission: str, context: Any) -> bool:
         """Whether ``request.principal`` (None: nobody) holds the permission on the context: True, or it
         is refused. If it raises, the answer is an error page.
 
@@ -188,5 +184,5 @@ class ISecurityPolicy(Interface):
 class IResult(Interface):
     """Turns a value that a view returned into a response; an adapter of it, or provided by it."""
 
-    def __call__(request: Request, response: Response) -> Any:
+    def __call__(request: Any, response: Any) -> Any:
         """Return what a view may return: str, bytes, an iterable of bytes, None, ..."""

@@ -15,7 +15,7 @@ finished. ``refuse_missing`` finds the last, once the outermost element is known
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.interfaces import OrderError
 
@@ -33,6 +33,8 @@ class Contract(NamedTuple):
     """Names of elements or provided things that are inside of this one: the reason by name."""
     met: frozenset[str] = frozenset()
     """Requirements met by the element's own options."""
+    adds: Any = None
+    """The subclass of ``Request`` that declares the attributes that the element adds, or None."""
 
     def answers_to(self, name: str) -> bool:
         return name == self.name or name in self.provides

@@ -13,8 +13,8 @@ from paste.deploy import loadapp
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.composition import Element
+from pipeline.ini import Source
 from pipeline.interfaces import WSGIApp
-from pipeline.options import Source
 from pipeline.order import refuse_missing, refuse_wrong_order
 from pipeline.switch import branch_lines, switch
 

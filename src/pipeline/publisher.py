@@ -15,49 +15,48 @@ from webob.exc import (
     HTTPNotFound,
     WSGIHTTPException,
 )
-from zope.interface import providedBy
 
-from pipeline.composition import element
+from pipeline.composition import Offers, element
 from pipeline.edge import close_with
-from pipeline.http.files import FileBody
-from pipeline.http.redirects import judge
-from pipeline.interfaces import Handler, INullResource, IResult, ResultError
+from pipeline.interfaces import INullResource, IResult, ResultError
+from pipeline.options import on_demand
 from pipeline.publishing.steps import has_item, is_name
 from pipeline.request import Request
 from pipeline.response import HTML, OK, Response, adopt_exception
-from pipeline.views import View, Views
+from pipeline.views import Arguments, View, Views
+
+judge_redirect = on_demand("pipeline.http.redirects:judge")
+file_body = on_demand("pipeline.http.files:FileBody")
+of_a_form = on_demand("pipeline.forms.arguments:arguments_of")
+"""Fills the further parameters of views from the fields of a form."""
 
 
 @element(requires=("context",))
-def publisher(*, scan: tuple[str, ...] = ()) -> Handler:
+def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -> Offers:
     """Call the view of the context.
 
-    scan  dotted names of the packages and modules whose views and adapters are published here
+    scan       dotted names of the packages and modules whose views and adapters are published here
+    arguments  dotted name of what fills the further parameters of views; default: the fields of a form, by
+               pipeline.forms.arguments:arguments_of
 
     No view of that name is a 404; one that does not accept the method is a 405 with ``Allow``; OPTIONS is
     answered with ``Allow`` where no view accepts it itself.
     """
-    views = Views(scan)
-    known = views.known
+    views = Views(scan, arguments)
+    find = views.find
 
     def publisher(request: Request, response: Response) -> None:
-        context = request.context
-        try:
-            view = known[request.view_name][request.environ["REQUEST_METHOD"]].get(providedBy(context))
-        except KeyError:
-            view = None
+        view = find(request.context, request, request.environ["REQUEST_METHOD"], request.view_name)
         if view is None:
-            view = find_view(views, request)
+            view = null_view(views, request)
             if view is None:
                 no_view(views, request, response)
                 return
-            context = request.context
-        authorize = request.authorize  # to call a slot takes longer than to read it and to call what it holds
+        authorize = request.authorize  # read, then called: Python calls what an attribute holds more slowly
         authorize(request, view)
-        call_view(view, context, request, response)
+        call_view(view, request.context, request, response)
 
-    publisher.views = views  # type: ignore[attr-defined]
-    return publisher
+    return Offers(publisher, views=views)
 
 
 def call_view(view: View, context: Any, request: Request, response: Response) -> None:
@@ -82,7 +81,7 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
         finally:
             del result  # which may have been raised, and then holds this frame: no cycle is left
     if response._status is not OK:
-        judge(request, response, view)
+        judge_redirect(request, response, view)
 
 
 _NO_RESULT = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBase, type)
@@ -126,16 +125,10 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
         )
     elif hasattr(result, "read"):
         close_with(request, result)
-        response._app_iter = FileBody(result)
+        response._app_iter = file_body(result)
     else:
         close_with(request, result)
         response._app_iter = result
-
-
-def find_view(views: Views, request: Request) -> View | None:
-    """The view that is asked for, or one that makes what is not there yet."""
-    view = views.find(request.context, request, request.environ["REQUEST_METHOD"], request.view_name)
-    return null_view(views, request) if view is None else view
 
 
 def null_view(views: Views, request: Request) -> View | None:

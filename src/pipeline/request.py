@@ -1,14 +1,16 @@
 """The request: WebOb's, with the state of the pipeline as real attributes.
 
-What an element learns it puts here, and what it needs it finds here. The attributes that cost
-something to make (``root``, ``tm``) are made on first use, by whoever the pipeline put in charge.
+The request is open. This file has the attributes that the core needs. An element declares the attributes that it
+adds in a small subclass of ``Request`` in its own file and names it by ``@element(adds=...)``; the pipeline makes
+the class of its requests from all of these when it is linked (``composed``). An attribute that costs something to
+make is declared by ``on_first_use``, and the element offers at load what makes it (``composition.Offers``).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from webob.exc import HTTPBadRequest, HTTPForbidden
@@ -24,149 +26,177 @@ except ImportError:  # without a database nothing is transient
     class TransientError(Exception):  # type: ignore[no-redef]
         """Stands for the exception of the same name of a package that is not installed."""
 
-if TYPE_CHECKING:
-    from pipeline.auth.sessions import Session
-    from pipeline.composition import Pipeline
-    from pipeline.views import View, Views
-
-T = TypeVar("T")
 Closer = Callable[[], object]
-Held: TypeAlias = tuple[Any, ...]
+Snapshot: TypeAlias = tuple[Any, ...]
 
 log = logging.getLogger("pipeline")
 
 PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
 
 
-class _Lazy:
-    """An attribute made on first use, then kept on the request.
+def refuse_strangers(request: Request, view: Any) -> None:
+    """Raise HTTPForbidden for a view that needs a permission, where no element authenticates."""
+    if view.permission is not None and view.permission != PUBLIC:
+        raise HTTPForbidden("This needs a login, and this site has none.")
 
-    What makes it is the opener that an element offered at load, or, before that, what stands on this very
-    request as ``open_`` and its name. Not a data descriptor: once the value is there, this is not called.
-    """
 
-    def __init__(self, missing: str) -> None:
-        self.missing = missing
+OF_AN_ATTEMPT: dict[str, Any] = {
+    "authorize": refuse_strangers,
+    "context": None,
+    "pipeline": None,
+    "response_before": None,
+    "tm_in_use": None,
+    "traversal_hooks": (),
+    "verdict": None,
+    "view_name": "",
+    "views": None,
+    "virtual_root_path": (),
+}
+"""The fields that every request sets or reads, with their first values. ``restore`` puts them back."""
+
+OF_ALL_ATTEMPTS: dict[str, Any] = {"_closers": None, "attempts_left": 0}
+"""The fields that count over all attempts at a request. They stay as they are."""
+
+
+def _compiled(name: str, arguments: str, lines: Iterable[str], values: Mapping[str, Any] = {}) -> Any:
+    """Return a function of plain statements, made from the list of fields as ``dataclasses`` makes an ``__init__``.
+    A loop over the fields takes 0.4 microseconds more for each request."""
+    scope = dict(values)
+    exec("\n    ".join([f"def {name}({arguments}):", *lines]), scope)
+    return scope[name]
+
+
+_FIELDS = ", ".join(f"request.{name}" for name in OF_AN_ATTEMPT)
+
+
+class Verdict(NamedTuple):
+    """What is known of an error: judged once, by whoever catches the error first (R2, R4)."""
+
+    error: BaseException
+    transient: bool
+    """Whether the same request may succeed if it is tried again."""
+
+
+class OnFirstUse:
+    """An attribute of a request that is made when it is first read, by what an element offered at load."""
+
+    def __init__(self, dropped: bool = False, opener: Callable[[Any], Any] | None = None) -> None:
+        self.dropped = dropped
+        self.opener = opener
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
-        self.own_opener = f"open_{name}"
 
     def __get__(self, request: Request | None, owner: type) -> Any:
         if request is None:
             return self
-        fields = request.__dict__
-        opener = fields.get(self.own_opener) or request.openers.get(self.name)
-        if opener is None:
-            raise AttributeError(self.missing)
-        value = fields[self.name] = opener(request)
+        if self.opener is None:
+            raise AttributeError(f"no element of this pipeline provides request.{self.name}")
+        value = request.__dict__[self.name] = self.opener(request)
         return value
+
+    def opened_by(self, opener: Callable[[Any], Any]) -> OnFirstUse:
+        """Return the same attribute with what makes it."""
+        return type(self)(self.dropped, opener)
+
+
+class TransactionManagerOnFirstUse(OnFirstUse):
+    """``request.tm``. It is kept in the field ``tm_in_use``, so that an element can look without making one."""
+
+    def __get__(self, request: Request | None, owner: type) -> Any:
+        if request is None:
+            return self
+        if request.tm_in_use is None:
+            request.tm_in_use = super().__get__(request, owner)
+            del request.__dict__[self.name]
+        return request.tm_in_use
+
+    def __set__(self, request: Request, tm: Any) -> None:
+        request.tm_in_use = tm
+
+
+def on_first_use(*, dropped: bool = False) -> Any:
+    """Declare an attribute that an element offers and that is made when it is first read.
+
+    dropped  whether the value is dropped after an abort, so that it is made again when it is read again: for
+             what is read from a database
+    """
+    return OnFirstUse(dropped)
+
+
+def is_transient(request: Request, error: BaseException) -> bool:
+    """Whether an error says of itself that the same request may succeed if it is tried again."""
+    return isinstance(error, TransientError)
 
 
 @implementer(IRequest)
 class Request(BaseRequest):
     """One request on its way through the pipeline; every API of ``webob.request.BaseRequest``."""
 
-    # What every request sets or reads. A slot is read and written as fast as can be, also once ``retry``
-    # has copied what else is on the request: which makes that a dict, and slower (0.7 us for a request).
-    __slots__ = (
-        "_closers",
-        "attempts_left",
-        "authorize",
-        "context",
-        "environ",
-        "openers",
-        "pipeline",
-        "tm_in_use",
-        "traversal_hooks",
-        "verify",
-        "view_name",
-        "views",
-        "virtual_root_path",
-    )
+    # A slot is read and written as fast as can be, also once ``retry`` has copied what else is on the request.
+    __slots__ = ("environ", *OF_ALL_ATTEMPTS, *OF_AN_ATTEMPT)
 
     environ: dict[str, Any]
 
-    pipeline: Pipeline
+    pipeline: Any
     """The pipeline that the request is in: the innermost one entered and not yet left."""
 
-    views: Views | None
-    """The views of this pipeline's publisher; None until a pipeline that has one is entered."""
+    views: Any
+    """The ``pipeline.views.Views`` of this pipeline's publisher, which the publisher offers; None without one."""
 
-    openers: Mapping[str, Callable[[Request], Any]]
-    """What makes ``root`` and the like, by name; offered by the elements of the pipeline."""
-
-    root: Any = _Lazy("no element provides a root")
-    """Where traversal starts; opens the database."""
+    root: Any = on_first_use(dropped=True)
+    """Where traversal starts. Offered by the element of a database, or set by ``traverse``."""
+    tm: Any = TransactionManagerOnFirstUse()
+    """The ``transaction.TransactionManager`` of this request, with a transaction begun."""
     tm_in_use: Any
-    """The transaction manager ``tm``, or None as long as nobody has asked for it."""
-    zodb: Any = _Lazy("no element provides a ZODB; put zodb into the pipeline")
-    """The ZODB connection of this request; ``zodb.get_connection(name)`` is one to another named database."""
-    sql: Any = _Lazy("no element provides an SQL database; put sql into the pipeline")
-    """The SQLAlchemy session of this request."""
+    """The transaction manager, or None while nobody has asked for it."""
 
     context: Any
     view_name: str
     subpath: tuple[str, ...] = ()
+    principal: str | None = None
+    """The identifier of the authenticated user, or None."""
+
     virtual_root: Any = None
-    """Object whose URL is ``application_url``, set by ``traverse`` when it is there; None means the root."""
+    """Object whose URL is ``application_url``, set when traversal reaches it; None means the root."""
     virtual_root_path: tuple[str, ...]
-    """Path from the root to the virtual root, set by ``vhost``; walked before the path of the URL."""
-    forwarded: bool = False
-    """Whether there were signs of a proxy, which ``vhost`` has taken away, believed or not."""
-
-    form: Any = _Lazy("no element provides a form; put forms into the pipeline")
-    """The fields of the form that was sent, by name; set by ``forms``."""
-
+    """Path from the root to the virtual root; walked before the path of the URL."""
     default_steps: tuple[str, ...] = ()
-    """The steps that were taken though the path did not say them (IDefaultSteps)."""
+    """The steps that were taken though the path does not name them (IDefaultSteps)."""
     lacks_slash: bool = False
     """Whether this is the default view of a container at a URL that does not end in its slash: relative links
-    in it are meant for the URL that does. Set by ``traverse``."""
+    in the page are meant for the URL that does. Set by traversal."""
     more_steps: tuple[str, ...] = ()
     """Steps that a traversal hook wants to be taken next, see ``add_steps``."""
     namespaces: tuple[str, ...] = ()
     """The traversal namespaces that the path has entered."""
-    debug: bool = False
-    """Whether the visitor may see what only a developer should (S17); set by ``errors``."""
-    debug_flags: tuple[str, ...] = ()
-
     traversal_hooks: tuple[Callable[[Request, Any], object], ...]
-    principal: str | None = None
-    """Who asks, as ``authenticate`` found out; None is nobody known."""
-    authorize: Callable[[Request, View], None]
-    """Raises an HTTP exception if the view may not be called; set by ``authenticate``."""
-    session: Session | None = None
-    """Begins and ends sessions, where ``authenticate`` has them; for login pages."""
-    verify: Callable[[Request, str, str], str | None] | None
-    """Login and password to principal, limited against guessing; for login pages."""
-    local_authentication: Any = None
-    """The IAuthentication of the place that traversal has reached, if it has one."""
-    refused_logins: tuple[Callable[[], None], ...] = ()
-    """Takes back what was counted for each login that was refused; called if a place knows it after all."""
-    csrf_token: str | None = None
-    """What a form of this session sends back in its field ``csrf_token``."""
-
-    attempt: int = 1
-    """Which attempt at the request this is; counted by ``retry``."""
 
     attempts_left: int
-    """How often ``retry`` will try again if this attempt fails with a transient error. A view that must
-    not run twice sets it to 0."""
-
-    transient_error: BaseException | None = None
-    """The last error of this attempt that is worth a new one. ``transaction`` asks its data managers, since
-    nobody can tell any more once the transaction is aborted."""
-
-    commit_on_error: bool = False
-    """Set by a view whose changes are to be committed also if its answer is a 4xx or 5xx (R3)."""
-
-    reading_only: bool = False
-    """Set by ``transaction`` when it is done: what begins a transaction now begins it to read (R8)."""
-
+    """How often the request is tried again if this attempt fails with a transient error. A view that must not
+    run twice sets it to 0."""
+    verdict: Verdict | None
+    """What is known of the last error that was caught, see ``judge``."""
     outcome: str = ""
-    """What is known of the changes of this request once ``transaction`` is done: "committed", "unknown" (R4),
+    """What is known of the changes of this request when its transaction has ended: "committed", "unknown" (R4),
     or "" if there are none. An error that is answered after that says so in the header ``X-Outcome``."""
+
+    read_afresh: Callable[[Any], None] | None = None
+    """``(request)`` ends what the request has begun in a database, so that it reads what is stored now and writes
+    no more. Offered by the element of a database."""
+    authorize: Callable[[Any, Any], None]
+    """``(request, view)`` raises an HTTP exception if the view may not be called. Offered by the element that
+    authenticates."""
+    is_transient: Callable[[Any, BaseException], bool] = staticmethod(is_transient)
+    """``(request, error)`` is whether the same request may succeed if it is tried again. Offered by the element of
+    a database, which knows more errors. Call ``judge`` instead."""
+    answer_error: Callable[[Any, Any, Exception], None] | None = None
+    """``(request, response, error)`` answers an error that left the outermost element, or that is raised while the
+    edge makes the body. Offered by the element that answers errors."""
+    response_before: Any
+    """Snapshot of the response as it was when that element was entered; None before."""
+    reporter: Callable[[Any, Exception, str], object] | None = None
+    """``(request, error, id)`` is called for each error that is logged. Offered by the same element."""
 
     bytes_sent: int | None = 0
     """Bytes of the body that the server took; known once the request is being closed. None means that the server
@@ -181,61 +211,35 @@ class Request(BaseRequest):
     def __init__(self, environ: dict[str, Any], charset: str | None = None, **attributes: Any) -> None:
         # WebOb's checks cost more than the rest of a request; servers hand us a plain dict.
         self.environ = environ
-        for name, value in _FRESH.items():
+        for name, value in (OF_ALL_ATTEMPTS | OF_AN_ATTEMPT).items():
             setattr(self, name, value)
         if charset is not None or attributes:
             super().__init__(environ, charset, **attributes)  # type: ignore[call-arg]
 
-    @property
-    def tm(self) -> Any:
-        """The ``transaction.TransactionManager`` of this request, with a transaction begun; made on first use, by
-        what an element has offered, or by what stands on this very request as ``open_tm``."""
-        if self.tm_in_use is None:
-            opener = self.__dict__.get("open_tm") or self.openers.get("tm")
-            if opener is None:
-                raise AttributeError("no element provides a transaction manager")
-            self.tm_in_use = opener(self)
-        return self.tm_in_use
+    snapshot: ClassVar[Callable[[Any], Snapshot]] = _compiled(
+        "snapshot",
+        "request",
+        ["added = request.__dict__", f"return {_FIELDS}, added.copy() if added else None"],
+    )
+    """``request.snapshot()`` returns what ``restore`` needs to make the request what it is now; the environ is not
+    part of it."""
 
-    @tm.setter
-    def tm(self, tm: Any) -> None:
-        self.tm_in_use = tm
-
-    def hold(self) -> Held:
-        """What ``let_go`` needs to have the request be again as it is now; the environ is not part of it."""
-        fields = self.__dict__
-        return (
-            self.authorize,
-            self.context,
-            self.openers,
-            self.pipeline,
-            self.tm_in_use,
-            self.traversal_hooks,
-            self.verify,
-            self.view_name,
-            self.views,
-            self.virtual_root_path,
-            fields.copy() if fields else None,
-        )
-
-    def let_go(self, held: Held) -> None:
-        """Be again as ``hold`` found the request, but for the environ, what is to be closed, and what is
-        counted of attempts."""
-        (
-            self.authorize,
-            self.context,
-            self.openers,
-            self.pipeline,
-            self.tm_in_use,
-            self.traversal_hooks,
-            self.verify,
-            self.view_name,
-            self.views,
-            self.virtual_root_path,
-            fields,
-        ) = held
+    def restore(self, snapshot: Snapshot) -> None:
+        """Be again as ``snapshot`` found the request, but for the environ and what counts over all attempts."""
+        *fields, added = snapshot
+        for name, value in zip(OF_AN_ATTEMPT, fields, strict=True):
+            setattr(self, name, value)
         self.__dict__.clear()
-        self.__dict__.update(fields or ())
+        self.__dict__.update(added or ())
+
+    def drop(self) -> None:
+        """Drop what was read from a database in a transaction that was aborted, so that it is read anew."""
+        for name in self.dropped:
+            self.__dict__.pop(name, None)
+
+    dropped: tuple[str, ...] = ()
+    """Names of the attributes declared with ``on_first_use(dropped=True)``."""
+
 
     @property
     def GET(self) -> Any:
@@ -281,7 +285,7 @@ class Request(BaseRequest):
     def close(self, mark: int = 0) -> None:
         """Run what ``on_close`` was given, down to the first ``mark`` of it; called by the edge, and
         by ``retry`` between two attempts. An error is logged and stops no other closer (R6)."""
-        self.transient_error = None  # whose traceback holds the request: no cycle is left
+        self.verdict = None  # the traceback of its error holds the request: no cycle is left
         closers = self._closers
         interrupt: BaseException | None = None
         while closers and len(closers) > mark:
@@ -295,15 +299,16 @@ class Request(BaseRequest):
         if interrupt is not None:
             raise interrupt
 
-    def is_transient(self, error: BaseException) -> bool:
-        """Whether the same request may succeed if it is tried again (R2). If so, it is kept in mind."""
-        if self.outcome:
-            return False
-        judged = [judge(error) for judge in getattr(self.tm_in_use, "judges", ())]
-        if not (error is self.transient_error or isinstance(error, TransientError) or any(judged)):
-            return False
-        self.transient_error = error
-        return True
+    def judge(self, error: BaseException) -> Verdict:
+        """Return the verdict on an error. It is made by the first call, which must come while the transaction is
+        still open: only then the database can tell whether the error is transient."""
+        verdict = self.verdict
+        if verdict is None or verdict.error is not error:
+            verdict = Verdict(error, self.is_transient(self, error))
+        if self.outcome:  # also if only the end of the transaction has shown it (R2a)
+            verdict = Verdict(error, False)
+        self.verdict = verdict
+        return verdict
 
     @property
     def path_info_safe(self) -> str:
@@ -311,7 +316,7 @@ class Request(BaseRequest):
         path: str = self.environ.get("PATH_INFO", "")
         return quote(path.encode("latin-1", "replace"), safe="/" + PATH_SAFE)
 
-    def add_traversal_hook(self, hook: Callable[[Request, Any], object]) -> None:
+    def add_traversal_hook(self, hook: Callable[[Any, Any], object]) -> None:
         """Have ``hook(request, object)`` called with the root and after each traversal step."""
         self.traversal_hooks = (*self.traversal_hooks, hook)
 
@@ -354,24 +359,12 @@ class Request(BaseRequest):
         return f"{self.application_url}/{below}"
 
 
-def refuse_strangers(request: Request, view: View) -> None:
-    """Who may call a view where there is no ``authenticate``: anybody, if it needs no permission."""
-    if view.permission is not None and view.permission != PUBLIC:
-        raise HTTPForbidden("This needs a login, and this site has none.")
-
-
-_FRESH: dict[str, Any] = {
-    "_closers": None,
-    "attempts_left": 0,
-    "authorize": refuse_strangers,
-    "context": None,
-    "openers": {},
-    "pipeline": None,
-    "tm_in_use": None,
-    "traversal_hooks": (),
-    "verify": None,
-    "view_name": "",
-    "views": None,
-    "virtual_root_path": (),
-}
-"""The slots of a request that nothing has happened to, the environ aside. The edge sets the same."""
+def beginning(values: Mapping[str, Any]) -> Callable[[type[Request], dict[str, Any]], Any]:
+    """Return a function ``(cls, environ)`` that makes a request as ``cls(environ)`` does, with these values in the
+    place of the first values of some fields."""
+    first = OF_ALL_ATTEMPTS | OF_AN_ATTEMPT
+    first |= {name: value for name, value in values.items() if name in first}
+    lines = ["request = new(cls)", "request.environ = environ", *(f"request.{name} = {name}" for name in first)]
+    inner = ["def begin(cls, environ):", *(f"    {line}" for line in lines), "    return request", "return begin"]
+    make = _compiled("make", f"new, {', '.join(first)}", inner)
+    return make(object.__new__, **first)  # type: ignore[no-any-return]

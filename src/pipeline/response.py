@@ -82,21 +82,27 @@ class Headers(ResponseHeaders):
 class Response(webob.Response):
     """What will be answered; every API of ``webob.Response`` but being called as an application."""
 
-    _status: str = OK
-    _app_iter: Any = ()
-    _own_headers: HeaderList | None = None
+    # Slots: Python reads an attribute faster if no class has a default for it.
+    __slots__ = ("_app_iter", "_own_headers", "_status", "conditional_response", "filters", "transports")
+
+    _status: str
+    _app_iter: Any
+    _own_headers: HeaderList | None
     """The headers, once somebody has asked for them; None is those of any page, ``HTML`` alone. To make and
     copy a list for each request, each attempt and ``errors`` took 1,900 of 47,000 instructions."""
     _headers: Headers | None = None
-    conditional_response = False
-    filters: tuple[Filter, ...] = ()
+    filters: tuple[Filter, ...]
     """Output filters, in the order in which they see the body."""
-    transports: tuple[tuple[Filter, bool], ...] = ()
+    transports: tuple[tuple[Filter, bool], ...]
     """Filters that see the body after those; with each, whether it rewrites what it is given."""
     decided = False
     """Whether the edge has put the filters around the body."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        self._status = OK
+        self._own_headers = None
+        self._app_iter = self.filters = self.transports = ()
+        self.conditional_response = False
         if arguments or attributes or type(self) is not Response:  # which may have other defaults
             super().__init__(*arguments, **attributes)
             for name, value in self._headerlist:
@@ -119,8 +125,16 @@ class Response(webob.Response):
         all of those, and is added when the request is answered, so that inner elements come first. One that
         rewrites nothing, and only cuts the same bytes into other blocks, leaves the headers as they are."""
         self.transports = (*self.transports, (filter, rewrites))
-        if type(self._app_iter) is list:
-            self._app_iter = tuple(self._app_iter)  # in memory as before, but not on the edge's short way
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the body is a list or tuple of blocks, whatever filters are to see it."""
+        return type(self._app_iter) in (list, tuple)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the body is in memory and nothing is left to be done to it: no error can come of sending it."""
+        return type(self._app_iter) in (list, tuple) and not self.filters and not self.transports
 
     @property  # type: ignore[override]
     def headers(self) -> Headers:

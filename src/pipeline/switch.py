@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPNotFound
 
 from pipeline.composition import Pipeline, element
+from pipeline.ini import Source
 from pipeline.interfaces import Handler, OptionError, WSGIApp
-from pipeline.options import Signature, Source
+from pipeline.options import Signature
 from pipeline.request import Request
 from pipeline.response import Response
 

@@ -12,17 +12,16 @@ so that what clients invent does not fill any cache.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from zope.interface import Interface, implementedBy, providedBy
 from zope.interface.adapter import AdapterRegistry
 from zope.interface.interfaces import IInterface, ISpecification
 
-from pipeline.forms.arguments import arguments_of, values
 from pipeline.interfaces import (
     ConfigurationError,
     IDefaultSteps,
@@ -40,13 +39,33 @@ _ERROR = "error"
 """Stands for the method of error views, which are called for any; no method is written like this."""
 
 
+class Fill(Protocol):
+    """Fills the further parameters of a view, those behind ``(context, request, response)``."""
+
+    names: Sequence[str]
+    """The names of these parameters, in their order."""
+
+    def __call__(self, request: Any) -> dict[str, Any]:
+        """Return their values by name, for a request."""
+
+
+Arguments: TypeAlias = Callable[[Callable[..., Any], int], Fill | None]
+"""``(function, leading)`` returns what fills the parameters of a function behind the leading ones. It returns None
+if there are none, and raises ViewError for a parameter that it cannot fill."""
+
+
 class View:
     """A registered view: what the publisher calls, and what it must know before it does."""
 
-    __slots__ = ("arguments", "call", "function", "methods", "name", "permission", "takes_response")
+    __slots__ = ("call", "fill", "function", "methods", "name", "permission", "takes_response")
 
     def __init__(
-        self, function: Callable[..., Any], name: str, methods: tuple[str, ...], permission: str | None
+        self,
+        function: Callable[..., Any],
+        name: str,
+        methods: tuple[str, ...],
+        permission: str | None,
+        arguments: Arguments | None = None,
     ) -> None:
         self.function = function
         self.name = name
@@ -55,20 +74,12 @@ class View:
         if isinstance(function, type):
             _refuse_no_view(function)
             self.takes_response = False
-            self.arguments = arguments = arguments_of(function.__call__, 1)
-            self.call: Callable[..., Any] = lambda context, request: function(context, request)()
-            if arguments:
-                self.call = lambda context, request: function(context, request)(
-                    **values(arguments, request.form)
-                )
+            self.fill = _filling(function.__call__, 1, arguments)
+            self.call = _call_of_class(function, self.fill)
         else:
             self.takes_response = _takes_response(function)
-            self.arguments = arguments = arguments_of(function, 3 if self.takes_response else 2)
-            self.call = function
-            if arguments:
-                self.call = lambda context, request, *response: function(
-                    context, request, *response, **values(arguments, request.form)
-                )
+            self.fill = _filling(function, 3 if self.takes_response else 2, arguments)
+            self.call = _call_of_function(function, self.fill)
 
     def __str__(self) -> str:
         code = getattr(inspect.unwrap(self.function), "__code__", None)
@@ -171,7 +182,8 @@ def _noting(note: ViewNote | AdapterNote | UtilityNote) -> Callable[[F], F]:
 class Views:
     """The views and adapters of one publisher. Filled at load, then only read."""
 
-    def __init__(self, scan: Iterable[str] = ()) -> None:
+    def __init__(self, scan: Iterable[str] = (), arguments: Arguments | None = None) -> None:
+        self.arguments = arguments
         self.registry = AdapterRegistry()
         # Methods that AdapterRegistry makes per instance, in C.
         self.lookup: Callable[[tuple[Any, ...], Any, str], Any] = self.registry.lookup  # type: ignore[attr-defined]
@@ -212,7 +224,7 @@ class Views:
         permission: str | None,
     ) -> None:
         """Register one view; ViewError if another one stands there, or if it is not callable as one."""
-        found = View(function, name, methods, permission)
+        found = View(function, name, methods, permission, self.arguments)
         if name.startswith(("_", "@", "+")) or "/" in name:
             raise ViewError(f"{found}: a view cannot be named {name!r}: no path leads to that name")
         if not methods:
@@ -223,7 +235,7 @@ class Views:
         spec = _specification(context, found)
         request_spec = _specification(request_type, found, IRequest)
         if isinstance(context, type) and issubclass(context, BaseException):
-            if found.arguments:
+            if found.fill is not None:
                 raise ViewError(f"{found}: an error view takes no fields of a form: there may be none")
             if permission is not None:
                 raise ViewError(f"{found}: an error view takes no permission: whoever has the error sees its page")
@@ -286,18 +298,24 @@ class Views:
         return self.registry.registered((), provides, name)
 
     def find(self, context: Any, request: Any, method: str, name: str) -> View | None:
-        """The view of that name for context, request type and method; kept in ``known`` for the next request."""
-        found = self.known.get(name, {}).get(method)
-        if found is None:
+        """Return the view of that name for a context, a type of request and a method, or None."""
+        methods = self.known.get(name)
+        kept = None if methods is None else methods.get(method)
+        if kept is None:
             return None
         spec = providedBy(context)
+        view = kept.get(spec)
+        return self._look_up(spec, request, method, name, kept) if view is None else view
+
+    def _look_up(self, spec: Any, request: Any, method: str, name: str, kept: dict[Any, View]) -> View | None:
+        """Look a view up in the registry; it is kept for the next request unless the type of the request counts."""
         key = f"{method} {name}"
         if (method, name) in self.typed:
             return self.lookup((spec, providedBy(request)), IView, key)  # type: ignore[no-any-return]
         view = self.lookup1(spec, IView, key)
-        if view is not None and spec not in found:
+        if view is not None and spec not in kept:
             spec.subscribe(self)
-            found[spec] = view
+            kept[spec] = view
         return view  # type: ignore[no-any-return]
 
     def changed(self, specification: Any) -> None:
@@ -349,6 +367,31 @@ def _specification(for_: Any, who: Any, default: Any = Interface) -> Any:
     if IInterface.providedBy(for_) or ISpecification.providedBy(for_):
         return for_
     raise ViewError(f"{who}: {for_!r} is neither a class nor an interface")
+
+
+def _filling(function: Callable[..., Any], leading: int, arguments: Arguments | None) -> Fill | None:
+    """Return what fills the parameters behind the leading ones, or None if there are none to fill."""
+    try:
+        further = list(inspect.signature(function).parameters.values())[leading:]
+    except (TypeError, ValueError):  # of builtins it cannot always be told
+        return None
+    if arguments is None or all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in further):
+        return None
+    return arguments(function, leading)
+
+
+def _call_of_class(cls: type, fill: Fill | None) -> Callable[..., Any]:
+    """Return what makes a view of a class and calls it."""
+    if fill is None:
+        return lambda context, request: cls(context, request)()
+    return lambda context, request: cls(context, request)(**fill(request))
+
+
+def _call_of_function(function: Callable[..., Any], fill: Fill | None) -> Callable[..., Any]:
+    """Return what calls a view that is a function."""
+    if fill is None:
+        return function
+    return lambda context, request, *response: function(context, request, *response, **fill(request))
 
 
 def _takes_response(function: Callable[..., Any]) -> bool:

@@ -20,6 +20,7 @@ from pipeline.elements.log import log
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, OptionError, OrderError
 from pipeline.publisher import publisher
+from pipeline.request import Verdict
 
 
 def hello(environ: Any, start_response: Any) -> Any:
@@ -153,14 +154,14 @@ def middle(next: Any) -> Any:
 
 BROKEN: list[tuple[Callable[[], Any], str]] = [
     (lambda: Pipeline(), "a pipeline needs at least its end"),
-    (lambda: Pipeline(middle), "middle is no end of a pipeline: it needs an app inside it"),
-    (lambda: Pipeline(hello, middle), "middle is no end of a pipeline"),
+    (lambda: Pipeline(middle), "middle is not the end of a pipeline: it needs an app inside it"),
+    (lambda: Pipeline(hello, middle), "middle is not the end of a pipeline"),
     (lambda: Pipeline(end, hello), "end is the end of a pipeline; it stands last"),
     (lambda: Pipeline(3, hello), "3 is neither an element nor a WSGI app or middleware"),
     (lambda: Pipeline(middle, None), "None is neither an element nor a WSGI app or middleware"),
     (lambda: Pipeline(middle, lambda app: None, hello), "None is neither an element nor a WSGI app"),
     (lambda: middle(3), "3 is neither an element nor a WSGI app"),
-    (lambda: middle(middle), "middle is no end of a pipeline"),
+    (lambda: middle(middle), "middle is not the end of a pipeline"),
     (lambda: Pipeline(middle, middle, hello), "middle stands twice in the pipeline middle middle"),
     (lambda: middle(middle(hello)), "middle stands twice in the pipeline middle middle"),
     (lambda: Pipeline(middle, Pipeline(middle, hello)), "middle stands twice"),
@@ -541,7 +542,7 @@ def transient(context: Any, request: Any) -> Any:
     try:
         raise ZeroDivisionError
     except ZeroDivisionError as error:
-        request.transient_error = error
+        request.verdict = Verdict(error, True)
         raise
 
 

@@ -11,8 +11,10 @@ from webob.request import BaseRequest
 from zope.interface import alsoProvides
 from zope.interface.verify import verifyObject
 
-from pipeline import Pipeline, Request, Response
+from pipeline import Pipeline, Request, Response, element
+from pipeline.composition import Offers
 from pipeline.interfaces import IRequest
+from pipeline.request import OF_ALL_ATTEMPTS, OF_AN_ATTEMPT
 from small_sites import made_by_the_edge
 
 
@@ -133,7 +135,7 @@ def test_a_blank_request_gets_its_answer_from_a_pipeline() -> None:
 @pytest.mark.parametrize("make", [Request, fresh])
 def test_a_request_provides_what_it_says(make: Any, environ: Any) -> None:
     request = make(environ())
-    request.open_root = lambda request: "root"
+    request.root = "root"
     assert verifyObject(IRequest, request)
 
     class IPrinting(IRequest):
@@ -151,17 +153,30 @@ def test_what_a_new_request_says(make: Any, environ: Any) -> None:
     assert request.bytes_sent == 0 and request.attempts_left == 0
 
 
-@pytest.mark.parametrize(("name", "opener"), [("root", "open_root"), ("tm", "open_tm")])
-def test_what_costs_something_is_made_once_on_first_use(name: str, opener: str, environ: Any) -> None:
+@pytest.mark.parametrize("name", ["root", "tm"])
+def test_what_costs_something_is_made_once_on_first_use(name: str, environ: Any) -> None:
     request = fresh(environ())
-    with pytest.raises(AttributeError, match="no element provides a"):
+    with pytest.raises(AttributeError, match=f"no element of this pipeline provides request.{name}"):
         getattr(request, name)
     assert not hasattr(request, name)
     made: list[Request] = []
-    setattr(request, opener, lambda request: made.append(request) or "made")
-    assert made == []
-    assert getattr(request, name) == getattr(request, name) == "made"
-    assert made == [request]
+    read: list[object] = []
+
+    @element
+    def opening(next: Any) -> Any:
+        return Offers(next, **{name: lambda request: made.append(request) or "made"})
+
+    @element
+    def end() -> Any:
+        def end(request: Request, response: Response) -> None:
+            assert made == []
+            read.extend((getattr(request, name), getattr(request, name), request.tm_in_use))
+
+        return end
+
+    Pipeline(opening, end)(environ(), lambda *started: None)
+    assert read == ["made", "made", "made" if name == "tm" else None]
+    assert len(made) == 1
 
 
 def test_the_edge_makes_what_the_classes_make(environ: Any) -> None:
@@ -281,15 +296,15 @@ def test_an_object_to_which_no_path_leads_has_no_url(name: str, environ: Any) ->
         fresh(environ()).absolute_url(Place(ROOT, name))
 
 
-def test_what_is_held_is_every_slot() -> None:
+def test_a_snapshot_has_every_field_of_an_attempt() -> None:
     """R2: what one attempt sets, another one does not find; but for the environ, closers, and what is counted."""
     request = Request({})
-    kept = {"environ", "_closers", "attempts_left"}
-    slots = set(Request.__slots__) - kept
-    before = {name: getattr(request, name) for name in slots}
-    held = request.hold()
-    for name in slots:
+    fields = set(Request.__slots__) - {"environ", *OF_ALL_ATTEMPTS}
+    assert fields == set(OF_AN_ATTEMPT)
+    before = {name: getattr(request, name) for name in fields}
+    snapshot = request.snapshot()
+    for name in fields:
         setattr(request, name, name)
     request.subpath = ("set",)
-    request.let_go(held)
-    assert {name: getattr(request, name) for name in slots} == before and request.subpath == ()
+    request.restore(snapshot)
+    assert {name: getattr(request, name) for name in fields} == before and request.subpath == ()

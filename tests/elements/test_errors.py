@@ -28,7 +28,8 @@ from webob.exc import (
 )
 
 from pipeline import Pipeline, Request, Response, element, view
-from pipeline.database.transactions import Manager
+from pipeline.composition import Offers
+from pipeline.database.transactions import OFFERED, DatabaseRequest, Manager
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
@@ -592,10 +593,13 @@ class Gone(Manager):
 def test_a_page_that_reads_nothing_is_shown_while_the_database_is_gone(site: Any) -> None:
     manager = Gone()
 
+    @element(adds=DatabaseRequest, provides=("root",))
+    def fake(next: Any) -> Any:
+        return Offers(next, tm=lambda request: manager, root=lambda request: {}, **OFFERED)
+
     @view(context=dict)
     def index(context: Any, request: Request) -> str:
-        request.tm = manager
-        request.root = "stale"
+        assert request.tm is manager and request.root == {}
         raise Unavailable
 
     @view(context=Unavailable)
@@ -603,7 +607,7 @@ def test_a_page_that_reads_nothing_is_shown_while_the_database_is_gone(site: Any
         assert "root" not in request.__dict__ and request.tm_in_use is None, "nobody reads stale state"
         return "back soon"
 
-    answer = visit(site(index, sorry))
+    answer = visit(site(index, sorry, outer=(fake(), errors()), root=None))
     assert (answer.status_int, answer.text) == (503, "back soon")
     assert manager.spoiled
 
@@ -650,13 +654,12 @@ def test_a_commit_that_fails_is_an_error_page_and_a_retry__R2(attempts: int, sit
 def test_a_begun_transaction_is_what_the_manager_says(site: Any) -> None:
     manager = TransactionManager(explicit=True)
 
-    @element(outside={"traverse": "stands for a database"})
+    @element(adds=DatabaseRequest, outside={"traverse": "stands for a database"})
     def fake(next: Any) -> Any:
         def fake(request: Request, response: Response) -> None:
-            request.open_tm = lambda request: (manager.begin(), manager)[1]
             next(request, response)
 
-        return fake
+        return Offers(fake, tm=lambda request: (manager.begin(), manager)[1], **OFFERED)
 
     @view(context=dict)
     def index(context: Any, request: Request) -> str:

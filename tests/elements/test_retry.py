@@ -21,7 +21,7 @@ from around_a_view import View, end
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements import retry as module
 from pipeline.elements.errors import errors
-from pipeline.elements.retry import Body, retry
+from pipeline.elements.retry import Body, RetryRequest, retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import Unavailable
@@ -652,7 +652,7 @@ def test_control_the_environ_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     def spoilt() -> list[Any]:
         failing = Failing(2, lambda request, response: request.environ.setdefault("test", request.attempt))
         handler = retry.factory(end.factory(view=failing))
-        request = Request(Shared(webob.Request.blank("/").environ))
+        request = RetryRequest(Shared(webob.Request.blank("/").environ))
         request.environ.clear = lambda: None  # type: ignore[method-assign]
         handler(request, Response())
         return failing.seen
@@ -660,10 +660,10 @@ def test_control_the_environ_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spoilt() == [1, 1, 1], "with a shared environ the second attempt sees what the first has done"
 
 
-@pytest.mark.parametrize("forgotten", ["hold", "snapshot"])
+@pytest.mark.parametrize("forgotten", ["request", "response"])
 def test_control_not_everything_is_put_back(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if forgotten == "hold":
-        monkeypatch.setattr(Request, "let_go", lambda request, held: None)
+    if forgotten == "request":
+        monkeypatch.setattr(Request, "restore", lambda request, snapshot: None)
     else:
         monkeypatch.setattr(Response, "restore", lambda response, snapshot: None)
     with pytest.raises(AssertionError):

@@ -21,7 +21,7 @@ from ZODB.POSException import POSKeyError
 from zope.interface import Interface, alsoProvides, implementer
 
 from pipeline import Pipeline, element
-from pipeline.composition import Element
+from pipeline.composition import Element, Offers
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import LONGEST_KEPT, MOST_KEPT, traverse
 from pipeline.interfaces import ConfigurationError, IPublishTraverse, IRequest
@@ -48,7 +48,7 @@ ROOT = Folder(a=Folder(b=DEEP), leaf=LEAF_, **{"é": LEAF_, "a b": LEAF_, "@x": 
 
 
 @element(requires=("context",))
-def show() -> Any:
+def show(*, views: Any = None) -> Any:
     """The end of the pipeline: says what it was given."""
 
     def show(request: Any, response: Any) -> None:
@@ -56,16 +56,14 @@ def show() -> Any:
         response.content_type = "text/plain"
         response.text = f"{request.view_name}|{'/'.join(request.subpath)}"
 
-    return show
+    return Offers(show, views=views)
 
 
 seen: list[Any] = []
 
 
 def site(root: Any = ROOT, *inner: Element, views: Views | None = None, **options: Any) -> Pipeline:
-    app = Pipeline(errors(), traverse(root=lambda: root, **options), *inner, show())
-    app.views = views
-    return app
+    return Pipeline(errors(), traverse(root=lambda: root, **options), *inner, show(views=views))
 
 
 SITE = site()
@@ -652,10 +650,9 @@ def test_the_root_of_an_outer_element_is_used() -> None:
     @element(provides=("root",), outside={"traverse": "test"})
     def provides(next: Any) -> Any:
         def provides(request: Any, response: Any) -> None:
-            request.open_root = lambda request: ROOT
             next(request, response)
 
-        return provides
+        return Offers(provides, root=lambda request: ROOT)
 
     assert reached("/a/b/c", Pipeline(errors(), provides(), traverse(), show())) == (LEAF_, "", ())
 
@@ -664,10 +661,9 @@ def test_a_root_of_its_own_beats_that_of_an_outer_element() -> None:
     @element(provides=("root",))
     def provides(next: Any) -> Any:
         def provides(request: Any, response: Any) -> None:
-            request.open_root = lambda request: pytest.fail("it was opened")
             next(request, response)
 
-        return provides
+        return Offers(provides, root=lambda request: pytest.fail("it was opened"))
 
     assert reached("/", Pipeline(errors(), provides(), traverse(root=lambda: ROOT), show()))[0] is ROOT
 

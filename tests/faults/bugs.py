@@ -97,7 +97,7 @@ def retry_everything(next: Handler) -> Handler:
     """Whatever fails is tried again, also where it may be stored already (R4)."""
 
     def retry(request: Request, response: Response) -> None:
-        first, held = response.snapshot(), request.hold()
+        first, held = response.snapshot(), request.snapshot()
         for attempt in range(5):
             request.attempts_left = 4 - attempt
             try:
@@ -108,7 +108,7 @@ def retry_everything(next: Handler) -> Handler:
             if response._status < "500":
                 return
             request.close()
-            request.let_go(held)
+            request.restore(held)
             response.restore(first)
             time.sleep(0.4)
 

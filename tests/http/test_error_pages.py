@@ -36,6 +36,7 @@ from pipeline.http.error_pages import (
     traceback_of,
 )
 from pipeline.interfaces import CommitUncertain, Unavailable
+from pipeline.request import Verdict
 
 HTML, PROBLEM, JSON, PLAIN = "text/html", "application/problem+json", "application/json", "text/plain"
 FIREFOX = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -230,7 +231,8 @@ def test_an_error_that_will_pass_is_one_line_of_warning(
 
 def test_a_transient_error_is_one_that_will_pass(caplog: pytest.LogCaptureFixture) -> None:
     asked = request()
-    asked.transient_error = error = KeyError("lock")
+    error = KeyError("lock")
+    asked.verdict = Verdict(error, True)
     assert problem_of(asked, error).code == "503"
     assert problem_of(asked, KeyError("lock")).code == "500"
 
@@ -344,7 +346,7 @@ def test_texts_are_shortened_in_the_middle() -> None:
 def test_the_reporter_is_told_and_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
     told: list[tuple[Any, ...]] = []
     asked = request()
-    asked.__dict__["reporter"] = lambda *arguments: told.append(arguments)
+    asked.reporter = lambda *arguments: told.append(arguments)
     error = ValueError()
     id = log_failure(asked, error)
     away = Unavailable()
@@ -353,7 +355,7 @@ def test_the_reporter_is_told_and_does_no_harm(caplog: pytest.LogCaptureFixture)
     def broken(*arguments: Any) -> None:
         raise OSError("no network")
 
-    asked.__dict__["reporter"] = broken
+    asked.reporter = broken
     id = log_failure(asked, error)
     assert caplog.records[-1].getMessage().startswith(f"error {id}: the reporter <function ")
     assert "OSError: no network" in caplog.text

@@ -17,8 +17,9 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
+from pipeline.database.transactions import read_afresh
 from pipeline.elements import sql as module
-from pipeline.elements.errors import begin_afresh, errors
+from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
@@ -262,7 +263,7 @@ def test_r8_where_only_reading_is_allowed_it_is_refused(
             try:
                 next(request, response)
             except ValueError:
-                begin_afresh(request)
+                read_afresh(request)
                 attempt(request)
                 response.app_iter = [b"sorry"]
 

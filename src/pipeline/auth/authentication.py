@@ -15,10 +15,25 @@ from pipeline.interfaces import IAuthentication
 from pipeline.request import Request
 from pipeline.response import check_header
 
-Check = Callable[[Request, str, str], "str | None"]
+Check = Callable[[Any, str, str], "str | None"]
 
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 """Methods that change nothing (RFC 9110 section 9.2.1)."""
+
+
+class AuthRequest(Request):
+    """What ``authenticate`` adds to a request."""
+
+    verify: Check | None = None
+    """``(request, login, password)`` returns the principal or None, limited against guessing; for login pages."""
+    session: Any = None
+    """The ``pipeline.auth.sessions.Session`` that begins and ends sessions, or None; for login pages."""
+    csrf_token: str | None = None
+    """The token that a form of this session sends back in its field ``csrf_token``."""
+    local_authentication: Any = None
+    """The IAuthentication of the place that traversal has reached, if it has one."""
+    refused_logins: tuple[Callable[[], None], ...] = ()
+    """Undo functions, called when a folder's own users accept a login that the site refused."""
 
 
 class Verifier:
@@ -29,7 +44,7 @@ class Verifier:
         self.check = check
         self.limiter = limiter
 
-    def __call__(self, request: Request, login: str, password: str) -> str | None:
+    def __call__(self, request: AuthRequest, login: str, password: str) -> str | None:
         keys = keys_of(login, request.environ.get("REMOTE_ADDR", ""))
         self.limiter.admit(keys)
         principal = self.check(request, login, password)
@@ -72,7 +87,7 @@ class Basic:
         self.header = f'Basic realm="{_quoted(realm)}", charset="UTF-8"'
         check_header("WWW-Authenticate", self.header)
 
-    def identify(self, request: Request) -> str | None:
+    def identify(self, request: AuthRequest) -> str | None:
         header: str | None = request.environ.get("HTTP_AUTHORIZATION")
         if header is None or (credentials := _credentials(header)) is None:
             return None

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from webob.exc import HTTPBadRequest, HTTPNotFound
 from zope.interface import Interface
 
+from pipeline.auth.authentication import AuthRequest
 from pipeline.http.redirects import redirect, refuse_leaving
 from pipeline.interfaces import PUBLIC, UnsafeRedirect
 from pipeline.request import Request
@@ -45,7 +46,7 @@ def _page(response: Response, came_from: str, login: str = "", message: str = ""
 
 
 def _session(request: Request) -> Any:
-    if request.session is None:
+    if not isinstance(request, AuthRequest) or request.session is None:
         raise HTTPNotFound("This site has no sessions.")
     return request.session
 
@@ -63,7 +64,7 @@ def fields(request: Request) -> dict[str, str]:
         raise HTTPBadRequest("The form is not urlencoded ASCII, or has too many fields.") from None
 
 
-def log_in(request: Request, response: Response, name: str, password: str) -> bool:
+def log_in(request: AuthRequest, response: Response, name: str, password: str) -> bool:
     """Begin a session if the password is right, and return whether it was.
 
     Raises HTTPForbidden if another site sent this (it would log a visitor in under another account), and
@@ -102,7 +103,7 @@ def login_page(context: Any, request: Request, response: Response) -> str:
 
 
 @view(context=Interface, name="login", methods=("POST",), permission=PUBLIC)
-def login(context: Any, request: Request, response: Response) -> Any:
+def login(context: Any, request: AuthRequest, response: Response) -> Any:
     """Begin a session, and go back to where the visitor came from, within this site (S8)."""
     _session(request)
     form = fields(request)

@@ -15,7 +15,7 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 from webob.exc import HTTPException, HTTPForbidden, HTTPSeeOther, HTTPUnauthorized, WSGIHTTPException
 from zope.interface import implementer
 
-from pipeline.auth.authentication import SAFE_METHODS, is_cross_site
+from pipeline.auth.authentication import SAFE_METHODS, AuthRequest, is_cross_site
 from pipeline.http.cookies import cookies_of
 from pipeline.interfaces import ConfigurationError, IAuthentication
 from pipeline.request import PATH_SAFE, Request
@@ -40,7 +40,7 @@ class Session:
         self.age = age
         self.login = login
 
-    def identify(self, request: Request) -> str | None:
+    def identify(self, request: AuthRequest) -> str | None:
         # The first one that is good: another one may have been planted by a sibling domain.
         for cookie in cookies_of(request.environ, self._cookie_of(request)):
             try:

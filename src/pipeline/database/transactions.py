@@ -17,7 +17,7 @@ from typing import Any
 
 from transaction import Transaction, TransactionManager
 from transaction._transaction import Status
-from transaction.interfaces import AlreadyInTransaction, NoTransaction
+from transaction.interfaces import AlreadyInTransaction, NoTransaction, TransientError
 
 from pipeline.interfaces import CommitUncertain, ReadOnlyTransaction
 from pipeline.request import Request
@@ -169,23 +169,54 @@ class Manager(TransactionManager):  # type: ignore[misc]
                 log.exception("%r failed after a request", leaver)
 
 
-def begin(request: Request, tm: Manager) -> None:
-    """Begin the transaction of a request: to write, if something is going to commit it."""
-    global _known
+class DatabaseRequest(Request):
+    """What every element that uses a transaction adds to a request."""
+
+    reading_only: bool = False
+    """Whether what begins a transaction from now on begins it to read: the changes of the request are committed or
+    aborted (R8)."""
+
+
+def begin(request: DatabaseRequest, tm: Manager) -> None:
+    """Begin the transaction of a request: to write, if an element of the pipeline commits it."""
     tm.outcome = ""
-    lineage = request.pipeline.lineage
-    known, has_transaction = _known
-    if known is not lineage:
-        has_transaction = any(contract.answers_to("transaction") for contract in lineage)
-        _known = lineage, has_transaction
-    if has_transaction and not request.reading_only:
+    if "transaction" in request.pipeline.names and not request.reading_only:
         tm.start()
     else:
         begin_to_read(tm)
 
 
-_known: tuple[Any, bool] = ((), False)
-"""Of the pipeline that was asked for last: its elements, and whether ``transaction`` is one of them."""
+def read_afresh(request: DatabaseRequest) -> None:
+    """End what the request has begun, so that it reads what is stored now and can write no more (R8)."""
+    request.reading_only = True  # for a database that is only opened now
+    tm = request.tm_in_use
+    if tm is None:
+        return
+    abort_quietly(tm)
+    request.drop()  # an attribute is made anew when it is read
+    if not getattr(tm, "spoiled", False):
+        try:
+            begin_to_read(tm)
+            return
+        except Exception:  # the database is gone, most likely
+            tm.spoiled = True
+    request.tm_in_use = None
+
+
+def is_transient(request: Request, error: BaseException) -> bool:
+    """Whether the same request may succeed if it is tried again: asked while the transaction is open, since its
+    data managers cannot tell afterwards (R2)."""
+    tm = request.tm_in_use
+    if getattr(tm, "outcome", ""):
+        return False  # something is committed, or may be (R2a, R4)
+    judged = [judge(error) for judge in getattr(tm, "judges", ())]
+    if isinstance(error, TransientError) or any(judged):
+        return True
+    return tm is not None and tm._txn is not None and bool(tm._txn.isRetryableError(error))
+
+
+OFFERED: dict[str, Any] = {"read_afresh": read_afresh, "is_transient": is_transient}
+"""What each element of a database offers to the core."""
 
 
 def begin_to_read(tm: TransactionManager) -> None:

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
 
-from pipeline.auth.authentication import SAFE_METHODS, Basic, Verifier
+from pipeline.auth.authentication import SAFE_METHODS, AuthRequest, Basic, Verifier
 from pipeline.auth.limiter import Limiter
 from pipeline.auth.policy import UNDECLARED, LoggedIn
-from pipeline.composition import element
+from pipeline.composition import Offers, element
 from pipeline.interfaces import (
     PUBLIC,
     ConfigurationError,
@@ -19,12 +19,12 @@ from pipeline.interfaces import (
     ISecurityPolicy,
 )
 from pipeline.options import resolve
-from pipeline.request import Request
 from pipeline.response import OK, Response
 from pipeline.views import View, Views
 
 
 @element(
+    adds=AuthRequest,
     provides=("principal",),
     inside={
         "errors": "a refused login is answered as any other error is",
@@ -47,7 +47,7 @@ def authenticate(
     policy: Callable[[], Any] = LoggedIn,
     undeclared: Literal["read", "allow", "deny"] = "read",
     placeful: bool = False,
-) -> Handler:
+) -> Offers:
     """Put on the request who asks, ask for a login where one is needed, and refuse what is not permitted.
 
     check        dotted name of ``(request, login, password) -> principal or None``
@@ -74,28 +74,22 @@ def authenticate(
     verify = Verifier(check, _limiter(failures, interval, limits))
     session = _session(keys, session_age, login) if "session" in by else None
     shipped = [session if way == "session" else Basic(verify, realm) for way in by]
-    return _handler(next, shipped, verify, authorizer(policy, undeclared), session, placeful)
+    handler = _handler(next, shipped, placeful)
+    return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, session=session)
 
 
 def _handler(
     next: Handler,
     shipped: list[Any],
-    verify: Verifier,
-    authorize: Callable[[Request, View], None],
-    session: Any,
     placeful: bool,
 ) -> Handler:
     """Return the handler of the element."""
     ways_with = Ways(shipped)
 
-    def authenticate(request: Request, response: Response) -> None:
+    def authenticate(request: AuthRequest, response: Response) -> None:
         environ = request.environ
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
-        request.authorize = authorize
-        request.verify = verify
-        if session is not None:
-            request.session = session
         ways = ways_with[request.views]
         try:
             if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or ways is not shipped:
@@ -125,7 +119,7 @@ class Ways(dict["Views | None", list[Any]]):
 
 def authorizer(
     policy: Callable[[], Any], undeclared: Literal["read", "allow", "deny"]
-) -> Callable[[Request, View], None]:
+) -> Callable[[Any, View], None]:
     """Return the function that refuses a view that the policy does not permit."""
     decide = policy()
     if not ISecurityPolicy.providedBy(decide):
@@ -133,7 +127,7 @@ def authorizer(
     allow_undeclared = undeclared == "allow"
     methods_undeclared = SAFE_METHODS if undeclared == "read" else frozenset[str]()
 
-    def authorize(request: Request, view: View) -> None:
+    def authorize(request: AuthRequest, view: View) -> None:
         permission = view.permission
         if permission is None:
             if allow_undeclared or request.environ["REQUEST_METHOD"] in methods_undeclared:
@@ -169,7 +163,7 @@ def _session(keys: str, age: int, login: str) -> Any:
     return resolve("pipeline.auth.sessions:Session")(resolve("pipeline.auth.sessions:read_keys")(keys), age, login)
 
 
-def identify(request: Request, ways: Any) -> None:
+def identify(request: AuthRequest, ways: Any) -> None:
     """Put the principal on the request that the first of the ways finds."""
     for way in ways:
         principal = way.identify(request)
@@ -180,7 +174,7 @@ def identify(request: Request, ways: Any) -> None:
             return
 
 
-def identify_here(request: Request, obj: Any) -> None:
+def identify_here(request: AuthRequest, obj: Any) -> None:
     """Traversal hook: put the principal on the request whom an IAuthentication of the object finds."""
     if request.views is not None:
         local = request.views.adapt(obj, IAuthentication)
@@ -189,7 +183,7 @@ def identify_here(request: Request, obj: Any) -> None:
             identify(request, [local])
 
 
-def challenge(request: Request, error: WSGIHTTPException, ways: list[Any]) -> Any:
+def challenge(request: AuthRequest, error: WSGIHTTPException, ways: list[Any]) -> Any:
     """The error, with what the way of the place, or else each way, adds to it to have a login; or what the
     first of them answers in its place."""
     local = request.local_authentication
@@ -200,7 +194,7 @@ def challenge(request: Request, error: WSGIHTTPException, ways: list[Any]) -> An
     return error
 
 
-def challenge_answer(request: Request, response: Response, ways: list[Any]) -> None:
+def challenge_answer(request: AuthRequest, response: Response, ways: list[Any]) -> None:
     """Add to a 401 that a view returned what has a login, or raise what a way answers in its place."""
     answer = HTTPUnauthorized()
     answer.headers.pop("Content-Type", None)

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 from webob.exc import HTTPException
 
-from pipeline.composition import element
+from pipeline.composition import Offers, element
 from pipeline.http import debug_key
-from pipeline.http.error_pages import Problem, problem_of, put_answer, put_problem, traceback_of
+from pipeline.http.error_pages import DebugRequest, Problem, problem_of, put_answer, put_problem, traceback_of
 from pipeline.interfaces import Handler
 from pipeline.publisher import call_view
 from pipeline.request import Request
 from pipeline.response import HTML, Response
 from pipeline.views import View
 
-try:
-    from pipeline.database.transactions import abort_quietly, begin_to_read
-except ModuleNotFoundError:  # without a database there is no transaction either
-    pass
-
 Reporter = Callable[[Request, Exception, str], object]
 
 
+class ErrorsRequest(DebugRequest):
+    """What ``errors`` adds to a request."""
+
+    error_id: str | None = None
+    """The id under which the error is in the log, for an error view; None if it is not logged."""
+
+
 @element(
+    adds=ErrorsRequest,
     inside={"retry": "it lets a transient error pass while attempts remain"},
     outside={"transaction": "a failed commit must reach an error view, which sees a clean transaction"},
 )
-def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = None) -> Handler:
+def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = None) -> Offers:
     """Answer exceptions: by the error view of the exception's class, or by a page of ours.
 
     debug     show tracebacks to visitors who have the key that is logged at start, and to no others (S17)
@@ -51,29 +52,25 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
     if debug:
         debug_key.make()
 
-    def errors(request: Request, response: Response) -> None:
+    def errors(request: ErrorsRequest, response: Response) -> None:
         if debug:
             if debug_key.hand_over(request, response):
                 return
             request.debug = debug_key.may_see(request)
-        if reporter is not None:
-            request.__dict__["reporter"] = reporter
-        before = response.snapshot()
+        request.response_before = response.snapshot()
         try:
             next(request, response)
         except Exception as error:
-            if request.attempts_left and request.is_transient(error):
+            if request.attempts_left and request.judge(error).transient:
                 raise
-            answer(before, request, response, error)
-        else:
-            if type(response._app_iter) is not list or response.filters:  # the edge will make the body
-                request.__dict__["answer_error"] = partial(answer, before)
+            answer(request, response, error)
 
-    return errors
+    return Offers(errors, reporter=reporter, answer_error=answer)
 
 
-def answer(before: tuple[Any, ...], request: Request, response: Response, error: Exception) -> None:
+def answer(request: ErrorsRequest, response: Response, error: Exception) -> None:
     """Answer an error: as it says itself, by its error view, or by a page of ours."""
+    before = request.response_before
     response.restore(before)
     if put_answer(request, response, error):
         return
@@ -95,12 +92,13 @@ def answer(before: tuple[Any, ...], request: Request, response: Response, error:
 
 
 def call_error_view(
-    view: View, error: Exception, problem: Problem, request: Request, response: Response
+    view: View, error: Exception, problem: Problem, request: ErrorsRequest, response: Response
 ) -> None:
     """Call an error view, with what the error says on the response."""
     response.adopt(problem.status, problem.all_headers(HTML[1]), [])
-    request.__dict__["error_id"] = problem.id or None
-    begin_afresh(request)
+    request.error_id = problem.id or None
+    if request.read_afresh is not None:
+        request.read_afresh(request)
     call_view(view, error, request, response)
 
 
@@ -112,25 +110,3 @@ def problem_in_view(request: Request, problem: Problem, error: Exception, failur
     if isinstance(error, HTTPException) or isinstance(failure, HTTPException):
         return second
     return problem._replace(id=second.id)
-
-
-def begin_afresh(request: Request) -> None:
-    """Let the request read what is stored now, and write nothing (R8)."""
-    request.reading_only = True  # for a database that is only opened now
-    tm = request.tm_in_use
-    if tm is None:
-        return
-    abort_quietly(tm)
-    if not getattr(tm, "spoiled", False):
-        try:
-            begin_to_read(tm)
-            return
-        except Exception:  # the database is gone, most likely
-            tm.spoiled = True
-    request.tm_in_use = None
-    for name in _OPENED:  # an error view opens it anew, or is told why it cannot
-        request.__dict__.pop(name, None)
-
-
-_OPENED = ("root", "zodb", "zodb_kept", "sql")
-"""Attributes in which the elements of databases keep what they have opened."""

@@ -22,10 +22,10 @@ from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge
 from pipeline.composition import element
 from pipeline.forms.converters import CONVERTERS, WORDS, Converter, IFieldConverter, collect
 from pipeline.forms.multipart_body import Limits, Part, read_multipart
+from pipeline.forms.request import FormsRequest
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import Handler, OptionError
 from pipeline.publishing.steps import check
-from pipeline.request import Request
 from pipeline.response import Response
 
 MIB = 1024 * 1024
@@ -33,7 +33,6 @@ _BLOCK = 64 * 1024
 MAX_DEPTH = 100
 """Levels of arrays and objects in a JSON body: what looks into it level by level must not run out of stack."""
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 CHARSETS = {
     *("utf-8", "ascii", "big5", "cp866", "cp874", "euc_jp", "euc_kr", "gb18030", "gbk", "iso2022_jp"),
@@ -46,6 +45,7 @@ Python's are not linear, and some hide what they carry."""
 
 
 @element(
+    adds=FormsRequest,
     provides=("form",),
     inside={
         "errors": "a malformed form is an error page",
@@ -84,13 +84,12 @@ def forms(
     with_body = frozenset(method.upper() for method in methods)
     read = Reading(with_body, max_body, max_fields, limits).read
 
-    def forms(request: Request, response: Response) -> None:
+    def forms(request: FormsRequest, response: Response) -> None:
         environ = request.environ
         if environ["REQUEST_METHOD"] in with_body or environ.get("QUERY_STRING"):
             read(request)
         next(request, response)
 
-    forms.openers = {"form": lambda request: _NOTHING}  # type: ignore[attr-defined]
     return forms
 
 
@@ -102,13 +101,13 @@ class Reading:
         self.max_body = max_body
         self.max_fields = max_fields
         self.limits = limits
-        self.readers: dict[str, Callable[[Request, str | None, Mapping[str, str]], Any]] = {
+        self.readers: dict[str, Callable[[FormsRequest, str | None, Mapping[str, str]], Any]] = {
             "application/x-www-form-urlencoded": self._urlencoded,
             "multipart/form-data": self._multipart,
             "application/json": self._json,
         }
 
-    def read(self, request: Request) -> None:
+    def read(self, request: FormsRequest) -> None:
         environ = request.environ
         converters = _converters(request)
         form: dict[str, Any] = {}
@@ -134,7 +133,7 @@ class Reading:
             request.view_name = view
 
     def _urlencoded(
-        self, request: Request, charset: str | None, parameters: Mapping[str, str]
+        self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]
     ) -> Iterable[tuple[str, Any]]:
         body = self._body(request)
         if body.count(b"&") >= self.max_fields:
@@ -144,7 +143,7 @@ class Reading:
             charset = _charset(dict(fields).get(b"_charset_", b"").decode("latin-1"))
         return _decoded(fields, charset or "utf-8")
 
-    def _json(self, request: Request, charset: str | None, parameters: Mapping[str, str]) -> dict[str, Any]:
+    def _json(self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]) -> dict[str, Any]:
         body = self._body(request)
         if not body:
             return {}
@@ -163,7 +162,7 @@ class Reading:
         return found
 
     def _multipart(
-        self, request: Request, charset: str | None, parameters: Mapping[str, str]
+        self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]
     ) -> Iterable[tuple[str, Any]]:
         boundary = parameters.get("boundary", "")
         if not boundary.isascii() or not boundary.isprintable() or len(boundary) > 200:
@@ -180,7 +179,7 @@ class Reading:
         used = charset or "utf-8"
         return [(_text(part.name, used), _value(part, used)) for part in parts]
 
-    def _body(self, request: Request) -> bytes:
+    def _body(self, request: FormsRequest) -> bytes:
         """The body, which can be read again by whoever is further in."""
         body = b"".join(self._blocks(request, min(self.max_body, self.limits.memory)))
         environ = request.environ
@@ -189,7 +188,7 @@ class Reading:
         environ["webob.is_body_seekable"] = True
         return body
 
-    def _blocks(self, request: Request, limit: int) -> Iterator[bytes]:
+    def _blocks(self, request: FormsRequest, limit: int) -> Iterator[bytes]:
         """Yield the body in blocks: at most ``limit`` bytes (413)."""
         if int(request.environ.get("CONTENT_LENGTH") or 0) > limit:
             raise HTTPRequestEntityTooLarge(f"The body of a form has {limit} bytes at most.")
@@ -202,12 +201,12 @@ class Reading:
             yield block
 
 
-def _converters(request: Request) -> Mapping[str, Converter]:
+def _converters(request: FormsRequest) -> Mapping[str, Converter]:
     """Ours, and those that the application has registered."""
     views = request.views
     if views is None or IFieldConverter not in views.adapted:
         return CONVERTERS
-    named = views.registry.lookupAll((), IFieldConverter)  # type: ignore[attr-defined]
+    named = views.registry.lookupAll((), IFieldConverter)
     return {**{name: convert for name, convert in named if name not in WORDS}, **CONVERTERS}
 
 

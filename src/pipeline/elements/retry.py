@@ -32,7 +32,14 @@ class EnvironChanged(Exception):
     """Under ``debug``: a further attempt would not start with what the first one started with."""
 
 
-@element(outside={"database": "every attempt needs a fresh connection state"})
+class RetryRequest(Request):
+    """What ``retry`` adds to a request."""
+
+    attempt: int = 1
+    """Which attempt at the request this is."""
+
+
+@element(adds=RetryRequest, outside={"database": "every attempt needs a fresh connection state"})
 def retry(
     next: Handler,
     *,
@@ -62,7 +69,7 @@ def retry(
         return next
     more = attempts - 1
 
-    def retry(request: Request, response: Response) -> None:
+    def retry(request: RetryRequest, response: Response) -> None:
         environ = request.environ
         request.attempts_left = more
         body = None
@@ -75,7 +82,7 @@ def retry(
         if request._closers:
             request._closers_before = len(request._closers)
         first_environ = environ.copy()
-        first_request = request.hold()
+        first_request = request.snapshot()
         first_response = response.snapshot()
         call = Watch(environ, next) if debug else next
         try:
@@ -84,7 +91,7 @@ def retry(
             failure = error
         else:
             if body is not None and body.unkept:
-                tell_unkept(request, body, request.transient_error)
+                tell_unkept(request, body, request.verdict.error if request.verdict is not None else None)
             return
         try:
             again(call, request, response, failure, body, first_environ, first_request, first_response)
@@ -93,7 +100,7 @@ def retry(
 
     def again(
         call: Handler,
-        request: Request,
+        request: RetryRequest,
         response: Response,
         failure: Exception,
         body: Body | None,
@@ -107,7 +114,7 @@ def retry(
         try:
             while True:
                 request.outcome = request.outcome or getattr(request.tm_in_use, "outcome", "")
-                if not request.attempts_left or not request.is_transient(failure):
+                if not request.attempts_left or not request.judge(failure).transient:
                     if body is not None and body.unkept:
                         tell_unkept(request, body, failure)
                     raise failure
@@ -119,7 +126,7 @@ def retry(
                 if body is not None:
                     environ["wsgi.input"] = body.reader()
                 attempt, left = request.attempt, request.attempts_left
-                request.let_go(first_request)
+                request.restore(first_request)
                 request.attempt = attempt + 1
                 request.attempts_left = left - 1 if time.monotonic() < end else 0
                 response.restore(first_response)
@@ -131,13 +138,13 @@ def retry(
                     failure = error
         finally:
             del failure
-        if request.transient_error is None:
+        if request.verdict is None or not request.verdict.transient:
             log.info("%s: repaired after %d attempts", asked(request), request.attempt)
 
     return retry
 
 
-def asked(request: Request) -> str:
+def asked(request: RetryRequest) -> str:
     return f"{request.method} {request.path_info_safe}"
 
 
@@ -151,7 +158,7 @@ def has_body(environ: dict[str, Any]) -> bool:
     )
 
 
-def keep_body(request: Request, limit: int) -> Body:
+def keep_body(request: RetryRequest, limit: int) -> Body:
     """Have the body kept while it is read, in the place of ``wsgi.input``."""
     environ = request.environ
     length = environ.get("CONTENT_LENGTH")
@@ -164,9 +171,9 @@ def keep_body(request: Request, limit: int) -> Body:
     return body
 
 
-def tell_unkept(request: Request, body: Body, error: BaseException | None) -> None:
+def tell_unkept(request: RetryRequest, body: Body, error: BaseException | None) -> None:
     """Say that a request would have been tried again if its body had been kept."""
-    if error is not None and request.is_transient(error):
+    if error is not None and request.judge(error).transient:
         log.warning(
             "%s: not tried again after %s, since its body was not kept: %s",
             asked(request),
@@ -185,8 +192,8 @@ class Body(io.RawIOBase):
     unkept = ""
     """Why it cannot be read again."""
 
-    def __init__(self, request: Request, stream: Any, left: int | None, limit: int) -> None:
-        self.request: Request | None = request
+    def __init__(self, request: RetryRequest, stream: Any, left: int | None, limit: int) -> None:
+        self.request: RetryRequest | None = request
         self.stream = stream
         self.left = left
         """Bytes that are left in the stream; None is until it ends."""
@@ -276,7 +283,7 @@ class Watch:
         self.blamed: dict[str, str] = {}
         self.seen: list[str] = []
 
-    def __call__(self, request: Request, response: Response) -> None:
+    def __call__(self, request: RetryRequest, response: Response) -> None:
         """Call the next handler and watch it; EnvironChanged if the environ is not that of the first."""
         now = frozen(self.environ)
         for key in changes(self.first, now):

@@ -50,6 +50,8 @@ from pipeline.database.sql_errors import (
 )
 from pipeline.database.statements import is_plain_read
 from pipeline.database.transactions import (
+    OFFERED,
+    DatabaseRequest,
     Manager,
     begin,
     is_committed,
@@ -59,12 +61,20 @@ from pipeline.database.transactions import (
     refusal,
 )
 from pipeline.interfaces import CommitUncertain, ConfigurationError, Handler, Unavailable
-from pipeline.request import Request
+from pipeline.request import on_first_use
 
 log = logging.getLogger("pipeline.sql")
 
 
+class SqlRequest(DatabaseRequest):
+    """What ``sql`` adds to a request."""
+
+    sql: Session = on_first_use(dropped=True)
+    """The SQLAlchemy session of this request."""
+
+
 @element(
+    adds=SqlRequest,
     provides=("database",),
     inside={
         "retry": "every attempt needs a fresh connection state",
@@ -85,7 +95,7 @@ def sql(
     twophase: bool = False,
     statement_timeout: float | None = None,
     lock_timeout: float | None = None,
-) -> Handler:
+) -> Offers:
     """Provide an SQLAlchemy session.
 
     url                of the database, as SQLAlchemy understands it: sqlite:///path, postgresql://...
@@ -124,7 +134,7 @@ def sql(
     given = {name: value for name, value in settings.items() if value is not None}
     time_limits = {"statement_timeout": statement_timeout, "lock_timeout": lock_timeout}
     database = database_of(url, twophase, given, time_limits)
-    return Offers(next, tm=database.open_tm, sql=database.open_session)
+    return Offers(next, tm=database.open_tm, sql=database.open_session, **OFFERED)
 
 
 class Database:
@@ -170,7 +180,7 @@ class Database:
         execute(connection, *self.at_connect)
         connection.commit()  # PostgreSQL would take them back with the first transaction that is rolled back
 
-    def open_tm(self, request: Request) -> TransactionManager:
+    def open_tm(self, request: DatabaseRequest) -> TransactionManager:
         """A transaction manager, for a pipeline without zodb."""
         forks.check()
         try:
@@ -189,7 +199,7 @@ class Database:
         begin(request, tm)
         return tm
 
-    def open_session(self, request: Request) -> Session:
+    def open_session(self, request: SqlRequest) -> Session:
         forks.check()
         if self.outage.since is not None:
             self.outage.check()

@@ -10,10 +10,13 @@ from transaction.interfaces import TransientError
 from webob import Response as AnyResponse
 from webob.exc import WSGIHTTPException
 
-from pipeline.composition import element
+from pipeline.composition import Offers, element
 from pipeline.database.transactions import (
+    OFFERED,
+    DatabaseRequest,
     Manager,
     abort_quietly,
+    begin,
     begin_to_read,
     end_unchanged,
     is_open,
@@ -34,8 +37,18 @@ LONGEST_USER = 200
 """Characters of the user likewise."""
 
 
-@element(inside={"database": "it commits what that connection changed, before the first byte"})
-def transaction(next: Handler, *, veto: Veto | None = None) -> Handler:
+class TransactionRequest(DatabaseRequest):
+    """What ``transaction`` adds to a request."""
+
+    commit_on_error: bool = False
+    """Set by a view whose changes are to be committed also if its answer is a 4xx or 5xx (R3)."""
+
+
+@element(
+    adds=TransactionRequest,
+    inside={"database": "it commits what that connection changed, before the first byte"},
+)
+def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
     """Commit when answered; abort on an exception, on doom, and on a status of 400 and above (R1, R3, R5).
 
     veto  dotted name of ``(request, response) -> bool``, asked when all else is well: true aborts
@@ -51,7 +64,7 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Handler:
     view may commit by itself (``request.tm.commit()``); then it is not tried again, whatever it meets (R2a).
     """
 
-    def transaction(request: Request, response: Response) -> None:
+    def transaction(request: TransactionRequest, response: Response) -> None:
         tm = request.tm_in_use
         if tm is not None and reads_only(tm):  # begun outside, where there is nobody to commit it
             tm.abort()
@@ -72,24 +85,23 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Handler:
                 finally:
                     request.outcome = request.outcome or getattr(tm, "outcome", "")
             raise
-        if type(response._app_iter) is not list or response.filters:
+        if not response.in_memory or response.filters:
             request.reading_only = True
             if tm is not None:
                 _read_on(tm)
 
-    transaction.openers = {"tm": _open_tm}  # type: ignore[attr-defined]
-    return transaction
+    return Offers(transaction, tm=_open_tm, **OFFERED)
 
 
-def _open_tm(request: Request) -> TransactionManager:
+def _open_tm(request: DatabaseRequest) -> TransactionManager:
     """A transaction manager for a pipeline without databases."""
     tm = Manager()
     request.on_close(tm.leave, last=True)
-    tm.begin()
+    begin(request, tm)
     return tm
 
 
-def _end(request: Request, answer: AnyResponse, tm: TransactionManager, veto: Veto | None) -> None:
+def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManager, veto: Veto | None) -> None:
     """Commit or abort, as the answer asks for (R3)."""
     if (
         (answer.status >= "400" and not request.commit_on_error)
@@ -120,7 +132,7 @@ def _annotate(request: Request) -> None:
         transaction.user = "".join(letter if letter.isprintable() else "?" for letter in letters)
 
 
-def _undo(request: Request, error: BaseException, tm: TransactionManager, veto: Veto | None) -> None:
+def _undo(request: TransactionRequest, error: BaseException, tm: TransactionManager, veto: Veto | None) -> None:
     """End what an exception interrupted: by abort, if it is no answer. No error is hidden by another (R6)."""
     if isinstance(error, WSGIHTTPException) and is_open(tm):
         try:
@@ -133,9 +145,8 @@ def _undo(request: Request, error: BaseException, tm: TransactionManager, veto: 
 
 
 def _undo_all(request: Request, tm: TransactionManager, error: BaseException) -> None:
-    uncertain = isinstance(error, CommitUncertain) or not isinstance(error, Exception)
-    if not uncertain and is_open(tm) and tm.get().isRetryableError(error):
-        request.transient_error = error  # what its data managers think of it, while they can be asked
+    if isinstance(error, Exception):
+        request.judge(error)  # while its data managers can be asked
     abort_quietly(tm)
 
 

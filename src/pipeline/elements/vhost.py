@@ -59,7 +59,15 @@ MOST_TOLD = 20
 _log = logging.getLogger("pipeline.vhost")
 
 
+class VhostRequest(Request):
+    """What ``vhost`` adds to a request."""
+
+    forwarded: bool = False
+    """Whether there were signs of a proxy, which ``vhost`` has taken away, believed or not."""
+
+
 @element(
+    adds=VhostRequest,
     outside={
         "retry": "the path is rewritten once, not once per attempt",
         "traverse": "it says where traversal starts",
@@ -99,7 +107,7 @@ def vhost(
     unusual = rewrite.rewrite
     usual = rewrite.usual
 
-    def vhost(request: Request, response: Response) -> None:
+    def vhost(request: VhostRequest, response: Response) -> None:
         environ = request.environ
         if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(HEADERS):
             unusual(request)
@@ -157,7 +165,7 @@ class Rewriting:
         self.told: set[str] = set()
         """Peers of whom it is logged that their headers are dropped."""
 
-    def rewrite(self, request: Request) -> None:
+    def rewrite(self, request: VhostRequest) -> None:
         environ = request.environ
         peer: str = environ.get("REMOTE_ADDR", "")
         trusted = bool(self.readers) and self.peers[peer]

@@ -25,10 +25,10 @@ from pipeline.composition import Offers, element
 from pipeline.database import forks
 from pipeline.database.outages import Outage
 from pipeline.database.storages import DAMAGES, open_database, shown, storage_of, without_secrets
-from pipeline.database.transactions import Manager, begin
+from pipeline.database.transactions import OFFERED, DatabaseRequest, Manager, begin
 from pipeline.interfaces import ConfigurationError, Handler, Unavailable
 from pipeline.options import resolve
-from pipeline.request import Request
+from pipeline.request import on_first_use
 
 log = logging.getLogger("pipeline.zodb")
 
@@ -40,7 +40,19 @@ TIMED_OUT = frozenset({"57014", "55P03", 1969, 3024})
 """Errors of a statement or a lock that took too long: SQLSTATEs of PostgreSQL, numbers of MariaDB and MySQL."""
 
 
+class ZodbRequest(DatabaseRequest):
+    """What ``zodb`` adds to a request."""
+
+    zodb: Connection = on_first_use(dropped=True)
+    """The ZODB connection of this request; ``zodb.get_connection(name)`` is one to another named database."""
+    zodb_kept: Kept | None = None
+    """The connection with its transaction manager, once the request uses it."""
+    zodb_slot: Semaphore | None = None
+    """What the request releases at its end, if the connections are limited."""
+
+
 @element(
+    adds=ZodbRequest,
     provides=("root", "database"),
     inside={"retry": "every attempt needs a fresh connection state"},
     outside={"errors": "error views may read the database"},
@@ -60,7 +72,7 @@ def zodb(
     server_sync: bool = False,
     lock_timeout: int | None = None,
     statement_timeout: float | None = None,
-) -> Handler:
+) -> Offers:
     """Provide the root out of a ZODB, and other databases beside it.
 
     uri                of the storage, as zodburi understands it: file://, memory://, zeo://, and through
@@ -106,13 +118,13 @@ def zodb(
     find_root = _finder(root)
     use = pool.use
 
-    def open_tm(request: Request) -> TransactionManager:
+    def open_tm(request: ZodbRequest) -> TransactionManager:
         return use(request).tm
 
-    def open_zodb(request: Request) -> Any:
+    def open_zodb(request: ZodbRequest) -> Any:
         return use(request).connection
 
-    def open_root(request: Request) -> Any:
+    def open_root(request: ZodbRequest) -> Any:
         kept = use(request)
         if find_root is None:
             return kept.root
@@ -121,7 +133,7 @@ def zodb(
             kept.tm.get().addAfterAbortHook(request.__dict__.pop, ("root", None))
         return found
 
-    return Offers(next, tm=open_tm, zodb=open_zodb, root=open_root)
+    return Offers(next, tm=open_tm, zodb=open_zodb, root=open_root, **OFFERED)
 
 
 def _finder(root: str | Callable[[Any], Any]) -> Callable[[Any], Any] | None:
@@ -246,11 +258,10 @@ class Pool:
         for source in (self.main, *self.beside.values()):
             source.outage = Outage(f"the database {source.shown}")
 
-    def use(self, request: Request) -> Kept:
+    def use(self, request: ZodbRequest) -> Kept:
         """Return the connection of a request; the first time one is taken, and its transaction begun."""
-        fields = request.__dict__
-        if request.tm_in_use is not None:
-            return fields["zodb_kept"]  # type: ignore[no-any-return]
+        if request.tm_in_use is not None and request.zodb_kept is not None:
+            return request.zodb_kept
         forks.check()
         slot = None if self.slots is None else self._take_slot(request, self.slots)
         if self.is_connected is not None:
@@ -266,17 +277,17 @@ class Pool:
                 if slot is not None:
                     slot.release()
                 raise
-        fields["zodb_kept"] = kept
+        request.zodb_kept = kept
         request.tm_in_use = kept.tm
         request.on_close(kept.give_back, last=True)
         if slot is not None:
-            fields["zodb_slot"] = slot
+            request.zodb_slot = slot
             request.on_close(slot.release, last=True)  # closed after the connection is given back
         return kept
 
-    def _take_slot(self, request: Request, slots: Semaphore) -> Semaphore | None:
+    def _take_slot(self, request: ZodbRequest, slots: Semaphore) -> Semaphore | None:
         """Wait until the request may open a connection; return what to release, None if the request has one."""
-        if "zodb_slot" in request.__dict__:
+        if request.zodb_slot is not None:
             return None
         if not slots.acquire(timeout=self.wait):
             raise Unavailable(
@@ -284,7 +295,7 @@ class Pool:
             )
         return slots
 
-    def _take_another(self, request: Request, dead: Kept | None) -> Kept:
+    def _take_another(self, request: ZodbRequest, dead: Kept | None) -> Kept:
         """Another connection than one that its server has closed: one of the others, or else a new one."""
         while dead is not None:
             dead.throw_away()
@@ -299,7 +310,7 @@ class Pool:
                 log.debug("a connection is dead", exc_info=True)
         return self._new(request)
 
-    def _new(self, request: Request) -> Kept:
+    def _new(self, request: ZodbRequest) -> Kept:
         """A new connection."""
         outage = self.main.outage
         db = self.db

@@ -71,27 +71,41 @@ class Argument(NamedTuple):
             raise FieldError(self.name, value, str(error)) from None
 
 
-def arguments_of(function: Callable[..., Any], leading: int) -> tuple[Argument, ...]:
-    """The parameters of ``function`` behind the ``leading`` ones that are filled from the form.
+class FormArguments:
+    """Fills parameters with the fields of ``request.form``. See ``pipeline.views.Fill``."""
 
-    ViewError if one cannot be passed by name, or has an annotation that says nothing of forms.
+    def __init__(self, arguments: tuple[Argument, ...]) -> None:
+        self.arguments = arguments
+        self.names = [argument.name for argument in arguments]
+
+    def __call__(self, request: Any) -> dict[str, Any]:
+        try:
+            form = request.form
+        except AttributeError:
+            raise AttributeError(
+                f"the view takes the fields {', '.join(self.names)} of a form, but no element of the pipeline "
+                f"reads forms; put forms into the pipeline"
+            ) from None
+        return {argument.name: argument.of(form) for argument in self.arguments}
+
+
+def arguments_of(function: Callable[..., Any], leading: int) -> FormArguments | None:
+    """Return what fills the parameters of ``function`` behind the ``leading`` ones, or None if there are none.
+
+    Raises ViewError if one cannot be passed by name, or has an annotation that says nothing of forms.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())[leading:]
     except (TypeError, ValueError):  # of builtins it cannot always be told
-        return ()
+        return None
     code = inspect.unwrap(function)
     names = getattr(code if hasattr(code, "__globals__") else code.__call__, "__globals__", {})
-    return tuple(
+    arguments = tuple(
         _argument(parameter, names, function)
         for parameter in parameters
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     )
-
-
-def values(arguments: tuple[Argument, ...], form: Mapping[str, Any]) -> dict[str, Any]:
-    """What a view is called with."""
-    return {argument.name: argument.of(form) for argument in arguments}
+    return FormArguments(arguments) if arguments else None
 
 
 def _argument(parameter: inspect.Parameter, names: dict[str, Any], function: Any) -> Argument:

@@ -1,6 +1,6 @@
 """The body of a request: checked before any element sees the request, and refused where it cannot be read (R11).
 
-``enter`` puts a checked stream in the place of ``wsgi.input``, so that every reader is told the truth: a view,
+``check_body`` puts a checked stream in the place of ``wsgi.input``, so that every reader is told the truth: a view,
 an element, WebOb, an application of others. A reader never takes a body that cannot be read for an empty or a
 complete one:
 
@@ -55,7 +55,7 @@ class UnreadableBody(HTTPLengthRequired, OSError):
     """A chunked body that the server does not decode: 411."""
 
 
-def enter(request: Request) -> None:
+def check_body(request: Request) -> None:
     """Check the body of a request that has a CONTENT_LENGTH or an HTTP_TRANSFER_ENCODING in its environ."""
     environ = request.environ
     length: str = environ.get("CONTENT_LENGTH") or ""

@@ -49,6 +49,15 @@ _LONGEST_CHAIN = 20
 """Causes of an error that are looked at."""
 
 
+class DebugRequest(Request):
+    """What an element that has a debug mode adds to a request."""
+
+    debug: bool = False
+    """Whether the visitor may see what only a developer should (S17)."""
+    debug_flags: tuple[str, ...] = ()
+    """The values of ``++debug++`` in the path."""
+
+
 def log_failure(request: Request, error: Exception, when: str = "", id: str = "") -> str:
     """Log an error in one line with the traceback below it, and tell the ``reporter`` that ``errors`` has.
 
@@ -84,12 +93,11 @@ def _where(request: Request, when: str) -> str:
 
 
 def _report(request: Request, error: Exception, id: str) -> None:
-    reporter = request.__dict__.get("reporter")
-    if reporter is not None:
+    if request.reporter is not None:
         try:
-            reporter(request, error, id)
+            request.reporter(request, error, id)
         except Exception:
-            log.exception("error %s: the reporter %r failed", id, reporter)
+            log.exception("error %s: the reporter %r failed", id, request.reporter)
 
 
 class Problem(NamedTuple):
@@ -130,7 +138,7 @@ def problem_of(request: Request, error: Exception, when: str = "", id: str = "")
         headers = [pair for pair in error.headerlist if pair[0].lower() not in of_a_body]
         return Problem(error.status, detail, headers=headers + outcome)
     if not outcome and (
-        isinstance(error, Unavailable) or request.is_transient(error) or out_of_descriptors(error)
+        isinstance(error, Unavailable) or request.judge(error).transient or out_of_descriptors(error)
     ):
         seconds = error.retry_after if isinstance(error, Unavailable) else 1
         retry_after = [("Retry-After", f"{seconds:.0f}")]

@@ -106,6 +106,18 @@ class FileBody:
         self.left = self._length() if size is None else size
         """Bytes to be sent, or None if only reading can tell."""
 
+    @property
+    def is_plain_file(self) -> bool:
+        """Whether the server may send the file by its own means."""
+        return self.state is not None
+
+    def sent_by(self, wrapper: Any, close: Callable[[int | None], object]) -> Any:
+        """Return the file for the server to send, made by its ``wsgi.file_wrapper``; None if the server has none.
+
+        ``close`` is called with the number of bytes, see ``SentFile.close``.
+        """
+        return None if wrapper is None else wrapper(SentFile(self, close), BLOCK)
+
     @classmethod
     def wrap(cls, file: Any, block_size: int = BLOCK) -> FileBody:
         """What a WSGI app inside of a pipeline finds as ``wsgi.file_wrapper``."""

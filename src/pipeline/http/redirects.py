@@ -11,7 +11,6 @@ It reads an address as a browser does (WHATWG URL, basic parser), and refuses wh
 from __future__ import annotations
 
 import re
-from typing import Any
 from urllib.parse import quote
 
 from webob.exc import HTTPException, HTTPFound, status_map
@@ -93,13 +92,14 @@ def _refuse_malformed(location: str) -> None:
         )
 
 
-def of_foreign(status: Any, headers: HeaderList) -> HeaderList:
-    """Return the headers of a foreign app, whose redirects are not judged."""
-    if str(status)[:1] != "3":
-        return headers
+def of_foreign(headers: HeaderList) -> HeaderList:
+    """Return the headers of a redirect of a foreign app, which is not judged."""
     return [(name, Trusted(value) if name.lower() == "location" else value) for name, value in headers]
 
 
-def as_sent(headers: HeaderList) -> HeaderList:
-    """Return the headers with values that are a ``str`` and nothing more, as servers want them (PEP 3333)."""
-    return [(name, str(value)) if type(value) is Trusted else (name, value) for name, value in headers]
+def check(request: Request, response: Response) -> None:
+    """Judge an answer that is about to be sent, and leave on it values that are a ``str`` and nothing more, as
+    servers want them (PEP 3333)."""
+    judge(request, response)
+    headers = response._headerlist
+    headers[:] = [(name, str(value)) if type(value) is Trusted else (name, value) for name, value in headers]

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from zope.interface import Interface, alsoProvides, implementer
 
+from pipeline.http.error_pages import DebugRequest
 from pipeline.interfaces import IEtc, INamespace, IRequest, ISkin
 from pipeline.publishing.kinds import CONTAINER, known_kind
 from pipeline.request import Request
@@ -137,7 +138,7 @@ class Debug(Namespace):
     """``++debug++flag``; not there unless ``errors`` is in debug mode for this request."""
 
     def step(self, request: Request, name: str) -> Any:
-        if not request.debug:
+        if not isinstance(request, DebugRequest) or not request.debug:
             raise KeyError(name)
         request.debug_flags = (*request.debug_flags, name)
         return self.context

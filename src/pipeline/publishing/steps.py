@@ -12,15 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from webob.exc import HTTPBadRequest, HTTPNotFound, HTTPRequestURITooLong, WSGIHTTPException
 
 from pipeline.interfaces import IDefaultSteps, INamespace, IPublishTraverse
 from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
-
-if TYPE_CHECKING:  # the request itself imports the check
-    from pipeline.request import Request
 
 _MARK = re.compile(r"@@|\+\+([^+/]+)\+\+")
 """The beginning of a name that is not the name of an item; a bare "@@" is the namespace of views."""
@@ -83,7 +80,7 @@ def parse(path: str, max_segments: int) -> Path:
     return names, "/@" in path or "/+" in path, slashed
 
 
-def walk(request: Request, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
+def walk(request: Any, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
     """Walk from an object over names that were checked; return the last object and its kind.
 
     If a name is not a step, it becomes ``request.view_name``, the names behind it become ``request.subpath``,
@@ -104,7 +101,7 @@ def walk(request: Request, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
     return obj, kind
 
 
-def step(request: Request, obj: Any, kind: int, name: str) -> Any:
+def step(request: Any, obj: Any, kind: int, name: str) -> Any:
     """Take one step from an object of that kind, by a name that was checked. Raise LookupError if there is no such
     step, and _IsView if the name is marked as that of a view."""
     views = request.views
@@ -124,7 +121,7 @@ def step(request: Request, obj: Any, kind: int, name: str) -> Any:
     raise KeyError(name)
 
 
-def has_item(request: Request, obj: Any, name: str) -> bool:
+def has_item(request: Any, obj: Any, name: str) -> bool:
     """Return whether a step from the object leads anywhere; the name was checked."""
     try:
         step(request, obj, known_kind(obj), name)
@@ -135,20 +132,20 @@ def has_item(request: Request, obj: Any, name: str) -> bool:
     return True
 
 
-def call_hooks(request: Request, obj: Any) -> tuple[str, ...]:
+def call_hooks(request: Any, obj: Any) -> tuple[str, ...]:
     """Call the traversal hooks with an object; return the steps that they want to be taken next."""
     for hook in request.traversal_hooks:
         hook(request, obj)
     return checked(request.take_steps()) if request.more_steps else ()
 
 
-def default_steps(request: Request, obj: Any) -> tuple[str, ...]:
+def default_steps(request: Any, obj: Any) -> tuple[str, ...]:
     """Return the further steps that an object wants to be taken where the path ends."""
     default = request.views.adapt(obj, IDefaultSteps) if request.views is not None else None
     return checked(filter(None, default.default_steps(request))) if default is not None else ()
 
 
-def name_view(request: Request, name: str, ahead: Iterable[str]) -> int:
+def name_view(request: Any, name: str, ahead: Iterable[str]) -> int:
     """Have the view of that name called, since there is no such step; return VIEW.
 
     A form may name the view, too (``forms``), but not where the path names one already.
@@ -170,7 +167,7 @@ class _IsView(LookupError):
     """The name is marked as that of a view, whatever items there are."""
 
 
-def _enter(request: Request, obj: Any, space: str, value: str) -> Any:
+def _enter(request: Any, obj: Any, space: str, value: str) -> Any:
     """Return the object that a namespace leads to. Each namespace is entered at most once (S16)."""
     if space in request.namespaces:
         raise HTTPBadRequest(f"The address enters the namespace {space!r} twice.")

@@ -25,9 +25,9 @@ from xmlrpc.client import MAXINT, MININT
 from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestEntityTooLarge
 from zope.interface import Interface, providedBy
 
+from pipeline.forms.request import FormsRequest
 from pipeline.interfaces import PUBLIC, IRequest, IView, IXMLRPCRequest
 from pipeline.publishing.steps import checked, walk
-from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.views import View, view
 
@@ -42,7 +42,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 @view(context=Interface, methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
-def call(context: Any, request: Request, response: Response) -> bytes:
+def call(context: Any, request: FormsRequest, response: Response) -> bytes:
     """Find the view that the call names, ask whether it may be called, and call it."""
     parameters, method = _parse(request)
     response.headers["Content-Type"] = "text/xml; charset=UTF-8"
@@ -62,7 +62,7 @@ def call(context: Any, request: Request, response: Response) -> bytes:
 
 
 def _call(
-    context: Any, request: Request, response: Response, method: str, parameters: tuple[Any, ...]
+    context: Any, request: FormsRequest, response: Response, method: str, parameters: tuple[Any, ...]
 ) -> Any:
     if method.count(".") > MAX_STEPS:
         raise HTTPBadRequest(f"The name of the method has more than {MAX_STEPS} steps.")
@@ -75,14 +75,14 @@ def _call(
     if found is None:
         raise HTTPNotFound(f"There is no method {method!r}.")
     request.authorize(request, found)
-    names = [argument.name for argument in found.arguments]
+    names = found.fill.names if found.fill is not None else []
     if len(parameters) > len(names):
         raise HTTPBadRequest(f"The method {method!r} takes {len(names)} parameters at most.")
     request.form = dict(zip(names, parameters, strict=False))
     return found.call(context, request, response) if found.takes_response else found.call(context, request)
 
 
-def _method(context: Any, request: Request, name: str) -> View | None:
+def _method(context: Any, request: FormsRequest, name: str) -> View | None:
     """The view of that name, if it is for XML-RPC: one for any request was not written to be called like this."""
     if request.views is None or not name:
         return None
@@ -91,7 +91,7 @@ def _method(context: Any, request: Request, name: str) -> View | None:
     return None if found is plain else found
 
 
-def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
+def _parse(request: FormsRequest) -> tuple[tuple[Any, ...], str]:
     body = request.body_file.read(MAX_BODY + 1)
     if len(body) > MAX_BODY:
         raise HTTPRequestEntityTooLarge(f"A call is at most {MAX_BODY} bytes.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from webob.exc import HTTPBadRequest
 
-from pipeline import Request, Response, view
+from pipeline import Response, view
 from pipeline.demo.models import Document, File, Folder
+from pipeline.demo.request import DemoRequest
 from pipeline.demo.text import document_html
 from pipeline.demo.views.page import answer, describe, url_of
 
@@ -14,7 +15,7 @@ PAGE = 100
 
 
 @view(context=Folder)
-def folder(context: Folder, request: Request, response: Response, page: int = 1) -> str:
+def folder(context: Folder, request: DemoRequest, response: Response, page: int = 1) -> str:
     if not 0 < page < 10**9:
         raise HTTPBadRequest("The page of a folder is a number from 1 on.")
     start = (page - 1) * PAGE
@@ -45,12 +46,12 @@ def folder(context: Folder, request: Request, response: Response, page: int = 1)
 
 
 @view(context=Document)
-def document(context: Document, request: Request, response: Response) -> str:
+def document(context: Document, request: DemoRequest, response: Response) -> str:
     return answer(
         request, response, "document.html", describe(request, context), context, html=document_html(context)
     )
 
 
 @view(context=File, name="info")
-def file_info(context: File, request: Request, response: Response) -> str:
+def file_info(context: File, request: DemoRequest, response: Response) -> str:
     return answer(request, response, "file.html", describe(request, context), context)

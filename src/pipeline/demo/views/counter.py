@@ -6,8 +6,9 @@ browser do what only this visitor may do, and this anybody may do.
 
 from __future__ import annotations
 
-from pipeline import Request, Response, view
+from pipeline import Response, view
 from pipeline.demo.models import Counter
+from pipeline.demo.request import DemoRequest
 from pipeline.demo.views.page import answer, describe, wants_json
 from pipeline.interfaces import PUBLIC
 
@@ -17,12 +18,12 @@ attempt meets another one, and the attempts that other views have run out now an
 
 
 @view(context=Counter)
-def counter(context: Counter, request: Request, response: Response) -> str:
+def counter(context: Counter, request: DemoRequest, response: Response) -> str:
     return answer(request, response, "counter.html", describe(request, context), context, number=None)
 
 
 @view(context=Counter, name="next", methods=("POST",), permission=PUBLIC)
-def next_number(context: Counter, request: Request, response: Response) -> str:
+def next_number(context: Counter, request: DemoRequest, response: Response) -> str:
     """The next number: in plain text, as JSON, or on a page for a browser."""
     if request.attempts_left:  # `retry` is there
         request.attempts_left = max(request.attempts_left, ATTEMPTS - request.attempt)

@@ -10,9 +10,10 @@ import difflib
 
 from webob.exc import HTTPForbidden
 
-from pipeline import Request, Response, view
+from pipeline import Response, view
 from pipeline.demo.models import FORMATS, Counter, Document, Folder, Format, Item, Site
 from pipeline.demo.names import BadText, clean_name, clean_text, clean_title, name_from_title
+from pipeline.demo.request import DemoRequest
 from pipeline.demo.views.forms import Form, Problems, read_form
 from pipeline.demo.views.page import answer, describe, done
 
@@ -23,12 +24,12 @@ TAKEN = "There is something of this name in this folder already."
 
 
 @view(context=Folder, name="add-document", permission="edit")
-def add_document_form(context: Folder, request: Request, response: Response) -> str:
+def add_document_form(context: Folder, request: DemoRequest, response: Response) -> str:
     return _document_form(context, request, response, {"format": "markdown"}, Problems())
 
 
 @view(context=Folder, name="add-document", methods=("POST",), permission="edit")
-def add_document(context: Folder, request: Request, response: Response) -> str:
+def add_document(context: Folder, request: DemoRequest, response: Response) -> str:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title"))
     text = form.problems.check("text", clean_text, form.get("text"))
@@ -41,12 +42,12 @@ def add_document(context: Folder, request: Request, response: Response) -> str:
 
 
 @view(context=Folder, name="add-folder", permission="edit")
-def add_folder_form(context: Folder, request: Request, response: Response) -> str:
+def add_folder_form(context: Folder, request: DemoRequest, response: Response) -> str:
     return _form(context, request, response, "folder_form.html", {}, Problems())
 
 
 @view(context=Folder, name="add-folder", methods=("POST",), permission="edit")
-def add_folder(context: Folder, request: Request, response: Response) -> str:
+def add_folder(context: Folder, request: DemoRequest, response: Response) -> str:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title"))
     name = _new_name(form, context, title)
@@ -57,12 +58,12 @@ def add_folder(context: Folder, request: Request, response: Response) -> str:
 
 
 @view(context=Document, name="edit", permission="edit")
-def edit_form(context: Document, request: Request, response: Response) -> str:
+def edit_form(context: Document, request: DemoRequest, response: Response) -> str:
     return _document_form(context, request, response, _fields_of(context), Problems())
 
 
 @view(context=Document, name="edit", methods=("POST",), permission="edit")
-def edit(context: Document, request: Request, response: Response) -> str:
+def edit(context: Document, request: DemoRequest, response: Response) -> str:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title", context.title))
     text = form.problems.check("text", clean_text, form.get("text", context.text))
@@ -79,13 +80,13 @@ def edit(context: Document, request: Request, response: Response) -> str:
 
 
 @view(context=Item, name="rename", permission="edit")
-def rename_form(context: Item, request: Request, response: Response) -> str:
+def rename_form(context: Item, request: DemoRequest, response: Response) -> str:
     folder_of(context)
     return _form(context, request, response, "rename.html", _fields_of(context), Problems())
 
 
 @view(context=Item, name="rename", methods=("POST",), permission="edit")
-def rename(context: Item, request: Request, response: Response) -> str:
+def rename(context: Item, request: DemoRequest, response: Response) -> str:
     folder, old = folder_of(context)
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title", context.title))
@@ -105,13 +106,13 @@ def rename(context: Item, request: Request, response: Response) -> str:
 
 
 @view(context=Item, name="delete", permission="edit")
-def delete_form(context: Item, request: Request, response: Response) -> str:
+def delete_form(context: Item, request: DemoRequest, response: Response) -> str:
     folder_of(context)
     return _delete_form(context, request, response, Problems())
 
 
 @view(context=Item, name="delete", methods=("POST",), permission="edit")
-def delete(context: Item, request: Request, response: Response) -> str:
+def delete(context: Item, request: DemoRequest, response: Response) -> str:
     folder, name = folder_of(context)
     form = read_form(request)
     _check_revision(form, context)
@@ -175,7 +176,7 @@ def _check_revision(form: Form, item: Item) -> None:
 
 def _form(
     context: Item,
-    request: Request,
+    request: DemoRequest,
     response: Response,
     template: str,
     values: dict[str, str],
@@ -190,12 +191,12 @@ def _form(
 
 
 def _document_form(
-    context: Item, request: Request, response: Response, values: dict[str, str], problems: Problems
+    context: Item, request: DemoRequest, response: Response, values: dict[str, str], problems: Problems
 ) -> str:
     return _form(context, request, response, "document_form.html", values, problems, formats=FORMATS)
 
 
-def _delete_form(context: Item, request: Request, response: Response, problems: Problems) -> str:
+def _delete_form(context: Item, request: DemoRequest, response: Response, problems: Problems) -> str:
     count = context.count() if isinstance(context, Folder) else 0
     values = {"revision": str(context.revision)}
     return _form(context, request, response, "delete.html", values, problems, count=count)
@@ -203,7 +204,7 @@ def _delete_form(context: Item, request: Request, response: Response, problems: 
 
 def _conflict(
     context: Document,
-    request: Request,
+    request: DemoRequest,
     response: Response,
     form: Form,
     title: str,

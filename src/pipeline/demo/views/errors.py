@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from webob.exc import WSGIHTTPException
 
-from pipeline import Request, Response, view
+from pipeline import Response, view
+from pipeline.demo.request import DemoRequest
 from pipeline.demo.views.page import answer
 from pipeline.http.error_pages import SORRY, TRY_AGAIN, Problem, best_type, put_problem, text_of
 
@@ -28,7 +29,7 @@ TITLES = {
 
 
 @view(context=Exception)
-def error(context: Exception, request: Request, response: Response) -> str | None:
+def error(context: Exception, request: DemoRequest, response: Response) -> str | None:
     """Status and headers of the error stand on the response already."""
     status, accept = response.status_int, request.environ.get("HTTP_ACCEPT")
     if isinstance(context, WSGIHTTPException):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pipeline import Request, Response, view
+from pipeline import Response, view
 from pipeline.demo.content import Content, TooLarge, store
 from pipeline.demo.filing import content_type_of
 from pipeline.demo.models import File, Folder
 from pipeline.demo.names import BadText, clean_name
+from pipeline.demo.request import DemoRequest
 from pipeline.demo.views.forms import MAX_UPLOAD, Problems, read_form
 from pipeline.demo.views.page import answer, describe, done, wants_json
 from pipeline.forms.upload import Upload
@@ -14,12 +15,12 @@ from pipeline.http.files import serve
 
 
 @view(context=Folder, name="upload", permission="edit")
-def upload_form(context: Folder, request: Request, response: Response) -> str:
+def upload_form(context: Folder, request: DemoRequest, response: Response) -> str:
     return _form(context, request, response, Problems(), replace=False)
 
 
 @view(context=Folder, name="upload", methods=("POST",), permission="edit")
-def upload(context: Folder, request: Request, response: Response) -> str:
+def upload(context: Folder, request: DemoRequest, response: Response) -> str:
     """Take all the files of the form, or none of them."""
     form = read_form(request)
     replace = bool(form.get("replace"))
@@ -58,7 +59,7 @@ def _take(folder: Folder, upload: Upload, replace: bool, problems: Problems) -> 
     return file
 
 
-def _form(context: Folder, request: Request, response: Response, problems: Problems, replace: bool) -> str:
+def _form(context: Folder, request: DemoRequest, response: Response, problems: Problems, replace: bool) -> str:
     if problems:
         response.status_int = problems.status
     return answer(
@@ -74,7 +75,7 @@ def _form(context: Folder, request: Request, response: Response, problems: Probl
 
 
 @view(context=File)
-def download(context: File, request: Request, response: Response) -> object:
+def download(context: File, request: DemoRequest, response: Response) -> object:
     """The bytes. What a browser could run, or take for a page of the site, is only ever saved (S7)."""
     if wants_json(request):
         return answer(request, response, "", describe(request, context))

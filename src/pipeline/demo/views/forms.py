@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from webob.exc import HTTPBadRequest, HTTPUnsupportedMediaType
 
-from pipeline import Request
 from pipeline.demo.names import BadText
+from pipeline.demo.request import DemoRequest
 from pipeline.demo.tokens import FIELD, Expired, check_token
 from pipeline.forms.upload import Upload
 
@@ -66,7 +66,7 @@ class Form:
             raise HTTPBadRequest(f"The field {name!r} is neither text nor a whole number.")
 
 
-def read_form(request: Request) -> Form:
+def read_form(request: DemoRequest) -> Form:
     """The form that this request sends. 415 if it sends something else, 403 for want of a token."""
     if request.content_length and request.content_type.lower() not in KINDS:
         raise HTTPUnsupportedMediaType("A form is sent as multipart/form-data, urlencoded, or as JSON.")

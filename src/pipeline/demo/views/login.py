@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from webob.exc import HTTPTooManyRequests, HTTPUnauthorized
 
-from pipeline import Request, Response, redirect, view
+from pipeline import Response, redirect, view
 from pipeline.auth.login import fields, log_in, log_out, way_back
 from pipeline.auth.sessions import address_of
 from pipeline.demo.models import Folder
+from pipeline.demo.request import DemoRequest
 from pipeline.demo.tokens import FIELD
 from pipeline.demo.views.errors import error
 from pipeline.demo.views.kept import KEPT, Fields, keep, kept_for
@@ -21,7 +22,7 @@ WAIT = "Too many logins have failed. Please wait before you try again."
 
 
 @view(context=Folder, name="login", permission=PUBLIC)
-def login_form(context: Folder, request: Request, response: Response) -> object:
+def login_form(context: Folder, request: DemoRequest, response: Response) -> object:
     """The page that asks for name and password. Where there are no sessions, and in a folder with users of
     its own, the browser asks; being asked here, it sends the password with every later request below."""
     came_from = fields(request).get("came_from", "")
@@ -33,7 +34,7 @@ def login_form(context: Folder, request: Request, response: Response) -> object:
 
 
 @view(context=Folder, name="login", methods=("POST",), permission=PUBLIC)
-def login(context: Folder, request: Request, response: Response) -> object:
+def login(context: Folder, request: DemoRequest, response: Response) -> object:
     """Begin a session, and lead back to where the visitor came from, or to the form that was sent there."""
     form = fields(request)
     name, came_from, kept = form.get("login", ""), form.get("came_from", ""), form.get(KEPT, "")
@@ -51,14 +52,14 @@ def login(context: Folder, request: Request, response: Response) -> object:
 
 
 @view(context=Folder, name="logout", methods=("POST",), permission=PUBLIC)
-def logout(context: Folder, request: Request, response: Response) -> object:
+def logout(context: Folder, request: DemoRequest, response: Response) -> object:
     """End the session."""
     log_out(request, response)
     return redirect(page_of(request, top_of(request)), 303)
 
 
 @view(context=HTTPUnauthorized)
-def unauthorized(context: HTTPUnauthorized, request: Request, response: Response) -> str | None:
+def unauthorized(context: HTTPUnauthorized, request: DemoRequest, response: Response) -> str | None:
     """The login page for a form whose session has ended; for all else, the error page."""
     accept = request.environ.get("HTTP_ACCEPT")
     kept = keep(request) if best_type(accept) == "text/html" else None
@@ -69,7 +70,7 @@ def unauthorized(context: HTTPUnauthorized, request: Request, response: Response
 
 
 def login_page(
-    request: Request,
+    request: DemoRequest,
     response: Response,
     came_from: str,
     name: str = "",
@@ -93,7 +94,7 @@ def login_page(
     return page
 
 
-def send_again(request: Request, response: Response, name: str, address: str, typed: Fields) -> str:
+def send_again(request: DemoRequest, response: Response, name: str, address: str, typed: Fields) -> str:
     """The page with what was typed before the login, to be sent to the address again."""
     request.principal = name  # as the page says at its top; the session begins with the next request
     shown = [(field, value) for field, value in typed if value and field not in (FIELD, "revision")]

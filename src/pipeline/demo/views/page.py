@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pipeline import Request, Response, redirect
+from pipeline import Response, redirect
 from pipeline.demo.models import Counter, Document, File, Folder, Item
+from pipeline.demo.request import DemoRequest
 from pipeline.demo.tokens import make_token
 from pipeline.http.accept import accepted
 from pipeline.publishing.resources import Resources
@@ -50,7 +51,7 @@ _templates = Environment(
 _templates.filters["size"] = size
 
 
-def wants_json(request: Request) -> bool:
+def wants_json(request: DemoRequest) -> bool:
     """Whether the client would rather have JSON than HTML; who does not say gets HTML."""
     named = request.environ.get("HTTP_ACCEPT", "")
     offers = ["text/html", JSON]
@@ -61,7 +62,7 @@ def wants_json(request: Request) -> bool:
 
 
 def answer(
-    request: Request,
+    request: DemoRequest,
     response: Response,
     template: str,
     data: Mapping[str, object],
@@ -99,7 +100,7 @@ def answer(
     )
 
 
-def done(request: Request, response: Response, item: Item, status: int = 200) -> str:
+def done(request: DemoRequest, response: Response, item: Item, status: int = 200) -> str:
     """The answer after a change: a browser is led to the item, another client is told of it."""
     if not wants_json(request):
         raise redirect(page_of(request, item), 303)
@@ -109,23 +110,23 @@ def done(request: Request, response: Response, item: Item, status: int = 200) ->
     return answer(request, response, "", describe(request, item))
 
 
-def url_of(request: Request, item: Item, *names: str) -> str:
+def url_of(request: DemoRequest, item: Item, *names: str) -> str:
     """The address of an item, or of a view of it; that of a folder ends in a slash."""
     return request.absolute_url(item, *(names or (("",) if isinstance(item, Folder) else ())))
 
 
-def page_of(request: Request, item: Item) -> str:
+def page_of(request: DemoRequest, item: Item) -> str:
     """The address of the page about an item; at that of a file itself are its bytes."""
     return url_of(request, item, "@@info") if isinstance(item, File) else url_of(request, item)
 
 
-def top_of(request: Request) -> Item:
+def top_of(request: DemoRequest) -> Item:
     """The item that the visitor sees as the home page."""
     top: Item = request.virtual_root if request.virtual_root is not None else request.root
     return top
 
 
-def crumbs(request: Request, context: Item | None) -> list[Item]:
+def crumbs(request: DemoRequest, context: Item | None) -> list[Item]:
     """The way from the home page to an item, both included."""
     way: list[Item] = []
     top = top_of(request) if context is not None else None
@@ -135,7 +136,7 @@ def crumbs(request: Request, context: Item | None) -> list[Item]:
     return way[::-1]
 
 
-def describe(request: Request, item: Item) -> dict[str, object]:
+def describe(request: DemoRequest, item: Item) -> dict[str, object]:
     """An item as JSON has it."""
     data: dict[str, object] = {
         "type": item.kind,

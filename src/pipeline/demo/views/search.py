@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from webob.exc import HTTPBadRequest
 
-from pipeline import Request, Response, view
+from pipeline import Response, view
 from pipeline.demo.models import Document, Folder, Item
+from pipeline.demo.request import DemoRequest
 from pipeline.demo.text import excerpt, fold, plain_text
 from pipeline.demo.views.page import answer, page_of, url_of
 
@@ -19,7 +20,7 @@ SHOWN = 50
 
 
 @view(context=Folder, name="search")
-def search(context: Folder, request: Request, response: Response, q: str = "") -> str:
+def search(context: Folder, request: DemoRequest, response: Response, q: str = "") -> str:
     query = q.strip()
     words = list(dict.fromkeys(fold(query).split()))
     if len(query) > MAX_LENGTH or len(words) > MAX_WORDS:

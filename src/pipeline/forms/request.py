@@ -1,0 +1,18 @@
+"""What a form adds to a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pipeline.request import Request
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class FormsRequest(Request):
+    """What ``forms`` adds to a request."""
+
+    form: Mapping[str, Any] = NOTHING
+    """The fields of the form that was sent, by name."""

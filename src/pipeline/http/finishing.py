@@ -1,0 +1,97 @@
+"""The last look at a body that is not simply in memory: output filters, conditional requests, headers of streams.
+
+The edge calls ``finish`` once, when all is decided but the headers can still be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Any
+
+from pipeline.edge import blocks_of, close_with
+from pipeline.http.conditional import conditional
+from pipeline.http.files import FileBody
+from pipeline.request import Request
+from pipeline.response import LIVE, OK, Response
+
+
+def finish(request: Request, response: Response, body: Any) -> Any:
+    """Return what is to be sent of a body that is streamed, filtered, or the answer to a conditional request."""
+    in_memory = response.in_memory
+    if in_memory:
+        body = list(body)
+    if not in_memory:
+        close_with(request, body)
+        _describe_stream(response, body)
+    rewritten = False
+    sent = body
+    if (response.filters or response.transports) and _may_have_body(response._status):
+        sent, rewritten = _filtered(request, response, body)
+    response.filters = response.transports = ()
+    response.decided = True
+    if response.conditional_response:
+        response.conditional_response = False
+        sent = conditional(request.environ, response, sent, ranges=not rewritten)
+        if sent is not body and type(sent) is not list:
+            close_with(request, sent)
+    if not in_memory:
+        return sent
+    if rewritten and request.environ["REQUEST_METHOD"] == "HEAD" and not any(body):
+        return ()  # an app that makes no body for HEAD: what would come of it cannot be told
+    return list(sent)
+
+
+def _describe_stream(response: Response, body: Any) -> None:
+    """Add the headers that only a stream needs: the length of a file; that no proxy may hold live blocks back."""
+    headers = response.headers
+    if isinstance(body, FileBody) and (length := body.length()) is not None:
+        headers.setdefault("Content-Length", str(length))
+    if (response.content_type or "").lower() in LIVE:
+        headers.setdefault("X-Accel-Buffering", "no")
+
+
+def _may_have_body(status: str) -> bool:
+    return status is OK or (status[:3] not in ("204", "304") and status[0] != "1")
+
+
+def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, bool]:
+    """The body behind all filters that take part, and whether its bytes are still those it was made of."""
+    length = None if type(body) is list else response.headers.get("Content-Length")
+    # A chain has no close(), which a generator that yields from it would call, as does the request (R7). And
+    # a filter that drops the Content-Length must not hide that it was wrong.
+    given = chain(body) if length is None else blocks_of(body, int(length))
+    blocks: Iterator[bytes] = given
+    rewritten = False
+    for filter, rewrites in chain(zip(response.filters, repeat(True)), response.transports):
+        made = filter(blocks)
+        if made is not blocks:
+            close_with(request, made)
+            blocks = chain(made)
+            rewritten = rewritten or rewrites
+    if blocks is given:
+        return body, False
+    if rewritten:
+        response._headerlist = [
+            (name, _weak(value)) if name.lower() == "etag" else (name, value)
+            for name, value in response._headerlist
+            if name.lower() not in _OF_THE_BYTES
+        ]
+        response._headers = None
+    return blocks, rewritten
+
+
+_OF_THE_BYTES = {
+    "accept-ranges",
+    "content-digest",
+    "content-length",
+    "content-md5",
+    "digest",
+    "repr-digest",
+}
+"""Headers that hold for the very bytes that a body was made of."""
+
+
+def _weak(etag: str) -> str:
+    """The ETag of what says the same in other bytes (RFC 9110 section 8.8.1)."""
+    return etag if etag.startswith("W/") else f"W/{etag}"

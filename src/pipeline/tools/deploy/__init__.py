@@ -1,0 +1,185 @@
+"""``pipeline deploy TARGET INI DIR [name=value ...]``: write all that a server needs, and say how it is run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.tools.deploy import (
+    apache,
+    container,
+    granian,
+    gunicorn,
+    lighttpd,
+    mod_wsgi_express,
+    nginx,
+    systemd,
+    uwsgi,
+)
+from pipeline.tools.deploy.site import Deployment, Site, directories_of, health_of, limit_of, need_readable
+from pipeline.tools.ini import file_of, parse_variables, plan_of, split_name
+from pipeline.tools.loading import make_importable
+
+TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
+    "apache": (apache.write, "Apache with mod_wsgi: daemon processes, or --embedded"),
+    "container": (container.write, "a Dockerfile"),
+    "fcgid": (apache.write_fcgid, "Apache with mod_fcgid"),
+    "granian": (granian.write, "Granian"),
+    "gunicorn": (gunicorn.write, "gunicorn with threads"),
+    "lighttpd": (lighttpd.write, "lighttpd with FastCGI"),
+    "mod_wsgi-express": (mod_wsgi_express.write, "the Apache of pip's mod_wsgi"),
+    "nginx": (nginx.write, "nginx in front of gunicorn, granian, systemd or uwsgi (--behind)"),
+    "systemd": (systemd.write, "a socket and a service with gunicorn"),
+    "uwsgi": (uwsgi.write, "uWSGI by HTTP"),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    options = parse(arguments)
+    site = site_of(options)
+    deployment = TARGETS[options.target][0](site)
+    refuse_unreadable(site)
+    put(site, deployment)
+    say(options.target, site, deployment)
+    return check(options.target, site, deployment) if options.check else 0
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of the command line."""
+    width = max(map(len, TARGETS))
+    parser = argparse.ArgumentParser(
+        prog="pipeline deploy",
+        description="Writes the configuration of a server into DIR, and prints the commands to start, stop, reload "
+        "and check it. Nothing else is changed.",
+        epilog="\n".join(["targets:", *(f"  {name:{width}}  {what}" for name, (_, what) in TARGETS.items())]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("target", metavar="TARGET", choices=TARGETS, help="the server; see below")
+    parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
+    parser.add_argument("directory", metavar="DIR", help="where everything is written; made if it is missing")
+    parser.add_argument(
+        "variables", metavar="name=value", nargs="*", help="variables; they beat those of [DEFAULT]"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8080, help="the port (default: %(default)s)")
+    parser.add_argument(
+        "--prefix", default="", metavar="/PATH", help="where the site is on the server (default: /)"
+    )
+    parser.add_argument("--workers", type=int, help="processes (default: 2, or 1 if the database is a file)")
+    parser.add_argument("--threads", type=int, help="threads of each process (default: 4, or 8 in one process)")
+    parser.add_argument(
+        "--behind",
+        choices=nginx.BEHIND,
+        default="gunicorn",
+        help="nginx: the server behind it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--upstream",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="nginx: an instance of the site that runs elsewhere, instead of one here; once for each",
+    )
+    parser.add_argument("--embedded", action="store_true", help="apache: in its own processes, not in daemons")
+    parser.add_argument("--user", default="www-data", help="systemd: who runs the service (default: %(default)s)")
+    parser.add_argument("--check", action="store_true", help="have the server check what was written")
+    return parser.parse_intermixed_args(arguments)
+
+
+def site_of(options: argparse.Namespace) -> Site:
+    """Return the site; refuse an ini that does not load and options that do not fit it."""
+    path, name = split_name(options.ini)
+    make_importable(path)
+    chains = plan_of(options.ini, options.variables)
+    for chain in chains:
+        chain.check()
+    file = file_of(chains)
+    prefix = options.prefix.rstrip("/")
+    if prefix and not prefix.startswith("/"):
+        raise ConfigurationError(f"--prefix {options.prefix}: a path begins with a slash")
+    workers = options.workers or (2 if file is None else 1)
+    if workers > 1 and file is not None:
+        raise ConfigurationError(
+            f"{workers} processes cannot share {file.partition('?')[0]}: one process has a database in a file. "
+            f"Use --workers 1, or a database server: zeo:// or postgres:// (docs/howto/data.rst)"
+        )
+    directory = Path(options.directory).absolute()
+    if any(character in str(directory) for character in " \t\n'\"\\$;#{}%"):
+        raise ConfigurationError(
+            f"{directory}: a server would misread this name; choose one without blanks and signs"
+        )
+    return Site(
+        ini=f"{path}#{name}" if name else str(path),
+        variables=parse_variables(options.variables),
+        directory=directory,
+        host=options.host,
+        port=options.port,
+        prefix=prefix,
+        workers=workers,
+        threads=options.threads or (4 if workers > 1 else 8),
+        behind=options.behind,
+        embedded=options.embedded,
+        user=options.user,
+        upstreams=tuple(options.upstream),
+        max_body=limit_of(chains),
+        health=health_of(chains, prefix),
+        writable=directories_of(chains),
+    )
+
+
+def refuse_unreadable(site: Site) -> None:
+    """Refuse a directory that Apache's or nginx' own user cannot enter, if root starts the server."""
+    if os.geteuid() == 0:
+        need_readable(site.directory, "the server's own user")
+
+
+def put(site: Site, deployment: Deployment) -> None:
+    """Write the files."""
+    for directory in (site.directory, site.directory / "run", site.directory / "log"):
+        directory.mkdir(parents=True, exist_ok=True)
+    for name, text in deployment.files.items():
+        path = site.directory / name
+        path.write_text(text, encoding="utf-8")
+        if name.endswith((".sh", ".fcgi")):
+            path.chmod(0o755)
+
+
+def say(target: str, site: Site, deployment: Deployment) -> None:
+    """Print the commands."""
+    print(f"Written to {site.directory}: {', '.join(sorted(deployment.files))}")
+    url = f"http://{'127.0.0.1' if site.host in ('0.0.0.0', '::') else site.host}:{site.port}"
+    groups = (
+        ("start", deployment.start),
+        ("stop", deployment.stop),
+        ("reload", deployment.reload),
+        ("check", [" ".join(deployment.syntax), f"curl -f {url}{site.health}"]),
+    )
+    for title, commands in groups:
+        for command in filter(None, commands):
+            print(f"  {title:7} {command}")
+            title = ""
+    for note in deployment.notes:
+        print(f"  note    {note}")
+
+
+def check(target: str, site: Site, deployment: Deployment) -> int:
+    """Try whether the site loads, and have the server check what was written; return the exit status."""
+    trial = [site.python, str(site.directory / "wsgi.py")]
+    for command in ([] if target == "container" else trial, deployment.syntax):
+        if not command:
+            continue
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+        if done.returncode:
+            sys.stderr.write(done.stdout.decode(errors="replace"))
+            print(f"pipeline deploy: {' '.join(command)}: refused, see above", file=sys.stderr)
+            return 1
+    print(f"  checked: {'good' if deployment.syntax else 'the site loads; the server has no check of its own'}")
+    return 0

@@ -1,0 +1,193 @@
+"""Apache: mod_wsgi in daemon processes or embedded, and mod_fcgid."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.tools.deploy.fastcgi import script
+from pipeline.tools.deploy.site import Deployment, Site, need_program, need_readable
+
+MODULES = Path("/usr/lib/apache2/modules")
+REMEDY = "apt install apache2 libapache2-mod-wsgi-py3"
+
+SERVER = """\
+# Apache for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy {target}`.
+# In the Apache of the system, include site.conf in a <VirtualHost> instead.
+ServerRoot "{site.directory}"
+DefaultRuntimeDir run
+PidFile run/apache.pid
+ErrorLog log/error.log
+ServerName {site.host}
+Listen {site.address}
+LoadModule mpm_event_module "{modules}/mod_mpm_event.so"
+LoadModule authz_core_module "{modules}/mod_authz_core.so"
+LoadModule alias_module "{modules}/mod_alias.so"
+LoadModule reqtimeout_module "{modules}/mod_reqtimeout.so"
+{load}
+{mpm}ServerTokens Prod
+# The name and port that the visitor used, in redirects as well.
+UseCanonicalName Off
+# A client that sends its headers or its body too slowly is dismissed: seconds, and bytes per second.
+RequestReadTimeout header=10-20,MinRate=500 body=20,MinRate=500
+# Seconds without a byte from, or to, a client.
+Timeout 60
+KeepAliveTimeout 5
+Include site.conf
+"""
+
+COMMON = """\
+# A %2F stays one: the site tells a slash in a name from a slash between names.
+AllowEncodedSlashes NoDecode
+# Bytes of a body: the limit of the element `forms`, and a little more, so that the site's page says 413.
+LimitRequestBody {site.max_body}
+"""
+
+WSGI = """\
+# The logins of HTTP basic are the site's.
+WSGIPassAuthorization On
+# Bodies without Content-Length.
+WSGIChunkedRequest On
+WSGIScriptAlias {mount} "{site.directory}/wsgi.py"{process}
+<Directory "{site.directory}">
+    Require all granted
+</Directory>
+"""
+
+DAEMON = """\
+# Where the daemon processes listen; they are this site's alone.
+WSGISocketPrefix "{site.directory}/run/wsgi"
+# Processes (one if the database is a file) with threads; the environment with the site; file names in UTF-8.
+# A reload lets requests finish for 30 s. A request waits 45 s for a thread, and a client may be silent for 60 s.
+WSGIDaemonProcess {name} processes={site.workers} threads={site.threads} python-home={prefix} \\
+    lang=C.UTF-8 locale=C.UTF-8 graceful-timeout=30 shutdown-timeout=30 queue-timeout=45 socket-timeout=60
+# The processes of Apache itself need no Python.
+WSGIRestrictEmbedded On
+"""
+
+EMBEDDED = """\
+# The environment with the site.
+WSGIPythonHome "{prefix}"
+"""
+
+MPM = """\
+# The processes of Apache serve the site: their number is fixed, since each loads it; one if the database is a file.
+StartServers {site.workers}
+ServerLimit {site.workers}
+ThreadsPerChild {threads}
+ThreadLimit {threads}
+MaxRequestWorkers {all}
+MaxConnectionsPerChild 0
+"""
+
+FCGID = """\
+# Bytes of a body: the default of mod_fcgid, 128 KiB, answers 500 beyond.
+FcgidMaxRequestLen {site.max_body}
+# A block is sent when the site has made it.
+FcgidOutputBufferSize 0
+# A process serves one request at a time; one process if the database is a file.
+FcgidMaxProcesses {site.workers}
+FcgidMaxProcessesPerClass {site.workers}
+FcgidMinProcessesPerClass {site.workers}
+# Processes are not replaced for their age, for idleness or for a number of requests.
+FcgidProcessLifeTime 0
+FcgidIdleTimeout 0
+FcgidMaxRequestsPerProcess 0
+# Seconds for the site to load, and to make the next block.
+FcgidConnectTimeout 30
+FcgidIOTimeout 60
+FcgidBusyTimeout 300
+FcgidIPCDir "{site.directory}/run"
+FcgidProcessTableFile "{site.directory}/run/fcgid_shm"
+# The logins of HTTP basic are the site's.
+FcgidPassHeader Authorization
+ScriptAlias "{mount}" "{site.directory}/site.fcgi/"
+<Directory "{site.directory}">
+    Require all granted
+    Options +ExecCGI
+    SetHandler fcgid-script
+</Directory>
+"""
+
+
+def write(site: Site) -> Deployment:
+    """Write Apache with mod_wsgi."""
+    module = mod_wsgi()
+    need_readable_by_apache(site)
+    mpm = process = ""
+    text = COMMON.format(site=site)
+    if site.embedded:
+        text += EMBEDDED.format(prefix=sys.prefix)
+        mpm = MPM.format(site=site, threads=max(site.threads, 25), all=site.workers * max(site.threads, 25))
+        process = " application-group=%{GLOBAL}"
+    else:
+        name = f"site-{site.port}"
+        text += DAEMON.format(site=site, name=name, prefix=sys.prefix)
+        process = f" process-group={name} application-group=%{{GLOBAL}}"
+    text += WSGI.format(site=site, mount=site.prefix or "/", process=process)
+    load = f'LoadModule wsgi_module "{module}"'
+    touch = f"{site.python} {site.directory}/wsgi.py && touch {site.directory}/wsgi.py"
+    return deployment(site, "apache", load, mpm, {"site.conf": text, "wsgi.py": site.application()}, touch)
+
+
+def write_fcgid(site: Site) -> Deployment:
+    """Write Apache with mod_fcgid."""
+    module = MODULES / "mod_fcgid.so"
+    if not module.exists():
+        raise ConfigurationError(f"{module} is missing: apt install libapache2-mod-fcgid")
+    need_readable_by_apache(site)
+    text = COMMON.format(site=site) + FCGID.format(site=site, mount=site.path)
+    files = {"site.conf": text, "wsgi.py": site.application(), "site.fcgi": script(site)}
+    return deployment(site, "fcgid", f'LoadModule fcgid_module "{module}"', "", files, "")
+
+
+def deployment(site: Site, target: str, load: str, mpm: str, files: dict[str, str], reload: str) -> Deployment:
+    """Return the files of a target with an Apache of its own around them."""
+    program = need_program("apache2", REMEDY)
+    files["apache.conf"] = SERVER.format(site=site, target=target, modules=MODULES, load=load, mpm=mpm)
+    call = f"{program} -d {site.directory} -f {site.directory}/apache.conf"
+    graceful = f"{site.python} {site.directory}/wsgi.py && {call} -k graceful"
+    return Deployment(
+        files,
+        start=[f"{call} -DFOREGROUND"],
+        stop=[f"{call} -k graceful-stop"],
+        reload=[reload if reload and not site.embedded else graceful],
+        syntax=[*call.split(), "-t"],
+        notes=["The log of errors is log/error.log."],
+    )
+
+
+def need_readable_by_apache(site: Site) -> None:
+    """Refuse what Apache's own user could not read, if root starts it."""
+    if os.geteuid() == 0:
+        for path in (sys.prefix, sys.base_prefix, site.ini.partition("#")[0]):
+            need_readable(path, "Apache's user www-data")
+
+
+def mod_wsgi() -> Path:
+    """Return the module for this Python; ConfigurationError if there is none, or one for another Python.
+
+    That of the system, and else the one that pip has built.
+    """
+    module = MODULES / "mod_wsgi.so"
+    built_by_pip = find_spec("mod_wsgi") is not None
+    if not module.exists() and not built_by_pip:
+        raise ConfigurationError(f"{module} is missing: {REMEDY}")
+    found = re.search(r"-(\d+\.\d+)$", str(module.resolve()))
+    built = found[1] if found else "an unknown version"
+    mine = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if built == mine and Path(sys.base_prefix) == Path("/usr"):
+        return module
+    if not built_by_pip:
+        raise ConfigurationError(
+            f"{module} is built for Python {built} of /usr/bin/python3, and {sys.prefix} is an environment of "
+            f"Python {mine} in {sys.base_prefix}: make one with /usr/bin/python3 -m venv, install the site in it "
+            f"and run its own pipeline; or pip install mod_wsgi here, which builds the module for this Python"
+        )
+    command = [need_program("mod_wsgi-express", "pip install mod_wsgi"), "module-location"]
+    return Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())

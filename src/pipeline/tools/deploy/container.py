@@ -1,0 +1,99 @@
+"""A container: one process that drains on SIGTERM, not root, with a health check and a volume."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pipeline.tools.deploy.site import APPLICATION, Deployment, Site
+
+DOCKERFILE = """\
+# The site of {ini}. Written by `pipeline deploy container`.
+# From the directory that has the code, the ini and this file's directory:
+#     docker build -t site -f {file} .
+FROM python:{version}-slim
+
+# Logs appear at once; no bytecode is written to the image at run time.
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+
+# The site and its server; add the packages of your own site to this line.
+RUN pip install --no-cache-dir 'wsgi-pipeline[demo,gunicorn,zeo]'
+
+# Not root; its data is in one place, which outlives the container.
+RUN useradd --system --uid 10001 --home-dir /srv/site site && mkdir -p /srv/site /data && chown site /data
+WORKDIR /srv/site
+COPY {inis} /srv/site/
+COPY {directory}/wsgi.py {directory}/gunicorn.conf.py /srv/site/
+USER site
+VOLUME /data
+EXPOSE 8080
+
+# Ready: the path of `health` if the ini has it.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD \\
+    ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8080{health}', timeout=4)"]
+
+# No shell in between: SIGTERM reaches gunicorn, which lets requests finish. Give it 40 s: docker stop -t 40.
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["gunicorn", "-c", "/srv/site/gunicorn.conf.py"]
+"""
+
+GUNICORN = """\
+# gunicorn in the container. Written by `pipeline deploy container`.
+wsgi_app = "wsgi:application"
+chdir = "/srv/site"
+# Every address of the container; which of them the world sees, the container's ports say.
+bind = ["0.0.0.0:8080"]
+# One process for one container: for more there are more containers, on a database server.
+workers = {workers}
+threads = {threads}
+worker_class = "gthread"
+# Each worker loads the site itself: no process uses a connection that another one opened (R12).
+preload_app = False
+# Seconds that requests have to finish on SIGTERM.
+graceful_timeout = 30
+# In memory: a disk that is slow would stop the sign of life.
+worker_tmp_dir = "/dev/shm"
+control_socket_disable = True
+accesslog = None
+errorlog = "-"
+"""
+
+
+def write(site: Site) -> Deployment:
+    """Write a Dockerfile, gunicorn's configuration and the script of the site."""
+    ini = Path(site.ini.partition("#")[0])
+    name = ini.name + site.ini.removeprefix(str(ini))
+    here = Path.cwd()
+    directory, source = site.directory, ini
+    if directory.is_relative_to(here) and ini.is_relative_to(here):
+        directory, source = directory.relative_to(here), ini.relative_to(here)
+    variables = {
+        "zodb_uri": "file:///data/Data.fs?blobstorage_dir=/data/blobs",
+        "session_keys": "/data/session_keys",
+        **site.variables,
+    }
+    script = APPLICATION.format(
+        ini=f"/srv/site/{name}", variables=variables, python="python", file="/srv/site/wsgi.py"
+    )
+    dockerfile = DOCKERFILE.format(
+        ini=site.ini,
+        file=f"{directory}/Dockerfile",
+        version=f"{sys.version_info.major}.{sys.version_info.minor}",
+        inis=f"{source.parent}/*.ini",
+        directory=directory,
+        health=site.health,
+    )
+    return Deployment(
+        {
+            "Dockerfile": dockerfile,
+            "wsgi.py": script,
+            "gunicorn.conf.py": GUNICORN.format(workers=site.workers, threads=site.threads),
+        },
+        start=[
+            f"docker build -t site -f {directory}/Dockerfile {here}",
+            f"docker run -d --name site -v site-data:/data -p {site.address}:8080 --read-only --tmpfs /tmp site",
+        ],
+        stop=["docker stop -t 40 site"],
+        reload=["docker kill -s HUP site"],
+        syntax=[],
+    )

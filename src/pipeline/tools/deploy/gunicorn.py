@@ -1,0 +1,64 @@
+"""gunicorn: processes with threads. It drains, reloads without loss and takes its socket from systemd."""
+
+from __future__ import annotations
+
+from pipeline.tools.deploy.site import Deployment, Site, need_module, need_program
+
+CONFIGURATION = """\
+# gunicorn for {site.ini}. Written by `pipeline deploy gunicorn`.
+
+wsgi_app = "wsgi:application"
+# The directory of wsgi.py.
+chdir = {directory!r}
+# A socket of systemd (LISTEN_FDS) takes the place of this one.
+bind = [{bind!r}]
+# Processes; one if the database is a file.
+workers = {site.workers}
+# Threads of each process: a request occupies one until it is answered.
+threads = {site.threads}
+worker_class = "gthread"
+# Each worker loads the site itself: no process uses a connection that another one opened (R12).
+preload_app = False
+# Seconds that requests have to finish on SIGTERM and SIGHUP.
+graceful_timeout = 30
+# Seconds without a sign of life after which a worker is replaced; a request that takes long is not meant.
+timeout = 60
+# Seconds that a connection is kept for the next request{kept}.
+keepalive = {keepalive}
+# Bytes of a request line; the site itself says 414 to what is longer than a browser sends.
+limit_request_line = 0
+# Proxies on this machine may say that the visitor came by https. The address of the visitor is left to vhost.
+forwarded_allow_ips = "127.0.0.1,::1"
+# No socket for remote control.
+control_socket_disable = True
+# The element `log` writes the access log; this is the log of the server.
+accesslog = None
+errorlog = "-"
+pidfile = {pid!r}
+{prefix}"""
+
+
+def write(site: Site) -> Deployment:
+    """Write a configuration file and the script of the site."""
+    need_module("gunicorn", "pip install 'wsgi-pipeline[gunicorn]'")
+    program = need_program("gunicorn", "pip install 'wsgi-pipeline[gunicorn]'")
+    directory = str(site.directory)
+    pid = f"{directory}/run/gunicorn.pid"
+    prefix = f"# The path of the site on the server.\nraw_env = [{f'SCRIPT_NAME={site.prefix}'!r}]\n"
+    configuration = CONFIGURATION.format(
+        site=site,
+        directory=directory,
+        bind=f"unix:{site.socket}" if site.behind_proxy else site.address,
+        keepalive=1 if site.behind_proxy else 5,
+        kept=": the proxy opens one for each request" if site.behind_proxy else "",
+        pid=pid,
+        prefix=prefix if site.prefix else "",
+    )
+    name = f"{directory}/gunicorn.conf.py"
+    return Deployment(
+        {"wsgi.py": site.application(), "gunicorn.conf.py": configuration},
+        start=[f"{program} -c {name}"],
+        stop=[f"kill -TERM $(cat {pid})"],
+        reload=[f"{site.python} {directory}/wsgi.py && kill -HUP $(cat {pid})"],
+        syntax=[program, "--check-config", "-c", name],
+    )

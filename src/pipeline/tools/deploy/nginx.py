@@ -1,0 +1,176 @@
+"""nginx in front of gunicorn, Granian or uWSGI: it takes slow clients, bodies and long answers off the threads."""
+
+from __future__ import annotations
+
+from pipeline.tools.deploy import granian, gunicorn, systemd, uwsgi
+from pipeline.tools.deploy.site import Deployment, Site, need_program
+
+BEHIND = {"gunicorn": gunicorn.write, "granian": granian.write, "systemd": systemd.write, "uwsgi": uwsgi.write}
+
+CONFIGURATION = """\
+# nginx for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy nginx`.
+# In the nginx of the system, include site.conf in a server {{}} instead.
+pid {site.directory}/run/nginx.pid;
+error_log {site.directory}/log/error.log warn;
+worker_processes auto;
+events {{
+    # Half-sent requests and unread answers cost one each, and no thread of the site.
+    worker_connections 4096;
+}}
+worker_rlimit_nofile 16384;
+http {{
+    # The element `log` writes the access log.
+    access_log off;
+    server_tokens off;
+    default_type application/octet-stream;
+    sendfile on;
+    client_body_temp_path {site.directory}/run/body;
+    proxy_temp_path {site.directory}/run/proxy;
+    uwsgi_temp_path {site.directory}/run/uwsgi;
+    fastcgi_temp_path {site.directory}/run/fastcgi;
+    scgi_temp_path {site.directory}/run/scgi;
+    upstream site_{site.port} {{
+{upstream}    }}
+    server {{
+        listen {site.address};
+        # The port of a redirect is the visitor's.
+        absolute_redirect off;
+        include {site.directory}/site.conf;
+    }}
+}}
+"""
+
+ONE = """\
+        # A start again of the site lets clients wait here: it is not taken for dead.
+        server unix:{site.socket} max_fails=0;
+"""
+
+SEVERAL = """\
+        # An instance that cannot be reached is left out for a second: after more it would be back, and not asked.
+        server {upstream} max_fails=1 fail_timeout=1s;
+"""
+
+LIMITS = """\
+# Part of a server {{}}: the site of {site.ini}. Written by `pipeline deploy nginx`.
+# Bytes of a body: the limit of the element `forms`, and a little more, so that the site's page says 413.
+client_max_body_size {site.max_body};
+# Seconds that a client has for its headers, between two parts of its body and between two reads of an answer (R10).
+client_header_timeout 20s;
+client_body_timeout 20s;
+send_timeout 60s;
+reset_timedout_connection on;
+# Longer than a browser sends: the site says 414.
+large_client_header_buffers 4 32k;
+# A slash in a name, %2F, and two slashes reach the site as they were sent.
+merge_slashes off;
+# The path forms of virtual hosting are between a proxy and the site; from outside they are refused (S9).
+location ~ /(VirtualHostBase|VirtualHostRoot|_vh_[^/]*|\\+\\+vh\\+\\+[^/]*)(/|$) {{
+    return 400;
+}}
+"""
+
+HTTP = """\
+location {path} {{
+    proxy_pass http://site_{site.port};
+    proxy_http_version 1.1;
+    # A connection for each request: the site may close one that was kept, and a POST is not sent twice.
+    proxy_set_header Connection close;
+    # The Host with its port: redirects lead back to it.
+    proxy_set_header Host $http_host;
+    # What a visitor says of another visitor is replaced, or dropped (S13).
+    proxy_set_header X-Forwarded-For $remote_addr;
+    proxy_set_header X-Forwarded-Host $http_host;
+    proxy_set_header X-Forwarded-Proto $scheme;
+    proxy_set_header X-Forwarded-Port $server_port;
+    proxy_set_header X-Forwarded-Prefix "";
+    proxy_set_header Forwarded "";
+    proxy_set_header X-Vhm-Host "";
+    proxy_set_header X-Vhm-Root "";
+    proxy_set_header SCRIPT-NAME "";
+    # HTTPoxy: no library takes this for its proxy.
+    proxy_set_header Proxy "";
+    # The body is taken from a slow client before a thread of the site is.
+    proxy_request_buffering on;
+    # And so is the answer, on the disk if need be. A stream that is to arrive at once says X-Accel-Buffering: no.
+    proxy_buffering on;
+    proxy_max_temp_file_size 2048m;
+    # Seconds between two blocks of an answer; then 504.
+    proxy_read_timeout {seconds}s;
+{next}}}
+"""
+
+ONCE = """\
+    # Seconds to be connected: a start again of the site takes less.
+    proxy_connect_timeout 30s;
+    # What the site may have done is not done again.
+    proxy_next_upstream off;
+"""
+
+NEXT = """\
+    # Seconds until a machine that is gone is given up.
+    proxy_connect_timeout 2s;
+    # What one instance did not take, another one gets; a POST that was sent is not sent again.
+    proxy_next_upstream error;
+"""
+
+UWSGI = """\
+location {path} {{
+    uwsgi_pass site_{site.port};
+    uwsgi_param REQUEST_METHOD $request_method;
+    uwsgi_param REQUEST_URI $request_uri;
+    uwsgi_param PATH_INFO $document_uri;
+    uwsgi_param QUERY_STRING $query_string;
+    uwsgi_param CONTENT_TYPE $content_type;
+    uwsgi_param CONTENT_LENGTH $content_length;
+    uwsgi_param SERVER_PROTOCOL $server_protocol;
+    uwsgi_param SERVER_NAME $server_name;
+    uwsgi_param SERVER_PORT $server_port;
+    uwsgi_param REMOTE_ADDR $remote_addr;
+    uwsgi_param REMOTE_PORT $remote_port;
+    uwsgi_param UWSGI_SCHEME $scheme;
+    # nginx has undone the chunks, and says the length.
+    uwsgi_param HTTP_TRANSFER_ENCODING "";
+    # HTTPoxy: no library takes this for its proxy.
+    uwsgi_param HTTP_PROXY "";
+    # HTTP_HOST is the header with its port, and REMOTE_USER is not sent: nginx does not verify a login.
+    uwsgi_request_buffering on;
+    uwsgi_buffering on;
+    uwsgi_max_temp_file_size 2048m;
+    uwsgi_connect_timeout 10s;
+    uwsgi_read_timeout {seconds}s;
+    # What the site may have done is not done again.
+    uwsgi_next_upstream off;
+}}
+"""
+
+
+def write(site: Site) -> Deployment:
+    """Write nginx and the server behind it."""
+    program = need_program("nginx", "apt install nginx")
+    if site.upstreams:
+        inner = Deployment({}, (), (), (), ())
+        upstream = "".join(SEVERAL.format(upstream=one) for one in site.upstreams)
+    else:
+        inner = BEHIND[site.behind](site._replace(behind_proxy=True))
+        upstream = ONE.format(site=site)
+    by_uwsgi = site.behind == "uwsgi" and not site.upstreams
+
+    def location(path: str, seconds: int = 60) -> str:
+        text = UWSGI if by_uwsgi else HTTP
+        return text.format(site=site, path=path, seconds=seconds, next=NEXT if site.upstreams else ONCE)
+
+    parts = [LIMITS.format(site=site), location(site.path)]
+    if site.prefix:
+        parts.append(location(f"= {site.prefix}"))
+    if site.health != site.path:
+        parts += ["# Whether the site is ready: soon, or it is not.\n", location(f"= {site.health}", seconds=5)]
+    call = f"{program} -p {site.directory} -c {site.directory}/nginx.conf -e stderr"
+    files = {"nginx.conf": CONFIGURATION.format(site=site, upstream=upstream), "site.conf": "".join(parts)}
+    return Deployment(
+        {**inner.files, **files},
+        start=[*inner.start, f"{call} -g 'daemon off;'"],
+        stop=[f"{call} -s quit", *inner.stop],
+        reload=inner.reload or [f"{call} -s reload"],
+        syntax=[*call.split(), "-t"],
+        notes=[*inner.notes, f"After a change of nginx.conf or site.conf: {call} -s reload"],
+    )

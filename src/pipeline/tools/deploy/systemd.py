@@ -1,0 +1,120 @@
+"""systemd: a socket that stays open, and gunicorn as a service that nobody else is harmed by."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+from pipeline.tools.deploy import gunicorn
+from pipeline.tools.deploy.site import Deployment, Site
+
+SOCKET = """\
+# The socket of {site.ini}. Written by `pipeline deploy systemd`.
+# systemd keeps it open while the service starts again: connections wait, and none is refused (R9).
+[Unit]
+Description=Socket of {name}
+
+[Socket]
+ListenStream={listen}
+{unix}# Connections that wait while the service starts.
+Backlog=4096
+
+[Install]
+WantedBy=sockets.target
+"""
+
+UNIX = """\
+# The proxy, and nobody else, connects.
+SocketUser={site.user}
+SocketGroup=www-data
+SocketMode=0660
+"""
+
+SERVICE = """\
+# gunicorn for {site.ini}. Written by `pipeline deploy systemd`.
+[Unit]
+Description={name}
+Requires={name}.socket
+After=network.target
+
+[Service]
+Type=notify
+User={site.user}
+WorkingDirectory={site.directory}
+ExecStart={start}
+# A site that does not load leaves the old one serving, and says in one line why.
+ExecReload={site.python} {site.directory}/wsgi.py
+ExecReload=/bin/kill -HUP $MAINPID
+# SIGTERM to gunicorn alone, which lets its workers finish.
+KillMode=mixed
+TimeoutStopSec=40
+Restart=on-failure
+# It gives itself no other rights, and sees no files but those of the system and its own.
+NoNewPrivileges=yes
+ProtectSystem=strict
+ReadWritePaths={writable}
+ProtectHome={home}
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectProc=invisible
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+LockPersonality=yes
+CapabilityBoundingSet=
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+UMask=0027
+# Files that clients and databases may keep open.
+LimitNOFILE=16384
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def write(site: Site) -> Deployment:
+    """Write a socket unit, a service unit and gunicorn's configuration."""
+    inner = gunicorn.write(site)
+    name = f"{site.directory.name}"
+    in_home = any(f"{path}".startswith(("/home/", "/root/")) for path in (site.directory, site.python, site.ini))
+    service = SERVICE.format(
+        site=site,
+        name=name,
+        start=inner.start[0],
+        writable=" ".join(writable(site)),
+        home="read-only" if in_home else "yes",
+    )
+    listen, unix = site.address, ""
+    if site.behind_proxy:
+        listen, unix = str(site.socket), UNIX.format(site=site)
+    files = {
+        **inner.files,
+        f"{name}.socket": SOCKET.format(site=site, name=name, listen=listen, unix=unix),
+        f"{name}.service": service,
+    }
+    analyze = shutil.which("systemd-analyze")
+    units = [f"{site.directory}/{name}.socket", f"{site.directory}/{name}.service"]
+    return Deployment(
+        files,
+        start=[
+            f"sudo systemctl link {' '.join(units)}",
+            f"sudo systemctl enable --now {name}.socket {name}.service",
+        ],
+        stop=[f"sudo systemctl stop {name}.socket {name}.service"],
+        reload=[f"sudo systemctl reload {name}    # new code; sudo systemctl restart {name}    # new packages"],
+        syntax=[analyze, "verify", *units] if analyze else [],
+        notes=[f"The user {site.user} needs to write to: {', '.join(writable(site))}"],
+    )
+
+
+def writable(site: Site) -> Sequence[str]:
+    """Return the directories that the service writes to."""
+    return [f"{site.directory}/run", *site.writable]

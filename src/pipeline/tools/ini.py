@@ -1,0 +1,55 @@
+"""The argument INI of the commands, and the variables that follow it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.paste import Chain, plan
+
+
+def add_ini(parser: argparse.ArgumentParser) -> None:
+    """Let a command take ``INI [name=value ...]``."""
+    parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
+    parser.add_argument(
+        "variables", metavar="name=value", nargs="*", help="variables; they beat those of [DEFAULT]"
+    )
+
+
+def parse_variables(words: Sequence[str]) -> dict[str, str]:
+    """Return the variables that ``name=value`` words give; ValueError names the word that is not one."""
+    given = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ValueError(f"{word!r} is not of the form name=value")
+        given[name] = value
+    return given
+
+
+def split_name(ini: str) -> tuple[Path, str | None]:
+    """Return the absolute path of ``path.ini#name``, and the name or None. OSError if it cannot be read."""
+    file, _, name = ini.removeprefix("config:").partition("#")
+    path = Path(file).absolute()
+    with path.open("rb"):
+        pass
+    return path, name or None
+
+
+def plan_of(ini: str, words: Sequence[str]) -> list[Chain]:
+    """Return what the ini puts together, without building it."""
+    path, name = split_name(ini)
+    return list(plan(f"config:{path}", name, **parse_variables(words)))
+
+
+def file_of(chains: Sequence[Chain]) -> str | None:
+    """Return the URI of a ZODB that only one process can open, or None."""
+    for chain in chains:
+        for step in chain.steps:
+            if step.element is not None and step.element.name == "zodb":
+                options = step.element.options
+                for uri in (options["uri"], *(options.get("databases") or {}).values()):
+                    if uri.partition(":")[0] in ("file", "memory", "demo"):
+                        return str(uri)
+    return None

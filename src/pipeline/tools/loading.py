@@ -1,0 +1,105 @@
+"""An ini as a running site: its logging, the directories that its code comes from, and its app.
+
+``pipeline serve`` and the scripts that ``pipeline deploy`` writes use the same function.
+"""
+
+from __future__ import annotations
+
+import logging.config
+import signal
+import sys
+import traceback
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any
+
+from pipeline.interfaces import ConfigurationError, WSGIApp
+from pipeline.paste import load
+from pipeline.tools.ini import split_name
+
+LONGEST_LOAD = 30
+"""Seconds that the site may take to load before a reload."""
+
+DEFAULT_LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+        "bare": {"format": "%(message)s"},
+    },
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line"},
+        "access": {"class": "logging.StreamHandler", "formatter": "bare", "stream": "ext://sys.stdout"},
+    },
+    "root": {"level": "WARNING", "handlers": ["stderr"]},
+    "loggers": {
+        "pipeline": {"level": "INFO"},
+        "pipeline.access": {"level": "INFO", "handlers": ["access"], "propagate": False},
+        "waitress.queue": {"level": "ERROR"},  # it warns at every request that waits for a thread
+    },
+}
+"""Logging for an ini without [loggers]: the access log and the log of the site, both on the terminal."""
+
+
+def application_of(ini: str, **variables: str) -> WSGIApp:
+    """Return the app of an ini, complete, with its logging set up; ``variables`` beat its ``[DEFAULT]``.
+
+    The code of the site may stand in the working directory or beside the ini.
+    """
+    path, name = split_name(ini)
+    make_importable(path)
+    set_up_logging(path, variables)
+    return load(f"config:{path}", name, **variables)
+
+
+def try_out(ini: str, **variables: str) -> int:
+    """Load an ini and say in one line whether that works; return the exit status. For use before a reload.
+
+    Loading that takes more than ``LONGEST_LOAD`` seconds counts as a failure.
+    """
+
+    def give_up(number: int, frame: object) -> None:
+        raise TimeoutError(f"it is not loaded after {LONGEST_LOAD} s")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LONGEST_LOAD)
+    try:
+        application_of(ini, **variables)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})"
+        plain = isinstance(error, (ConfigurationError, SyntaxError))
+        said = " ".join(str(error).split())
+        print(f"{ini} does not load: {type(error).__name__}: {said}{'' if plain else where}", file=sys.stderr)
+        return 1
+    finally:
+        signal.alarm(0)
+    print(f"{ini} loads.")
+    return 0
+
+
+def make_importable(ini: Path) -> None:
+    """Put the working directory and the directory of the ini at the head of ``sys.path``."""
+    for directory in (str(ini.parent), str(Path.cwd())):
+        if directory in sys.path:
+            sys.path.remove(directory)
+        sys.path.insert(0, directory)
+
+
+def set_up_logging(ini: Path, variables: dict[str, str]) -> None:
+    """Set up what the sections [loggers], [handlers] and [formatters] say, or ``DEFAULT_LOGGING``."""
+    parser = ConfigParser({"here": str(ini.parent), "__file__": str(ini)})
+    parser.read(ini, encoding="utf-8")
+    defaults: Any = parser.defaults()
+    if not parser.has_section("loggers"):
+        logging.config.dictConfig(DEFAULT_LOGGING)
+        return
+    for variable, value in variables.items():
+        defaults[parser.optionxform(variable)] = value.replace("%", "%%")
+    try:
+        logging.config.fileConfig(parser, disable_existing_loggers=False)
+    except (KeyError, ValueError, AttributeError, ImportError) as error:
+        raise ValueError(
+            f"{ini}: the logging in [loggers], [handlers] and [formatters] cannot be set up: "
+            f"{type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,235 @@
+"""``pipeline serve INI [name=value ...]``: serve an ini, by waitress with reload, gunicorn or Granian."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import hupper
+from paste.deploy.loadwsgi import SERVER, loadcontext
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.tools.command import in_one_line
+from pipeline.tools.ini import add_ini, file_of, parse_variables, plan_of, split_name
+from pipeline.tools.loading import application_of, make_importable
+from pipeline.tools.servers.choice import Choice
+from pipeline.tools.servers.on_waitress import DRAIN
+
+SERVERS = {
+    "waitress": "pipeline.tools.servers.on_waitress",
+    "gunicorn": "pipeline.tools.servers.on_gunicorn",
+    "granian": "pipeline.tools.servers.on_granian",
+}
+"""The module of each server, whose ``serve(choice, listener, load)`` returns when the server has stopped."""
+
+EVERY_ADDRESS = ("0.0.0.0", "::", "*", "")
+TEMPLATES = ("html", "htm", "jinja2", "j2", "pt", "xml", "txt", "md", "rst", "mo")
+"""Suffixes of files beside the code whose change reloads the site."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    options = parse(arguments)
+    path, _ = split_name(options.ini)
+    make_importable(path)
+    chains = plan_of(options.ini, options.variables)
+    for chain in chains:
+        chain.check()
+    choice = choose(options)
+    refuse_several_on_a_file(choice, file_of(chains))
+    if choice.server in SERVERS and find_spec(choice.server) is None:
+        raise ModuleNotFoundError(name=choice.server)
+    listener = inherited_listener() if choice.server == "waitress" else None
+    if listener is None and "LISTEN_FDS" not in os.environ:
+        listener = listen(choice)
+        announce(choice, path)
+        if choice.server == "waitress" and options.reload and listener is not None:
+            # The socket stays open while the site starts again, so that no client is refused.
+            listener.set_inheritable(True)
+            hupper.start_reloader(
+                "pipeline.tools.serve.reloaded",
+                worker_args=[list(arguments), listener.fileno()],
+                shutdown_interval=DRAIN + 1,
+            )
+    return run(arguments, listener)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="pipeline serve",
+        description="Serves the app of an ini. Without --server and without [server:main] that is waitress, for "
+        "development: it starts again when code, a template or the ini changes. For production there are "
+        "gunicorn and granian, behind nginx or Apache: see 'pipeline deploy'.",
+        epilog="An option that is not given here is taken from the section [server:main] of the ini.",
+    )
+    add_ini(parser)
+    parser.add_argument("--server", choices=SERVERS, help="the server (default: that of the ini, or waitress)")
+    parser.add_argument("--host", help="the address to listen on (default: 127.0.0.1, this machine alone)")
+    parser.add_argument("--port", type=int, help="the port (default: 8080)")
+    parser.add_argument("--workers", type=int, help="processes, for gunicorn and granian (default: 1)")
+    parser.add_argument("--threads", type=int, help="threads of each process (default: 8)")
+    parser.add_argument(
+        "--no-reload",
+        action="store_false",
+        dest="reload",
+        help="waitress: do not start again when a file changes",
+    )
+    return parser.parse_intermixed_args(arguments)
+
+
+def choose(options: argparse.Namespace) -> Choice:
+    """Return the server and its settings, from the command line and [server:main]."""
+    path, _ = split_name(options.ini)
+    named, settings = server_section(path, parse_variables(options.variables))
+    server = options.server or named
+    if server != named:  # what another server calls its settings is not known here
+        settings = {key: settings[key] for key in ("host", "port", "threads") if key in settings}
+    for option in ("host", "port", "workers", "threads"):
+        if getattr(options, option) is not None:
+            settings[option] = str(getattr(options, option))
+
+    def number(option: str, default: int) -> int:
+        text = settings.pop(option, str(default))
+        if not text.isdecimal():
+            raise ValueError(f"{path}, section [server:main]: {option} = {text} is not a whole number")
+        return int(text)
+
+    choice = Choice(
+        server=server,
+        host=settings.pop("host", "127.0.0.1"),
+        port=number("port", 8080),
+        workers=number("workers", 1),
+        threads=number("threads", 8),
+        settings=settings,
+    )
+    if choice.workers < 1 or choice.threads < 1 or choice.port > 65535:
+        raise ValueError("workers and threads are 1 or more, and a port is at most 65535")
+    if choice.server == "waitress" and choice.workers > 1:
+        raise ValueError("waitress is one process: for several workers add --server gunicorn or --server granian")
+    return choice
+
+
+def server_section(ini: Path, variables: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the server that [server:main] names, and the options there; waitress if there is no section."""
+    try:
+        context = loadcontext(SERVER, f"config:{ini}", "main", global_conf=variables)
+    except LookupError as error:
+        if "[server:main]" in ini.read_text(encoding="utf-8"):
+            raise LookupError(f"{ini}, section [server:main]: {error}") from error
+        return "waitress", {}
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{ini}, section [server:main]", name=error.name) from error
+    package = context.object.__module__.partition(".")[0]
+    if package == "pipeline":  # egg:wsgi-pipeline#granian
+        package = context.object.__name__
+    settings = {key: str(value) for key, value in context.local_conf.items()}
+    return package, settings
+
+
+def refuse_several_on_a_file(choice: Choice, file: str | None) -> None:
+    """Refuse several processes on a database that one process has."""
+    if choice.workers > 1 and file is not None:
+        raise ConfigurationError(
+            f"{choice.workers} workers cannot share {file.partition('?')[0]}: one process has a database in a "
+            f"file. Use --workers 1, or a database server: zeo:// or postgres:// (docs/howto/data.rst)"
+        )
+
+
+def inherited_listener() -> socket.socket | None:
+    """Return the socket that systemd has opened for this process (S18), or None."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
+        return None
+    return socket.socket(fileno=3)
+
+
+def listen(choice: Choice) -> socket.socket | None:
+    """Return a listening socket for waitress; only try the address for other servers, which open their own.
+
+    Raises ValueError, with the remedy, if the address cannot be listened on.
+    """
+    if any(name in choice.settings for name in ("listen", "unix_socket", "bind", "uds")):
+        return None
+    host = "" if choice.host == "*" else choice.host
+    try:
+        found = socket.getaddrinfo(host or None, choice.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        listener = socket.create_server((host, choice.port), family=found[0][0], backlog=1024)
+    except OSError as error:
+        what = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error.strerror)
+        raise ValueError(f"{choice.host}:{choice.port}: {what}; choose another with --host or --port") from error
+    if choice.server == "waitress":
+        return listener
+    listener.close()
+    return None
+
+
+def announce(choice: Choice, ini: Path) -> None:
+    """Say on the terminal where the site is, and what it means to listen on every address."""
+    host = "127.0.0.1" if choice.host in EVERY_ADDRESS else choice.host
+    shown = f"[{host}]" if ":" in host else host
+    print(f"{ini.name}: http://{shown}:{choice.port}/ by {choice.server}. Ctrl-C stops it.", flush=True)
+    if choice.host in EVERY_ADDRESS:
+        print(
+            "It listens on every address of this machine: everybody who reaches the machine can use the site, "
+            "without TLS and without a proxy's limits. --host 127.0.0.1 keeps it to this machine.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def run(arguments: Sequence[str], listener: socket.socket | None) -> int:
+    """Serve in this process; return the exit status."""
+    options = parse(arguments)
+    path, _ = split_name(options.ini)
+    make_importable(path)
+    choice = choose(options)
+    variables = parse_variables(options.variables)
+    load = partial(application_of, options.ini, **variables)
+    if choice.server in SERVERS:
+        import_module(SERVERS[choice.server]).serve(choice, listener, load)
+    else:
+        app = load()
+        loadcontext(SERVER, f"config:{path}", "main", global_conf=variables).create()(app)
+    return 0
+
+
+def reloaded(arguments: Sequence[str], descriptor: int) -> None:
+    """Serve in a process of the reloader, on the socket that the reloader keeps open."""
+    reloader = hupper.get_reloader()
+    options = parse(arguments)
+    try:
+        reloader.watch_files(watched(options))
+        status = run(arguments, socket.socket(fileno=descriptor))
+    except Exception as error:
+        # The file with the mistake may be one that no module came of.
+        frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+        reloader.watch_files([*frames, *filter(None, [getattr(error, "filename", None)])])
+        where = f"{frames[-1]}, line {traceback.extract_tb(error.__traceback__)[-1].lineno}"
+        plain = isinstance(error, (ConfigurationError, SyntaxError))
+        print(f"pipeline serve: {in_one_line(error)}{'' if plain else f' ({where})'}", file=sys.stderr, flush=True)
+        status = 1
+    sys.exit(status)
+
+
+def watched(options: argparse.Namespace) -> list[str]:
+    """Return the files beside the modules whose change starts the site again: inis and templates."""
+    path, _ = split_name(options.ini)
+    make_importable(path)
+    files = [str(path)]
+    for chain in plan_of(options.ini, options.variables):
+        for step in chain.steps:
+            files += step.source.inis
+            names = step.element.options.get("scan", ()) if step.element is not None else ()
+            for name in names:
+                found = find_spec(name.partition(".")[0])
+                for place in (found.submodule_search_locations or ()) if found else ():
+                    files += [f"{place}/**/*.{suffix}" for suffix in TEMPLATES]
+    return sorted(set(files))

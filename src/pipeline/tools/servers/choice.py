@@ -1,0 +1,24 @@
+"""What the command line and the ini say about the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from pipeline.interfaces import WSGIApp
+
+Load = Callable[[], WSGIApp]
+"""Loads the app, in the process that serves it."""
+
+
+class Choice(NamedTuple):
+    """The server, and how it is run."""
+
+    server: str
+    """waitress, gunicorn or granian; or the package of another server that [server:main] uses."""
+    host: str
+    port: int
+    workers: int
+    threads: int
+    settings: Mapping[str, str]
+    """Other options of [server:main], as the server that it names takes them."""

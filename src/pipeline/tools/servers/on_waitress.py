@@ -1,0 +1,68 @@
+"""waitress: one process, several threads. SIGTERM lets it finish what it has begun.
+
+waitress stops accepting connections, finishes the requests that it has read and sends their answers, for
+``DRAIN`` seconds at most, and closes the other connections. A request that arrives at that moment on a
+connection that was kept alive is lost: waitress does not tell the client beforehand. gunicorn and Granian do.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from typing import Any
+
+from waitress import wasyncore
+from waitress.channel import HTTPChannel
+from waitress.server import BaseWSGIServer, create_server
+
+from pipeline.tools.servers.choice import Choice, Load
+
+DRAIN = 30.0
+"""Seconds that answers have to reach their clients after SIGTERM."""
+IDLE = 1.0
+"""Seconds without a byte after which a connection is taken for idle while the server stops."""
+STEP = 0.2
+"""Seconds after which a signal is noticed if nothing else happens."""
+
+
+def serve(choice: Choice, listener: socket.socket | None, load: Load) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+    where: dict[str, Any] = {} if listener is None else {"sockets": [listener]}
+    options = {"threads": choice.threads, **choice.settings, **where}
+    connections: dict[int, Any] = {}
+    server: Any = create_server(load(), connections, **options)
+    try:
+        while not stopped:
+            step(server, connections)
+        drain(server, connections)
+    except KeyboardInterrupt:  # the developer does not wait
+        pass
+    finally:
+        server.task_dispatcher.shutdown(timeout=1)
+        wasyncore.close_all(connections, ignore_all=True)
+
+
+def step(server: Any, connections: dict[int, Any]) -> None:
+    """Read and write what can be read and written now."""
+    wasyncore.loop(timeout=STEP, use_poll=server.adj.asyncore_use_poll, map=connections, count=1)
+
+
+def drain(server: Any, connections: dict[int, Any]) -> None:
+    """Finish what was begun, and accept nothing more."""
+    step(server, connections)  # takes connections that wait to be accepted
+    for one in list(connections.values()):
+        if isinstance(one, BaseWSGIServer):
+            wasyncore.dispatcher.close(one)  # its own close() would also close what wakes this loop
+    end = time.monotonic() + DRAIN
+    while time.monotonic() < end:
+        channels = [one for one in connections.values() if isinstance(one, HTTPChannel)]
+        if not channels:
+            return
+        for channel in channels:
+            busy = channel.requests or channel.request or channel.total_outbufs_len
+            if not busy and time.time() - channel.last_activity > IDLE:
+                channel.handle_close()
+        step(server, connections)

@@ -1,0 +1,65 @@
+"""The site that tests/servers deploys: an environment of the system's Python, the inis, and a database in ZEO."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from pipeline.demo import site
+from pipeline.demo.users import set_password
+from servers.deployed import TOP, own
+from servers.fixtures import running
+from servers.zeo import ZEO
+
+
+@pytest.fixture(scope="session")
+def python(public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Path:
+    """Debian's Python in an environment with the site and the servers: the one that mod_wsgi is built for.
+
+    PIPELINE_SERVERS_PYTHON names one that is there already.
+    """
+    if given := os.environ.get("PIPELINE_SERVERS_PYTHON"):
+        return Path(given)
+    system = "/usr/bin/python3"
+    if subprocess.run([system, "-c", "import ensurepip, venv"], stderr=subprocess.DEVNULL).returncode:
+        missing(f"venv of {system}", "apt install python3-venv")
+    path = public_dir / "servers-venv"
+    subprocess.run([system, "-m", "venv", path], check=True)
+    source = public_dir / "servers-source"
+    source.mkdir()
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.rst"):
+        shutil.copy(TOP / name, source)
+    shutil.copytree(TOP / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    command = [path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*command, f"{source}[demo,zeo,servers]"], check=True)
+    if shutil.which("apxs"):  # of apache2-dev
+        subprocess.run([*command, "--no-cache-dir", "mod_wsgi"], check=True, stderr=subprocess.DEVNULL)
+    return path / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def inis(public_dir: Path, servers_dir: Path, missing: Callable[[str, str], NoReturn]) -> Iterator[Path]:
+    """The ini of the site, with what it needs beside it, and its database in ZEO."""
+    directory = public_dir / "etc"
+    shutil.copytree(TOP / "etc", directory)
+    here = Path(__file__).parent
+    shutil.copy(here / "matrix.ini", directory)
+    shutil.copy(here / "probe_views.py", directory)
+    (directory / "large.bin").write_bytes(bytes(range(256)) * 40960)
+    own(directory)
+    with running(ZEO, servers_dir, missing) as zeo:
+        with site.connected(blobs_in(zeo, servers_dir / "cache")) as connection, connection.transaction_manager:
+            set_password(site.root(connection.root()), "admin", "secret")
+        (directory / "uri").write_text(blobs_in(zeo, directory / "blobs"))
+        yield directory
+
+
+def blobs_in(zeo: ZEO, directory: Path) -> str:
+    """Return the URI of the database, with a cache of its blobs."""
+    return zeo.uri(options=f"blob_dir={directory}&shared_blob_dir=0")

@@ -1,0 +1,103 @@
+"""The commands of docs/howto/serving.rst, run as they are printed: from Debian's Python to a site that is served.
+
+What they install is there already: the environment of this directory's tests stands in its place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from servers.base import Missing, children, find, unused_port
+from servers.deployed import TOP, Deployed, as_user, own
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+
+TEXT = (TOP / "docs" / "howto" / "serving.rst").read_text()
+
+
+def commands(title: str) -> list[str]:
+    """Return the lines of the block below a title."""
+    block = TEXT.partition(title)[2].partition(".. code-block:: sh\n\n")[2].partition("\n\n")[0]
+    return [line.strip() for line in block.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("title", "count", "programs"),
+    [
+        ("Behind nginx, in five commands", 5, ("nginx", "systemd-socket-activate")),
+        ("With Apache, in four commands", 4, ("apache2",)),
+    ],
+)
+def test_first_steps(
+    title: str,
+    count: int,
+    programs: tuple[str, ...],
+    python: Path,
+    public_dir: Path,
+    missing: Callable[[str, str], NoReturn],
+) -> None:
+    for program in programs:
+        try:
+            find(program, f"apt install {program}")
+        except Missing as error:
+            missing(*error.args)
+    here = public_dir / programs[0]
+    shutil.copytree(TOP / "etc", here)
+    (here / "venv").symlink_to(python.parent.parent)
+    own(here)
+    port = unused_port()
+    data = [f"zodb_uri=file://{here}/Data.fs?blobstorage_dir={here}/blobs", f"session_keys={here}/keys"]
+    lines = commands(title)
+    assert len(lines) == count
+    left = [line for line in lines if not re.search(r"\bapt install|-m venv|pip install", line)]
+    assert len(left) == count - 2
+    running = []
+    try:
+        for line in left:
+            line = line.replace("/srv/site", str(here)).removesuffix(" &")
+            if " deploy " in line:
+                line += f" --port {port} '{data[0]}' '{data[1]}'"
+            started = subprocess.Popen(
+                as_user(["/bin/sh", "-c", f"PATH=$PATH:/usr/sbin; exec {line}"]),
+                env=Deployed.environ(),
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            if " deploy " in line:
+                assert started.wait(60) == 0
+            else:
+                running.append(started)
+        assert b"<h1" in page(f"http://127.0.0.1:{port}/")
+    finally:
+        for process in running:
+            for pid in (process.pid, *children(process.pid)):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            process.wait()
+        shutil.rmtree(here, ignore_errors=True)
+
+
+def page(url: str) -> bytes:
+    """Read a page, when it is there."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return bytes(answer.read())
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)

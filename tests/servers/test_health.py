@@ -1,0 +1,108 @@
+"""``egg:wsgi-pipeline#health``: alive, and ready if every database of the ini answers in time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from webob import Request
+
+from pipeline.elements import sql, zodb
+from pipeline.paste import load
+from servers.zeo import ZEO
+
+INI = """
+[composite:main]
+use = egg:wsgi-pipeline#switch
+branches = health path=/@@health
+default = site
+
+[pipeline:site]
+pipeline = egg:wsgi-pipeline#log {elements} egg:wsgi-pipeline#traverse publisher
+
+[filter:zodb]
+use = egg:wsgi-pipeline#zodb
+uri = {uri}
+
+[filter:sql]
+use = egg:wsgi-pipeline#sql
+url = {url}
+
+[app:health]
+use = egg:wsgi-pipeline#health
+timeout = 0.5
+
+[app:publisher]
+use = egg:wsgi-pipeline#publisher
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """``site(uri=..., url=...)``: asks the health of an ini with these databases."""
+
+    def site(uri: str = "memory://", url: str = "sqlite://", elements: str = "zodb") -> Callable[[str], Any]:
+        file = tmp_path / "site.ini"
+        file.write_text(INI.format(uri=uri, url=url, elements=elements))
+        app = load(f"config:{file}")
+        return lambda path: Request.blank(path).get_response(app)
+
+    yield site
+    zodb.close_all()
+    sql.close_all()
+
+
+def test_it_says_that_it_is_alive_and_ready(site: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    ask = site("memory://health", "sqlite://", "zodb sql")
+    with caplog.at_level(logging.DEBUG):
+        for path, text in (("/@@health/alive", "alive\n"), ("/@@health", "ready\n")):
+            answer = ask(path)
+            assert (answer.status_int, answer.text) == (200, text)
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert "Set-Cookie" not in answer.headers
+    assert not [record for record in caplog.records if record.name == "pipeline.access"]
+
+
+def test_a_database_that_cannot_be_reached_is_named(site: Callable[..., Any], tmp_path: Path) -> None:
+    ask = site("memory://health2", f"sqlite:///{tmp_path}/missing/site.db", "zodb sql")
+    assert ask("/@@health/alive").status_int == 200
+    answer = ask("/@@health")
+    assert (answer.status_int, answer.text) == (503, "sql: cannot be reached\n")
+    (tmp_path / "missing").mkdir()
+    end = time.monotonic() + 5
+    while (answer := ask("/@@health")).status_int != 200 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert answer.text == "ready\n"
+
+
+def test_a_database_that_hangs_is_named_in_time_and_is_asked_once(site: Callable[..., Any], zeo: ZEO) -> None:
+    ask = site(zeo.uri())
+    assert ask("/@@health").text == "ready\n"
+    assert zeo.process is not None
+    os.kill(zeo.pid, signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            started = time.monotonic()
+            answer = ask("/@@health")
+            assert (answer.status_int, answer.text) == (503, "zodb: no answer within 0.5 s\n")
+            assert time.monotonic() - started < 2
+            assert ask("/@@health/alive").status_int == 200
+    finally:
+        os.kill(zeo.pid, signal.SIGCONT)
+    end = time.monotonic() + 10
+    while (answer := ask("/@@health")).status_int != 200 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert answer.text == "ready\n"
+
+
+def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "site.ini"
+    file.write_text("[app:main]\nuse = egg:wsgi-pipeline#health\ntimout = 3\n")
+    with pytest.raises(Exception, match="health has no option 'timout'; did you mean 'timeout'"):
+        load(f"config:{file}")

@@ -1,0 +1,180 @@
+"""Every target of ``pipeline deploy``, started from what it wrote and asked the same questions.
+
+The table of docs/deployments.rst is what is expected: a cell is good or a limit of that server in words, and a
+limit that changes fails the test. ``PIPELINE_MATRIX=write make test-servers`` writes the table anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from servers.base import Missing, find
+from servers.deployed import TOP, Deployed, as_user, deployed
+from servers.probes import GOOD, PROBES, Load, Target, at_a_prefix, slowly
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+
+TARGETS = {
+    "gunicorn": "gunicorn",
+    "granian": "granian",
+    "nginx": "nginx",
+    "nginx --behind granian": "granian",
+    "nginx --behind uwsgi": "uwsgi",
+    "apache": "mod_wsgi.so",
+    "apache --embedded": "mod_wsgi.so",
+    "uwsgi": "uwsgi",
+    "lighttpd": "lighttpd",
+    "fcgid": "mod_fcgid.so",
+    "mod_wsgi-express": "mod_wsgi-express",
+}
+"""What the command line says, and what it needs."""
+DOCUMENT = TOP / "docs" / "deployments.rst"
+MAY_FAIL = "some requests may fail"
+BEGIN, END = ".. The table is written by the test.", ".. The table ends here."
+WRITE = os.environ.get("PIPELINE_MATRIX") == "write"
+
+
+def start(target: str, python: Path, inis: Path, public_dir: Path, *options: str) -> Any:
+    """Deploy a target on the database of the module, in two processes."""
+    name = re.sub(r"\W+", "-", " ".join((target, *options)))
+    uri = f"zodb_uri={(inis / 'uri').read_text()}"
+    return deployed(python, inis / "matrix.ini", public_dir / name, target, "--workers", "2", *options, uri)
+
+
+def need(target: str, python: Path, missing: Callable[[str, str], NoReturn]) -> None:
+    """Skip, or fail, for want of a server."""
+    what = TARGETS[target]
+    try:
+        if what.endswith(".so"):
+            if not Path("/usr/lib/apache2/modules", what).exists():
+                missing(f"Apache's {what}", "apt install apache2 libapache2-mod-wsgi-py3 libapache2-mod-fcgid")
+            find("apache2", "apt install apache2")
+        elif not python.with_name(what).exists():
+            find(what, f"apt install {what}, or pip install {what}")
+        if target.startswith("nginx"):
+            find("nginx", "apt install nginx")
+    except Missing as error:
+        missing(*error.args)
+
+
+_results: dict[str, dict[str, str]] = {}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_matrix(
+    target: str, python: Path, inis: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    need(target, python, missing)
+    found: dict[str, str] = {}
+    with start(target, python, inis, public_dir) as server:
+        where = Target(server.port)
+        for name, probe in PROBES.items():
+            began = time.monotonic()
+            found[name] = probe(where)
+            print(f"{time.monotonic() - began:5.2f} s  {name}: {found[name]}")
+        for name, look in {"a reload under load": reload_under_load, "a stop under load": stop_under_load}.items():
+            began = time.monotonic()
+            found[name] = look(server, where)
+            print(f"{time.monotonic() - began:5.2f} s  {name}: {found[name]}")
+        assert "Traceback" not in server.printed
+    with start(target, python, inis, public_dir, "--prefix", "/app") as server:
+        found["links and redirects at a prefix, the port kept"] = at_a_prefix(Target(server.port, "/app"))
+    _results[target] = found
+    if not WRITE:
+        expected = table()[target]
+        changed = {name: cell for name, cell in found.items() if expected[name] != cell}
+        if expected["a reload under load"] == MAY_FAIL:  # it need not
+            changed.pop("a reload under load", None)
+        assert changed == {}, expected
+
+
+def reload_under_load(server: Deployed, target: Target) -> str:
+    """Whether a request fails while it is reloaded, with a long answer under way."""
+    long: dict[str, str] = {}
+    with Load(target, 4) as load:
+        reader = slowly(target, "/@@nap", long)
+        time.sleep(0.3)
+        said = server.run("reload")
+        assert "does not load" not in said, said
+        time.sleep(3)
+        reader.join()
+    failures = [answer for answer in load.answers if answer != "ok"]
+    print(f"reload: {len(load.answers)} requests, {len(failures)} not ok: {failures[:5]}")
+    if long["/@@nap"] != GOOD:
+        return "cuts answers"
+    return MAY_FAIL if load.failed else GOOD
+
+
+def stop_under_load(server: Deployed, target: Target) -> str:
+    """Whether answers that are under way arrive whole when it is stopped; and whether it stops."""
+    answers: dict[str, str] = {}
+    readers = [slowly(target, path, answers) for path in ("/@@nap", "/@@blocks")]
+    time.sleep(0.4)
+    stopping = threading.Thread(target=server.run, args=("stop",))
+    stopping.start()
+    for reader in (*readers, stopping):
+        reader.join()
+    if not server.ended(20):
+        return "does not stop"
+    cut = [path.removeprefix("/@@") for path, answer in answers.items() if answer != GOOD]
+    return (
+        GOOD
+        if not cut
+        else f"cuts {' and '.join(sorted(cut))}".replace("nap", "answers").replace("blocks", "streams")
+    )
+
+
+def table() -> dict[str, dict[str, str]]:
+    """Return what the document says, by target and probe."""
+    text = DOCUMENT.read_text().partition(BEGIN)[2].partition(END)[0]
+    rows = [re.split(r"\s*\n\s+- ", row.strip()) for row in re.split(r"\n   \* - ", text)[1:]]
+    heads = [head.strip("`") for head in rows[0][1:]]
+    return {target: {row[0]: row[number + 1] for row in rows[1:]} for number, target in enumerate(heads)}
+
+
+def test_the_table_is_that_of_this_run(python: Path) -> None:
+    """Every target is in it, with the versions."""
+    if not WRITE or list(_results) != list(TARGETS):
+        assert list(table()) == list(TARGETS)
+        return
+    lines = [BEGIN, "", f"Run with {versions(python)}.", "", ".. list-table::", "   :header-rows: 1", ""]
+    rows = [["asked", *(f"``{target}``" for target in _results)]]
+    for name in next(iter(_results.values())):
+        rows.append([name, *(found[name] for found in _results.values())])
+    for row in rows:
+        lines += [f"   {'* -' if number == 0 else '  -'} {cell}" for number, cell in enumerate(row)]
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    DOCUMENT.write_text(before + "\n".join(lines) + "\n\n" + END + rest.partition(END)[2])
+
+
+def versions(python: Path) -> str:
+    """Return the versions of the servers, as they say."""
+    commands = {
+        "gunicorn": [python.with_name("gunicorn"), "--version"],
+        "Granian": [python.with_name("granian"), "--version"],
+        "uWSGI": [python.with_name("uwsgi"), "--version"],
+        "nginx": ["nginx", "-v"],
+        "Apache": ["apache2", "-v"],
+        "lighttpd": ["lighttpd", "-v"],
+        "Python": [python, "--version"],
+    }
+    found = []
+    for name, command in commands.items():
+        done = subprocess.run(
+            as_user([str(word) for word in command]),
+            capture_output=True,
+            text=True,
+            env={"PATH": "/usr/sbin:/usr/bin"},
+        )
+        number = re.search(r"\d+\.\d+(\.\d+)*", done.stdout + done.stderr)
+        found.append(f"{name} {number[0] if number else '?'}")
+    return ", ".join(found)

@@ -1,0 +1,345 @@
+"""``pipeline serve``: what a developer sees, what it refuses in one line, and how it stops."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.tools.command import main
+from servers.zeo import ZEO
+
+COMMAND = [sys.executable, "-m", "pipeline", "serve"]
+
+CODE = '''\
+"""A site of a few words."""
+import os, time
+from pathlib import Path
+
+WORD = "first"
+
+def make(global_conf, **options):
+    def app(environ, start_response):
+        path = environ["PATH_INFO"]
+        if path == "/slow":
+            time.sleep(1.5)
+        body = WORD.encode()
+        if path == "/option":
+            body = options["word"].encode()
+        if path == "/large":
+            body = b"x" * 20_000_000
+        if path == "/pid":
+            body = str(os.getpid()).encode()
+        if path == "/multiprocess":
+            body = str(environ["wsgi.multithread"]).encode()
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+        return [body]
+    return app
+'''
+
+INI = """\
+[DEFAULT]
+word = of the ini
+
+[app:main]
+paste.app_factory = words_{name}:make
+get word = word
+
+[server:main]
+use = egg:waitress#main
+"""
+
+
+@pytest.fixture
+def ini(tmp_path: Path) -> Path:
+    """An ini with the code of its site beside it."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "words_beside.py").write_text(CODE)
+    path = site / "site.ini"
+    path.write_text(INI.format(name="beside"))
+    return path
+
+
+def get(port: int, path: str = "/") -> str:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+
+
+def refused(*arguments: object, cwd: Path) -> str:
+    """Run the command, which refuses; return what it said, which is one line."""
+    done = subprocess.run([*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done
+    said = done.stdout + done.stderr
+    assert said.startswith("pipeline serve: ") and said.count("\n") == 1, said
+    return said
+
+
+def wait_for(text: str, read: Callable[[], str], seconds: float = 20) -> str:
+    end = time.monotonic() + seconds
+    while text not in (said := read()):
+        assert time.monotonic() < end, said
+        time.sleep(0.05)
+    return said
+
+
+def processes_of(port: int) -> int:
+    """Return how many processes answer, 1 or 2."""
+    found: set[str] = set()
+    for _ in range(400):
+        found.add(get(port, "/pid"))
+        if len(found) == 2:
+            break
+    return len(found)
+
+
+@pytest.mark.servers
+def test_it_says_the_address_and_logs_requests(
+    ini: Path, start: Callable[..., Any], free_port: int, tmp_path: Path
+) -> None:
+    """Without [loggers] and from another directory; the code of the site is beside the ini."""
+    (tmp_path / "elsewhere").mkdir()
+    ini.write_text(
+        "[pipeline:main]\npipeline = egg:wsgi-pipeline#log app\n\n"
+        + INI.format(name="beside").replace(":main", ":app", 1)
+    )
+    server = start([*COMMAND, ini, "--port", str(free_port)], free_port, cwd=tmp_path / "elsewhere")
+    assert get(free_port) == "first"
+    said = wait_for('"GET / HTTP/1.1" 200 5', server.said)
+    assert f"site.ini: http://127.0.0.1:{free_port}/ by waitress. Ctrl-C stops it." in said
+    assert "pkg_resources" not in said and "Warning" not in said
+
+
+@pytest.mark.servers
+def test_a_change_of_code_template_or_ini_starts_it_again(
+    ini: Path, start: Callable[..., Any], free_port: int
+) -> None:
+    """No request is refused meanwhile, and a mistake is one line."""
+    code = ini.with_name("words_beside.py")
+    server = start([*COMMAND, ini, "--port", str(free_port)], free_port)
+    assert get(free_port) == "first"
+    time.sleep(2)  # hupper lists the files of the modules every second
+    answers: list[str] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            answers.append(get(free_port))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        code.write_text(CODE.replace('"first"', '"the second"'))
+        wait_for("the second", lambda: get(free_port))
+        ini.write_text(INI.format(name="beside").replace("of the ini", "another word"))
+        wait_for("another word", lambda: get(free_port, "/option"))
+    finally:
+        stop.set()
+        asking.join()
+    assert set(answers) == {"first", "the second"}
+    code.write_text("def make(:\n")
+    wait_for("pipeline serve: SyntaxError: invalid syntax (words_beside.py, line 1)", server.said)
+    time.sleep(2)  # hupper begins to wait for a change
+    code.write_text(CODE.replace('"first"', '"the third"'))
+    wait_for("the third", lambda: get(free_port))
+    assert "Traceback" not in server.said()
+
+
+def test_templates_are_watched() -> None:
+    from pipeline.tools import serve
+
+    options = serve.parse(["etc/deploy.ini"])
+    found = serve.watched(options)
+    assert [path for path in found if path.endswith("pipeline/**/*.html")]
+    assert [path for path in found if path.endswith("etc/deploy.ini")]
+
+
+@pytest.mark.servers
+def test_variables_beat_those_of_default(ini: Path, start: Callable[..., Any], free_port: int) -> None:
+    """Also in the sections of the logging."""
+    ini.write_text(
+        ini.read_text().replace("[DEFAULT]", "[DEFAULT]\nloudness = ERROR\n")
+        + "[loggers]\nkeys = root\n[handlers]\nkeys = one\n[formatters]\nkeys = line\n"
+        "[logger_root]\nlevel = %(loudness)s\nhandlers = one\n"
+        "[handler_one]\nclass = StreamHandler\nargs = (sys.stdout,)\nformatter = line\n"
+        "[formatter_line]\nformat = SHAPE %(message)s\n"
+    )
+    code = ini.with_name("words_beside.py")
+    code.write_text(CODE.replace("    def app(", "    import logging; logging.info('heard')\n    def app("))
+    variables = ["word=100% of it", "loudness=INFO"]
+    server = start([*COMMAND, ini, *variables, "--port", str(free_port), "--no-reload"], free_port)
+    assert get(free_port, "/option") == "100% of it"
+    assert "SHAPE heard" in server.said()
+
+
+@pytest.mark.servers
+def test_the_working_directory_is_importable(
+    ini: Path, start: Callable[..., Any], free_port: int, tmp_path: Path
+) -> None:
+    (tmp_path / "words_here.py").write_text(CODE.replace('"first"', '"here"'))
+    ini.write_text(INI.format(name="here"))
+    start([*COMMAND, "site/site.ini", "--port", str(free_port), "--no-reload"], free_port, cwd=tmp_path)
+    assert get(free_port) == "here"
+
+
+@pytest.mark.parametrize("reload", [True, False])
+@pytest.mark.servers
+def test_sigterm_lets_it_finish_what_it_has_begun(
+    reload: bool, ini: Path, start: Callable[..., Any], free_port: int
+) -> None:
+    """An answer that is being made, and a long one that a slow client reads; R9 as far as waitress can."""
+    server = start([*COMMAND, ini, "--port", str(free_port), *([] if reload else ["--no-reload"])], free_port)
+    assert get(free_port) == "first"
+    answers: dict[str, int] = {}
+
+    def read_slowly(path: str) -> None:
+        with closing(http.client.HTTPConnection("127.0.0.1", free_port, timeout=30)) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            answers[path] = 0
+            while block := answer.read(1_000_000):
+                answers[path] += len(block)
+                time.sleep(0.1)
+
+    readers = [threading.Thread(target=read_slowly, args=(path,)) for path in ("/slow", "/large")]
+    for reader in readers:
+        reader.start()
+    time.sleep(0.7)
+    server.process.send_signal(signal.SIGTERM)
+    for reader in readers:
+        reader.join()
+    assert answers == {"/slow": 5, "/large": 20_000_000}
+    assert server.process.wait(10) == 0
+    with pytest.raises(ConnectionRefusedError):
+        get(free_port)
+
+
+@pytest.mark.parametrize("server", ["gunicorn", "granian"])
+@pytest.mark.servers
+def test_several_workers(server: str, ini: Path, start: Callable[..., Any], free_port: int) -> None:
+    pytest.importorskip(server)
+    command = [*COMMAND, ini, "word=given", "--server", server, "--workers", "2", "--threads", "2"]
+    running = start([*command, "--port", str(free_port)], free_port)
+    wait_for("given", lambda: get(free_port, "/option"))
+    assert processes_of(free_port) == 2
+    assert f"site.ini: http://127.0.0.1:{free_port}/ by {server}." in running.said()
+    answers: list[str] = []
+    reader = threading.Thread(target=lambda: answers.append(get(free_port, "/slow")))
+    reader.start()
+    time.sleep(0.5)
+    running.process.send_signal(signal.SIGTERM)
+    reader.join()
+    assert answers == ["first"]
+    assert running.process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    ("section", "settings"),
+    [
+        ("egg:gunicorn#main", "workers = 2\nthreads = 2\n"),
+        ("egg:wsgi-pipeline#granian", "workers = 2\nthreads = 2\n"),
+        ("egg:waitress#main", "threads = 2\nident = words\n"),
+        ("egg:Paste#http", ""),
+    ],
+)
+@pytest.mark.servers
+def test_the_ini_can_say_the_same(
+    section: str, settings: str, ini: Path, start: Callable[..., Any], free_port: int
+) -> None:
+    pytest.importorskip(section[4:].split("#")[0].replace("wsgi-pipeline", "granian").lower())
+    text = ini.read_text().replace(
+        "egg:waitress#main", f"{section}\nhost = 127.0.0.1\nport = {free_port}\n{settings}"
+    )
+    ini.write_text(text)
+    start([*COMMAND, ini], free_port)
+    wait_for("first", lambda: get(free_port))
+    assert processes_of(free_port) == (2 if "workers" in settings else 1)
+
+
+def test_what_cannot_be_served_is_one_line_with_the_remedy(ini: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refused(ini, "--port", port, cwd=tmp_path)
+    assert (
+        said == f"pipeline serve: 127.0.0.1:{port}: Address already in use; choose another with --host or --port\n"
+    )
+    assert refused("none.ini", cwd=tmp_path).endswith("none.ini: No such file or directory\n")
+    assert refused(ini, "word", cwd=tmp_path) == "pipeline serve: 'word' is not of the form name=value\n"
+    said = refused(ini, "--workers", 2, cwd=tmp_path)
+    assert said.endswith("for several workers add --server gunicorn or --server granian\n")
+    ini.write_text("[pipeline:main]\npipeline = egg:wsgi-pipeline#traverse egg:wsgi-pipeline#publisher\n")
+    assert "traverse requires 'root'" in refused(ini, cwd=tmp_path)
+    ini.write_text("[app:main]\nuse = egg:wsgi-pipeline#nothing\n")
+    assert "nothing" in refused(ini, cwd=tmp_path)
+    ini.write_text("[app:main\n")
+    assert "site.ini" in refused(ini, cwd=tmp_path)
+
+
+def test_several_workers_cannot_share_a_file(tmp_path: Path) -> None:
+    said = refused("etc/deploy.ini", "--server", "gunicorn", "--workers", "2", cwd=Path.cwd())
+    assert re.search(r"2 workers cannot share file:\S+Data\.fs: one process has .* zeo:// or postgres://", said)
+
+
+def test_a_missing_extra_is_named(
+    ini: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pipeline.tools.serve.find_spec", lambda name: None)
+    assert main(["serve", str(ini), "--server", "granian"]) == 1
+    assert capsys.readouterr().err == (
+        "pipeline serve: the module granian is missing: pip install 'wsgi-pipeline[granian]'\n"
+    )
+
+
+@pytest.mark.servers
+def test_it_says_what_it_means_to_listen_on_every_address(
+    ini: Path, start: Callable[..., Any], free_port: int
+) -> None:
+    server = start([*COMMAND, ini, "--host", "0.0.0.0", "--port", str(free_port), "--no-reload"], free_port)
+    assert "It listens on every address of this machine: everybody who reaches the machine" in server.said()
+
+
+def test_the_command_says_its_version_and_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["--version"])
+    assert done.value.code == 0 and capsys.readouterr().out.startswith("wsgi-pipeline ")
+    with pytest.raises(SystemExit) as done:
+        main(["--help"])
+    help = capsys.readouterr().out
+    assert done.value.code == 0
+    assert all(f"\n  {name} " in help for name in ("serve", "deploy", "show", "check", "explain", "copy-database"))
+    with pytest.raises(SystemExit) as done:
+        main(["srve"])
+    assert done.value.code == 2
+
+
+@pytest.mark.servers
+def test_production_ini_runs_two_workers_on_zeo(
+    start: Callable[..., Any], zeo: ZEO, free_port: int, tmp_path: Path
+) -> None:
+    uri = zeo.uri(options=f"blob_dir={tmp_path}/blobs&shared_blob_dir=0")
+    variables = [f"zodb_uri={uri}", f"session_keys={tmp_path}/keys", f"http_port={free_port}"]
+    server = start([*COMMAND, "etc/production.ini", *variables], free_port)
+    assert get(free_port, "/@@health") == "ready\n"
+    numbers = [int(post(free_port, "/counter/@@next")) for _ in range(20)]
+    assert numbers == list(range(numbers[0], numbers[0] + 20))
+    said = wait_for('"POST /counter/@@next HTTP/1.1" 200', server.said)
+    assert said.count("Booting worker") == 2
+    assert "/@@health" not in said
+
+
+def post(port: int, path: str) -> str:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request("POST", path)
+        return connection.getresponse().read().decode()
