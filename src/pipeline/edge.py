@@ -27,6 +27,7 @@ from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check
 # What a plain page does not need is imported when a request first needs it.
 check_body = on_demand("pipeline.http.bodies:check_body")
 finish = on_demand("pipeline.http.finishing:finish")
+lets_out = on_demand("pipeline.http.error_pages:lets_out")
 log_failure = on_demand("pipeline.http.error_pages:log_failure")
 put_error = on_demand("pipeline.http.error_pages:put_error")
 put_last_resort = on_demand("pipeline.http.error_pages:put_last_resort")
@@ -135,6 +136,9 @@ _BARE: tuple[Any, ...] = (OK, [], [], False, ())
 
 def answer(request: Request, response: Response, error: Exception) -> Any:
     """The body that answers an exception which no element answered, or which came of making the body."""
+    if lets_out(request.environ):
+        close(request)
+        raise error
     try:
         try:
             answer_escaped(request, response, error)

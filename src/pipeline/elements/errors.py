@@ -8,7 +8,7 @@ from webob.exc import HTTPException
 
 from pipeline.composition import Offers, element
 from pipeline.http import debug_key
-from pipeline.http.error_pages import DebugRequest, Problem, problem_of, put_answer, put_problem, traceback_of
+from pipeline.http.error_pages import DebugRequest, Problem, lets_out, problem_of, put_answer, put_problem, traceback_of
 from pipeline.interfaces import Handler
 from pipeline.publisher import call_view
 from pipeline.request import Request
@@ -61,7 +61,7 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
         try:
             next(request, response)
         except Exception as error:
-            if request.attempts_left and request.judge(error).transient:
+            if (request.attempts_left and request.judge(error).transient) or lets_out(request.environ):
                 raise
             answer(request, response, error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from transaction import TransactionManager
 from transaction.interfaces import TransientError
@@ -37,11 +38,22 @@ LONGEST_USER = 200
 """Characters of the user likewise."""
 
 
+def annotate(request: Any) -> None:
+    """Note the method and the path of a request on its transaction, and its user."""
+    transaction = request.tm.get()
+    transaction.note(f"{request.method[:20]} {request.path_info_safe}"[:LONGEST_NOTE])
+    if request.principal is not None and not transaction.user:
+        letters = request.principal[:LONGEST_USER]
+        transaction.user = "".join(letter if letter.isprintable() else "?" for letter in letters)
+
+
 class TransactionRequest(DatabaseRequest):
     """What ``transaction`` adds to a request."""
 
     commit_on_error: bool = False
     """Set by a view whose changes are to be committed also if its answer is a 4xx or 5xx (R3)."""
+    annotate: Callable[[Any], None] = staticmethod(annotate)
+    """``(request)`` annotates the transaction that is about to be committed. Another element may offer another."""
 
 
 @element(
@@ -110,7 +122,7 @@ def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManage
     ):
         tm.abort()
     else:
-        _annotate(request)
+        request.annotate(request)
         try:
             tm.commit()
         except BaseException as error:
@@ -122,14 +134,6 @@ def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManage
                     raise CommitUncertain(f"{type(error).__name__}, after all had voted to commit") from error
             raise
         request.outcome = getattr(tm, "outcome", "committed")  # a manager of another element does not tell
-
-
-def _annotate(request: Request) -> None:
-    transaction = request.tm.get()
-    transaction.note(f"{request.method[:20]} {request.path_info_safe}"[:LONGEST_NOTE])
-    if request.principal is not None and not transaction.user:
-        letters = request.principal[:LONGEST_USER]
-        transaction.user = "".join(letter if letter.isprintable() else "?" for letter in letters)
 
 
 def _undo(request: TransactionRequest, error: BaseException, tm: TransactionManager, veto: Veto | None) -> None:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from threading import Lock, RLock, Semaphore
 from typing import Any
+from weakref import WeakSet
 
 from transaction import TransactionManager
 from zc.lockfile import LockError
@@ -60,9 +61,11 @@ class ZodbRequest(DatabaseRequest):
 def zodb(
     next: Handler,
     *,
-    uri: str,
+    uri: str = "",
+    db: Any = None,
     root: str | Callable[[Any], Any] = "",
     databases: dict[str, str] | None = None,
+    manager: type[Manager] = Manager,
     cache_size: int | None = None,
     cache_size_bytes: int | None = None,
     pool_size: int | None = None,
@@ -77,9 +80,14 @@ def zodb(
 
     uri                of the storage, as zodburi understands it: file://, memory://, zeo://, and through
                        RelStorage sqlite://, postgres://, mysql://
+    db                 in the place of ``uri``, a database that the application has opened (in an ini its dotted name,
+                       package.module:name), with the databases beside it. The application closes it; it brings
+                       its own options, and of those below none but ``max_connections`` and ``connection_wait``
     root               where the application's root is in the database: keys separated by slashes, or a callable
                        (in an ini its dotted name, package.module:callable) that makes it of the database's root
     databases          more databases, one line "name = uri" for each
+    manager            class of the transaction managers, in an ini its dotted name; default
+                       pipeline.database.transactions:Manager
     cache_size         objects that each connection keeps in memory; default 10000
     cache_size_bytes   the same by their estimated size in bytes; default no limit
     pool_size          connections that are kept open between requests, at most; more are opened when more are
@@ -114,7 +122,15 @@ def zodb(
         "statement_timeout": statement_timeout,
     }
     given = {name: value for name, value in settings.items() if value is not None}
-    pool = pool_of(uri, databases or {}, given)
+    if (db is None) == (not uri):
+        raise ConfigurationError("zodb: give one of the options uri and db")
+    if db is None:
+        pool = pool_of(uri, databases or {}, given, manager)
+    elif databases or not given.keys() <= {"max_connections", "connection_wait"}:
+        raise ConfigurationError("zodb: the options of a database that is given by db are its own")
+    else:
+        pool = Pool(_Given(db), {}, given, manager)
+        _given.add(pool)
     find_root = _finder(root)
     use = pool.use
 
@@ -171,7 +187,7 @@ class Kept:
         self.pool = pool
         self.epoch = pool.epoch
         self.since = 0.0
-        self.tm = Manager()
+        self.tm = pool.manager()
         self.tm.unaware = (Connection,)
         self.tm.judges.append(self._is_lost)
         self.connection = db.open(transaction_manager=self.tm)
@@ -229,13 +245,22 @@ class Kept:
 class Pool:
     """One main database in this process, with those beside it, and the connections not in use."""
 
-    def __init__(self, uri: str, others: Mapping[str, str], settings: Mapping[str, Any]) -> None:
-        self.uri = uri
+    made_of: object = None
+    """What the element was given, by which another element with the same URI finds the same pool."""
+
+    def __init__(
+        self,
+        main: _Source | _Given,
+        others: Mapping[str, str],
+        settings: Mapping[str, Any],
+        manager: type[Manager],
+    ) -> None:
+        self.manager = manager
         self.others = dict(others)
         self.settings = dict(settings)
         self.max: int | None = settings.get("max_connections")
         self.wait: float = settings.get("connection_wait", 0.0)
-        self.main = _Source(uri, settings)
+        self.main = main
         self.beside = {name: _Source(uri, settings, name) for name, uri in self.others.items()}
         if self.main.name in self.beside:
             raise ConfigurationError(f"zodb: two databases are named {self.main.name!r}")
@@ -341,7 +366,7 @@ class Pool:
         if outage.since is not None:
             outage.end()
 
-    def open(self, source: _Source) -> DB:
+    def open(self, source: _Source | _Given) -> DB:
         """One of the databases, opened if it is not; Unavailable if that fails."""
         outage = source.outage
         failures = outage.failures
@@ -468,6 +493,25 @@ class _Source:
         return error, "cannot be opened" if was_answered(error) else "cannot be reached", False
 
 
+class _Given:
+    """A database that the application has opened itself."""
+
+    outage: Outage
+
+    def __init__(self, db: DB) -> None:
+        self.db = db
+        self.name: str = db.database_name
+        self.shown = f"{self.name!r} of the application"
+        self.options = {"pool_size": db.getPoolSize()}
+
+    def open(self, databases: dict[str, DB]) -> DB:
+        return self.db
+
+    def describe(self, error: Exception) -> tuple[Exception, str, bool]:
+        """Return why the database cannot be used, what is the matter with it, and that it is not damaged."""
+        return error, "cannot be used", False
+
+
 def was_answered(error: BaseException) -> bool:
     """Whether an error of RelStorage comes from its server, and not from the way to it."""
     number = getattr(error, "errno", None)
@@ -491,10 +535,14 @@ def _lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
 
 
 _pools: dict[str, Pool] = {}
+_given: WeakSet[Pool] = WeakSet()
+"""The pools of databases that the application has opened."""
 _pools_lock = Lock()
 
 
-def pool_of(uri: str, databases: Mapping[str, str], settings: Mapping[str, Any]) -> Pool:
+def pool_of(
+    uri: str, databases: Mapping[str, str], settings: Mapping[str, Any], manager: type[Manager] = Manager
+) -> Pool:
     """The pool of a main database: one in a process, since a file storage can be opened only once."""
     uris = (uri, *databases.values())
     with _pools_lock:
@@ -503,9 +551,10 @@ def pool_of(uri: str, databases: Mapping[str, str], settings: Mapping[str, Any])
             for number, other in enumerate(uris):
                 if other in _pools or other in uris[:number]:
                     raise ConfigurationError(f"zodb: {shown(other)!r} would be opened twice in this process")
-            pool = Pool(uri, databases, settings)
+            pool = Pool(_Source(uri, settings), databases, settings, manager)
+            pool.made_of = (uri, dict(databases), dict(settings), manager)
             _pools.update(dict.fromkeys(uris, pool))
-        elif (pool.uri, pool.others, pool.settings) != (uri, dict(databases), dict(settings)):
+        elif pool.made_of != (uri, dict(databases), dict(settings), manager):
             raise ConfigurationError(
                 f"zodb: two elements open {shown(uri)!r} with different options; within one process it "
                 f"can be opened in one way only"
@@ -522,7 +571,7 @@ def close_all() -> None:
 def _leave_to_parent() -> None:
     global _pools_lock
     _pools_lock = Lock()
-    for pool in set(_pools.values()):
+    for pool in {*_pools.values(), *_given}:
         pool.leave_to_parent()
 
 

@@ -58,6 +58,12 @@ class DebugRequest(Request):
     """The values of ``++debug++`` in the path."""
 
 
+def lets_out(environ: dict[str, Any]) -> bool:
+    """Whether the program that calls the application wants exceptions and no error pages: a test browser that says
+    so by ``x-wsgiorg.throw_errors``, or as Zope's do by ``wsgi.handleErrors``. No client can set these."""
+    return bool(environ.get("x-wsgiorg.throw_errors")) or not environ.get("wsgi.handleErrors", True)
+
+
 def log_failure(request: Request, error: Exception, when: str = "", id: str = "") -> str:
     """Log an error in one line with the traceback below it, and tell the ``reporter`` that ``errors`` has.
 

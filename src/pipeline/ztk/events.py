@@ -9,6 +9,7 @@ import zope.event
 from zope.component import getSiteManager
 from zope.component.event import dispatch, objectEventNotify
 from zope.interface import implementedBy, providedBy
+from zope.traversing.interfaces import BeforeTraverseEvent
 
 
 
@@ -25,16 +26,18 @@ def tell(kind: Callable[..., Any], *arguments: Any) -> None:
         zope.event.notify(kind(*arguments))
 
 
-def tell_of_object(kind: Callable[..., Any], ob: Any, request: Any) -> None:
-    """Notify the subscribers of ``kind(ob, request)``, an object event, if there are any."""
-    if zope.event.subscribers == [dispatch]:
-        adapters = getSiteManager().adapters
-        spec = implementedBy(kind)
-        handlers = adapters.subscriptions((spec,), None)
-        if (
-            len(handlers) == 1
-            and handlers[0] is objectEventNotify
-            and not adapters.subscriptions((providedBy(ob), spec), None)
-        ):
-            return
-    zope.event.notify(kind(ob, request))
+BEFORE_TRAVERSE = implementedBy(BeforeTraverseEvent)
+
+
+def hears_all(adapters: Any) -> bool:
+    """Whether an event before each step has a subscriber for all objects, or one that is no adapter."""
+    if zope.event.subscribers != [dispatch]:
+        return True
+    handlers = adapters.subscriptions((BEFORE_TRAVERSE,), None)
+    return len(handlers) != 1 or handlers[0] is not objectEventNotify
+
+
+def tell_before_step(ob: Any, request: Any, adapters: Any, to_all: bool) -> None:
+    """Notify the subscribers of a BeforeTraverseEvent, if there are any."""
+    if to_all or adapters.subscriptions((providedBy(ob), BEFORE_TRAVERSE), None):
+        zope.event.notify(BeforeTraverseEvent(ob, request))

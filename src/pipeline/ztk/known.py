@@ -49,7 +49,7 @@ HOOKS = frozenset(
 
 def chain(cls: type, name: str) -> Chain:
     """The classes that define a hook, in the order in which they are asked."""
-    return tuple(base for base in cls.__mro__ if name in vars(base))
+    return tuple(base for base in cls.__mro__ if name in vars(base) and base is not object)
 
 
 class Ways(NamedTuple):
@@ -70,6 +70,8 @@ class Ways(NamedTuple):
     """``afterCall`` and ``annotateTransaction``"""
     end: bool
     """``endRequest``"""
+    url: bool
+    """``getURL``"""
     without_proxies: bool
     """Whether the publication is one of Grok's, which takes security proxies off."""
     without_body: bool
@@ -99,6 +101,7 @@ def ways(publication: type, request: type) -> Ways:
         after_traversal=places and known("afterTraversal", ZOPE, GROK),
         after_call=known("afterCall", ZOPE, BROWSER) and known("annotateTransaction", ZOPE, ANNOTATES),
         end=known("endRequest", ZOPE),
+        url=chain(request, "getURL") == (HTTPRequest,),
         without_proxies=issubclass(publication, ZopePublicationSansProxy),
         without_body=issubclass(publication, BrowserPublication),
     )
@@ -125,7 +128,8 @@ def is_plain_request(cls: type) -> bool:
         and chains["_setupPath_helper"] == chains["setPublication"] == (BaseRequest,)
         and made_by in (HTTP_REQUEST, BROWSER_REQUEST)
         and chain(cls, "setTraversalStack") == (BaseRequest,)
-        and "__new__" not in {name for base in cls.__mro__[:-1] for name in vars(base)}
+        and chain(cls, "get") in (HTTP_REQUEST, BROWSER_REQUEST)
+        and not chain(cls, "__new__")
     )
 
 

@@ -21,7 +21,9 @@ from zope.publisher.browser import (
     BrowserResponse,
     CacheableBrowserLanguages,
     ModifiableBrowserLanguages,
+    base_re_search,
     isHTML,
+    start_of_header_search,
 )
 from zope.publisher.http import HTTPCharsets, HTTPInputStream, sane_environment, unicode_mimetypes_re
 from zope.publisher.interfaces import IDefaultSkin, ISkinnable, ISkinType
@@ -191,26 +193,30 @@ def put_result(request: Any, answer: Any, result: Any) -> None:
 
 def wants_utf8(request: Any) -> bool:
     """Whether the charset of the answer is UTF-8, as far as can be told without parsing a header."""
-    factory = getSiteManager().adapters.lookup1(providedBy(request), IUserPreferredCharsets)
-    return factory is HTTPCharsets and not request.get("HTTP_ACCEPT_CHARSET")
+    if getSiteManager().adapters.lookup1(providedBy(request), IUserPreferredCharsets) is not HTTPCharsets:
+        return False
+    if getattr(request, "form", True) or not is_plain_request(type(request)):
+        return not request.get("HTTP_ACCEPT_CHARSET")
+    return not (request._cookies.get("HTTP_ACCEPT_CHARSET") or request._environ.get("HTTP_ACCEPT_CHARSET"))
 
 
 def put_text(answer: Any, text: str) -> bool:
     """Set text in UTF-8 as the result; False if the response has to do it."""
     headers = answer._headers
+    is_browser = isinstance(answer, BrowserResponse)
     given = headers.get("content-type")
     if given:
         content_type = given[0]
-    elif isinstance(answer, BrowserResponse) and answer._status != 304:
+    elif is_browser and answer._status != 304:
         content_type = "text/html" if isHTML(text) else "text/plain"
     else:
-        return False
-    if isinstance(answer, BrowserResponse) and answer.getBase():
         return False
     sent = in_utf8(content_type)
     if sent is None:
         return False
     body = text.encode()
+    if is_browser and content_type.startswith("text/html") and (base := answer.getBase()):
+        body = with_base(body, base)
     if not given:
         headers["x-content-type-warning"] = ["guessed from content"]
     headers["content-type"] = [sent]
@@ -219,6 +225,16 @@ def put_text(answer: Any, text: str) -> bool:
     if not answer._status_set:
         answer.setStatus(200)
     return True
+
+
+def with_base(body: bytes, base: str | bytes) -> bytes:
+    """Return a page with the address in its head that relative links start from."""
+    head = start_of_header_search(body)
+    if head is None or base_re_search(body) is not None:
+        return body
+    if isinstance(base, str):
+        base = base.encode()
+    return b"".join([body[: head.end()], b'\n<base href="', base, b'" />\n', body[head.end() :]])
 
 
 @lru_cache(maxsize=256)
@@ -240,12 +256,14 @@ def in_utf8(content_type: str) -> str | None:
 POWERED_BY = ("X-Powered-By", "Zope (www.zope.org), Python (www.python.org)")
 
 
-def headers_of(answer: Any) -> list[tuple[str, str]]:
-    """Return the headers of a response, as ``getHeaders`` does."""
+def headers_of(answer: Any, in_memory: bool) -> list[tuple[str, str]]:
+    """Return the headers of a response, as ``getHeaders`` does; the edge knows the length of a body in memory."""
     if answer._cookies or not is_plain_response(type(answer)):
         return answer.getHeaders()  # type: ignore[no-any-return]
     found = [POWERED_BY]
     for name, values in sorted(answer._headers.items(), key=_lower):
+        if in_memory and name == "content-length":
+            continue
         shown = _capitals(name)
         for value in values:
             found.append((shown, value))

@@ -30,12 +30,15 @@ def begin(request: Any, zope_request: Any) -> None:
     """Do what ``ZopePublication.beforeTraversal`` does: the start event, the global utility, the interaction."""
     tell(StartRequestEvent, zope_request)
     auth = getGlobalSiteManager().getUtility(IAuthentication)
-    principal = auth.authenticate(zope_request)
+    by_password = asks_by_password(auth, zope_request)
+    principal = None
+    if not by_password or zope_request._auth is not None:
+        principal = auth.authenticate(zope_request)
     if principal is None:
         principal = auth.unauthenticatedPrincipal()
         if principal is None:
             principal = zope.component.getUtility(IFallbackUnauthenticatedPrincipal)
-        request.asked = auth if asks_by_password(auth, zope_request) else None
+        request.asked = auth if by_password else None
     set_principal(request, zope_request, principal)
     if getSecurityPolicy() is ZopeSecurityPolicy and queryInteraction() is None:
         thread_local.interaction = QuickPolicy(zope_request)

@@ -17,7 +17,7 @@ from pipeline.database.transactions import begin
 from pipeline.elements.transaction import TransactionRequest
 from pipeline.http.redirects import of_foreign
 from pipeline.interfaces import ConfigurationError, Handler
-from pipeline.response import OK, Response
+from pipeline.response import Response
 from pipeline.ztk.events import tell
 from pipeline.ztk.known import NONE, Ways, ways_of
 from pipeline.ztk.lean import headers_of, make_request
@@ -121,8 +121,10 @@ def put_answer(request: ZopeRequest, response: Response, zope: Any) -> None:
     if type(body) is tuple or (type(body) is DirectResult and isinstance(body.body, (bytes, tuple, list))):
         body = list(body)
     status = answer.getStatusString()
-    headers = headers_of(answer)
-    response.adopt(OK if status == OK else status, of_foreign(status, headers), body)
+    headers = headers_of(answer, type(body) is list and zope.method != "HEAD")
+    if status[:1] == "3":
+        headers = of_foreign(headers)
+    response.adopt(status, headers, body)
 
 
 def logged(request: ZopeRequest, principal: Any) -> str:

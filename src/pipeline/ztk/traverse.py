@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from zope.component import queryMultiAdapter
+from zope.component import getSiteManager
+from zope.interface import providedBy
 from zope.publisher.interfaces import IPublishTraverse, NotFound
 from zope.publisher.interfaces.browser import IBrowserView
 from zope.security.checker import ProxyFactory
 from zope.security.proxy import removeSecurityProxy
-from zope.traversing.interfaces import BeforeTraverseEvent, TraversalError
+from zope.traversing.interfaces import TraversalError
 from zope.traversing.namespace import namespaceLookup, nsParse
 
 from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.response import Response
-from pipeline.ztk.events import tell, tell_of_object
+from pipeline.ztk.events import hears_all, tell, tell_before_step
 from pipeline.ztk.known import Ways
 from pipeline.ztk.principals import at_place
 from pipeline.ztk.request import ZopeRequest
 
+try:
+    from grokcore.traverser.components import ContainerTraverser
+    from grokcore.traverser.util import safely_locate_maybe
+except ImportError:
+    ContainerTraverser = safely_locate_maybe = object()
 try:
     from grokcore.view import IGrokSecurityView
     from grokcore.view.interfaces import AfterTraversalEvent
@@ -91,7 +98,7 @@ def walk(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, root: An
     if not ways.browser:
         return found
     if suffix:  # of a ``:method``: it has no default view, and relative links need to know where it is
-        put_base(zope)
+        put_base(zope, ways)
         return found
     if zope.method not in DEFAULTABLE:
         return found
@@ -109,15 +116,22 @@ def walk(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, root: An
         if zope.use_redirect and zope.method == "GET":
             zope.response.redirect(zope.getURL())
             return ""
-        put_base(zope)
+        put_base(zope, ways)
     return found
 
 
-def put_base(zope: Any) -> None:
+_UNQUOTED = re.compile(r"[A-Za-z0-9_.~/+@-]*")
+
+
+def put_base(zope: Any, ways: Ways) -> None:
     """Set the base of relative links, unless it is set."""
     response = zope.response
     if not response.getBase():
-        response.setBase(zope.getURL())
+        path = "/".join(zope._app_names + zope._traversed_names)
+        if ways.url and path and _UNQUOTED.fullmatch(path):
+            response.setBase(f"{zope._app_server}/{path}")
+        else:
+            response.setBase(zope.getURL())
 
 
 def walk_stack(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, found: Any) -> Any:
@@ -125,12 +139,17 @@ def walk_stack(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, fo
     stack = zope._traversal_stack
     names = zope._traversed_names
     step = quick_step if ways.names else hook_step
-    before = None
+    before = adapters = None
+    to_all = True
     while True:
         zope._last_obj_traversed = found
         bare = removeSecurityProxy(found)
         if bare is not before:
-            tell_of_object(BeforeTraverseEvent, found, zope)
+            now = getSiteManager().adapters
+            if now is not adapters:  # the last step led into a site
+                adapters = now
+                to_all = hears_all(adapters)
+            tell_before_step(found, zope, adapters, to_all)
             at_place(request, zope, found)
         if not stack:
             return found
@@ -161,10 +180,17 @@ def quick_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name
     elif IPublishTraverse.providedBy(ob):
         found = ob.publishTraverse(zope, plain)
     else:
-        traverser = queryMultiAdapter((ob, zope), IPublishTraverse)
-        if traverser is None:
-            raise NotFound(ob, name, zope)
-        found = traverser.publishTraverse(zope, plain)
+        factory = getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), IPublishTraverse)
+        found = None
+        if factory is ContainerTraverser and not getattr(ob, "traverse", None):
+            found = ob.get(plain)
+            if found is not None and getattr(found, "__parent__", None) is None:
+                found = safely_locate_maybe(found, ob, plain)
+        if found is None:
+            traverser = factory and factory(ob, zope)
+            if traverser is None:
+                raise NotFound(ob, name, zope)
+            found = traverser.publishTraverse(zope, plain)
     if not without_proxies:
         return ProxyFactory(found)
     bare = removeSecurityProxy(found)
