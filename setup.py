@@ -9,6 +9,8 @@ ELEMENTS = [
     *("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "forms"),
     *("authenticate", "traverse", "site", "events", "base", "coalesce", "compress"),
 ]
+# The steps of Zope's publication, each a file of src/pipeline/ztk.
+ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
 
 EXTRAS = {
     # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out.
@@ -33,6 +35,12 @@ EXTRAS = {
     # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
     "gunicorn": ["gunicorn"],
     "granian": ["granian"],
+    # Zope Toolkit sites, unchanged: pipeline.ztk. Grok is not needed, and noticed where it is installed.
+    "ztk": [
+        *("ZODB", "zodburi", "transaction", "zope.app.appsetup", "zope.app.publication", "zope.app.wsgi"),
+        *("zope.annotation", "zope.component", "zope.event", "zope.login", "zope.principalregistry"),
+        *("zope.publisher", "zope.security", "zope.securitypolicy", "zope.traversing"),
+    ],
     "browser": ["selenium"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
@@ -100,10 +108,15 @@ setup(
     extras_require=EXTRAS,
     entry_points={
         "console_scripts": ["pipeline = pipeline.tools.command:main"],
-        "paste.filter_factory": [f"{name} = pipeline.elements.{name}:{name}" for name in ELEMENTS],
+        "paste.filter_factory": [
+            *(f"{name} = pipeline.elements.{name}:{name}" for name in ELEMENTS),
+            *(f"ztk_{name} = pipeline.ztk.{name}:ztk_{name}" for name in ZTK_ELEMENTS),
+        ],
         "paste.app_factory": [
             "health = pipeline.health:health",
             "publisher = pipeline.publisher:publisher",
+            "ztk = pipeline.ztk.application:ztk",
+            "ztk_publisher = pipeline.ztk.publisher:ztk_publisher",
         ],
         "paste.composite_factory": ["switch = pipeline.switch:switch"],
         "paste.server_factory": ["granian = pipeline.tools.servers.on_granian:granian"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grok
 import transaction
 from ZODB.DB import DB
+from ZODB.interfaces import IDatabase
 from ZODB.MappingStorage import MappingStorage
 from zope.component import provideUtility
 from zope.configuration import xmlconfig
@@ -12,7 +13,6 @@ from zope.event import notify
 from zope.interface import Interface, implementer
 from zope.processlifetime import DatabaseOpened
 from zope.publisher.browser import BrowserPage
-from ZODB.interfaces import IDatabase
 
 ZCML = """
 <configure xmlns="http://namespaces.zope.org/zope" xmlns:browser="http://namespaces.zope.org/browser"
@@ -20,7 +20,8 @@ ZCML = """
   <include package="zope.security" file="meta.zcml"/>
   <include package="grok"/>
   %s
-  <utility provides="zope.error.interfaces.IErrorReportingUtility" component="zope.error.error.globalErrorReportingUtility"/>
+  <utility provides="zope.error.interfaces.IErrorReportingUtility"
+           component="zope.error.error.globalErrorReportingUtility"/>
   <permission id="bench.View" title="View"/>
   <grok:grok package="bench.ztk_site"/>
   <browser:page name="plain" for="bench.ztk_site.INote" class="bench.ztk_site.Plain" permission="bench.View"/>

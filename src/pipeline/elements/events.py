@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zope.event import notify, subscribers  # type: ignore[import-untyped]
+from zope.event import notify, subscribers
 from zope.interface import Attribute, implementer
 from zope.interface.interfaces import IObjectEvent
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from zope.component.hooks import getSite, setHooks, setSite  # type: ignore[import-untyped]
-from zope.component.interfaces import ISite  # type: ignore[import-untyped]
+from zope.component.hooks import getSite, setHooks, setSite
+from zope.component.interfaces import ISite
 
 from pipeline.composition import element
 from pipeline.interfaces import Handler

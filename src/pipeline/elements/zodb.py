@@ -81,8 +81,9 @@ def zodb(
     uri                of the storage, as zodburi understands it: file://, memory://, zeo://, and through
                        RelStorage sqlite://, postgres://, mysql://
     db                 in the place of ``uri``, a database that the application has opened (in an ini its dotted name,
-                       package.module:name), with the databases beside it. The application closes it; it brings
-                       its own options, and of those below none but ``max_connections`` and ``connection_wait``
+                       package.module:name), or a function that returns it. The application closes it, with the
+                       databases beside it; of the options below it takes ``root``, ``manager``,
+                       ``max_connections`` and ``connection_wait``
     root               where the application's root is in the database: keys separated by slashes, or a callable
                        (in an ini its dotted name, package.module:callable) that makes it of the database's root
     databases          more databases, one line "name = uri" for each
@@ -129,7 +130,7 @@ def zodb(
     elif databases or not given.keys() <= {"max_connections", "connection_wait"}:
         raise ConfigurationError("zodb: the options of a database that is given by db are its own")
     else:
-        pool = Pool(_Given(db), {}, given, manager)
+        pool = Pool(_Given(db() if callable(db) else db), {}, given, manager)
         _given.add(pool)
     find_root = _finder(root)
     use = pool.use

@@ -8,9 +8,16 @@ traverse.py         ``ztk_traverse``: traversal events, adapters, namespaces, pr
 publisher.py        ``ztk_publisher``: checkers, ``mapply``, results
 manager.py          the transaction manager, implicit as Zope's
 application.py      all of these in one WSGI application
+site.py             what a zope.conf says, loaded by Zope's own packages
+known.py            the rule that keeps short ways safe: where they may be taken
+lean.py             short ways of the request and the response
+principals.py       short ways of authentication
+policy.py           short ways of the security policy
+events.py           no event object where nobody listens
 ==================  ===============================================================================
 """
 
 from pipeline.ztk.application import WSGIPublisherApplication
+from pipeline.ztk.site import database
 
-__all__ = ["WSGIPublisherApplication"]
+__all__ = ["WSGIPublisherApplication", "database"]

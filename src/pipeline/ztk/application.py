@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import zope.app.wsgi
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
+from zope.app.wsgi.interfaces import WSGIPublisherApplicationCreated
+from zope.event import notify
 
 from pipeline.composition import Pipeline
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import zodb
+from pipeline.ini import Source
+from pipeline.options import Signature
 from pipeline.ztk.authenticate import ztk_authenticate
 from pipeline.ztk.errors import ztk_errors
 from pipeline.ztk.manager import ImplicitManager
 from pipeline.ztk.publisher import ztk_publisher
 from pipeline.ztk.request import ztk_request
+from pipeline.ztk.site import load
 from pipeline.ztk.traverse import ztk_traverse
 
 ATTEMPTS = 4
@@ -26,13 +31,20 @@ ATTEMPTS = 4
 class WSGIPublisherApplication(zope.app.wsgi.WSGIPublisherApplication):  # type: ignore[misc]
     """A Zope site on the pipeline, with the signature and the name of zope.app.wsgi's class."""
 
-    def __init__(self, db: Any = None, factory: Any = HTTPPublicationRequestFactory, handle_errors: bool = True):
+    def __init__(
+        self,
+        db: Any = None,
+        factory: Any = HTTPPublicationRequestFactory,
+        handle_errors: bool = True,
+        *,
+        attempts: int = ATTEMPTS,
+    ) -> None:
         super().__init__(db, factory, handle_errors)
         self.pipeline = Pipeline(
-            retry(attempts=ATTEMPTS),
+            retry(attempts=attempts),
             *(() if db is None else (zodb(db=db, manager=ImplicitManager),)),
             ztk_request(factory=self.requestFactory),
-            ztk_errors(),
+            ztk_errors(handle_errors=handle_errors),
             transaction(),
             ztk_authenticate(),
             ztk_traverse(),
@@ -41,7 +53,7 @@ class WSGIPublisherApplication(zope.app.wsgi.WSGIPublisherApplication):  # type:
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if not self.handleErrors:
-            environ.setdefault("wsgi.handleErrors", False)
+            environ.setdefault("wsgi.handleErrors", False)  # for the edge too
         if "REQUEST_METHOD" in environ:
             return self.pipeline(environ, start_response)
         environ["REQUEST_METHOD"] = "GET"  # no server leaves it out, but Zope's own tests do
@@ -49,3 +61,23 @@ class WSGIPublisherApplication(zope.app.wsgi.WSGIPublisherApplication):  # type:
             return self.pipeline(environ, start_response)
         finally:
             del environ["REQUEST_METHOD"]
+
+
+def _ztk(*, zope_conf: str, attempts: int = ATTEMPTS) -> None:
+    """Check the options of ``ztk``."""
+
+
+def ztk(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
+    """Make a whole Zope site: ``[app:main] use = egg:wsgi-pipeline#ztk``.
+
+    zope_conf  the zope.conf of the site
+    attempts   how often a request is tried at most; default 4, as Zope does
+
+    It is a pipeline, which elements around it join: ``log``, ``vhost``, ``compress``. Its own are ``retry``,
+    ``zodb`` with the database of the zope.conf, ``ztk_request``, ``ztk_errors``, ``transaction``, ``ztk_authenticate``,
+    ``ztk_traverse`` and ``ztk_publisher``.
+    """
+    options = Signature.of(_ztk).from_strings("ztk", strings, Source(global_conf, ztk))
+    application = WSGIPublisherApplication(load(options["zope_conf"]), attempts=options.get("attempts", ATTEMPTS))
+    notify(WSGIPublisherApplicationCreated(application))
+    return application.pipeline

@@ -12,11 +12,11 @@ from zope.interface import implementedBy, providedBy
 from zope.traversing.interfaces import BeforeTraverseEvent
 
 
-
 def tell(kind: Callable[..., Any], *arguments: Any) -> None:
     """Notify the subscribers of ``kind(*arguments)``, if there are any."""
     if zope.event.subscribers == [dispatch]:
-        handlers = getSiteManager().adapters.subscriptions((implementedBy(kind),), None)
+        spec: Any = implementedBy(kind)  # type: ignore[no-untyped-call]
+        handlers = getSiteManager().adapters.subscriptions((spec,), None)
         if not handlers:
             return
         event = kind(*arguments)
@@ -26,7 +26,7 @@ def tell(kind: Callable[..., Any], *arguments: Any) -> None:
         zope.event.notify(kind(*arguments))
 
 
-BEFORE_TRAVERSE = implementedBy(BeforeTraverseEvent)
+BEFORE_TRAVERSE: Any = implementedBy(BeforeTraverseEvent)  # type: ignore[no-untyped-call]
 
 
 def hears_all(adapters: Any) -> bool:

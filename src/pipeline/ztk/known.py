@@ -7,6 +7,7 @@ classes that are known here, the hook may be replaced by code that does the same
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -81,8 +82,7 @@ class Ways(NamedTuple):
 NONE = Ways(*[False] * len(Ways._fields))
 
 
-@lru_cache(maxsize=256)
-def ways(publication: type, request: type) -> Ways:
+def _ways(publication: type, request: type) -> Ways:
     """Return which hooks of two classes are those that Zope ships."""
 
     def known(name: str, *chains: Chain) -> bool:
@@ -117,8 +117,7 @@ def ways_of(publication: Any, request: Any) -> Ways:
 MADE_BY = ("__init__", "_createResponse", "setupLocale", "_parseCookies", "_setupPath_helper", "setPublication")
 
 
-@lru_cache(maxsize=256)
-def is_plain_request(cls: type) -> bool:
+def _is_plain_request(cls: type) -> bool:
     """Whether requests of a class are made as a BrowserRequest or an HTTPRequest is, and have its response."""
     chains = {name: chain(cls, name) for name in MADE_BY}
     made_by = chains.pop("__init__")
@@ -133,12 +132,18 @@ def is_plain_request(cls: type) -> bool:
     )
 
 
-@lru_cache(maxsize=256)
-def is_plain_response(cls: type) -> bool:
+def _is_plain_response(cls: type) -> bool:
     """Whether responses of a class make their body and headers as a BrowserResponse or an HTTPResponse does."""
     return (
         chain(cls, "setResult") == (HTTPResponse, BaseResponse)
         and chain(cls, "_implicitResult") in ((HTTPResponse,), (BrowserResponse, HTTPResponse))
-        and all(chain(cls, name) == (HTTPResponse,) for name in ("getHeaders", "_cookie_list", "setStatus", "getHeader"))
+        and all(
+            chain(cls, name) == (HTTPResponse,) for name in ("getHeaders", "_cookie_list", "setStatus", "getHeader")
+        )
         and chain(cls, "getBase") in ((), (BrowserResponse,))
     )
+
+
+ways: Callable[[Any, Any], Ways] = lru_cache(maxsize=256)(_ways)
+is_plain_request: Callable[[Any], bool] = lru_cache(maxsize=256)(_is_plain_request)
+is_plain_response: Callable[[Any], bool] = lru_cache(maxsize=256)(_is_plain_response)

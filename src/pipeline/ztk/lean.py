@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -168,10 +169,8 @@ def put_default_skin(request: Any) -> None:
         setDefaultSkin(request)  # which says what is wrong
 
 
-@lru_cache(maxsize=256)
-def skinned(cls: type, skin: Any) -> Any:
-    """Return what ``directlyProvides`` puts on a request of a class."""
-    return Provides(cls, skin)
+skinned: Callable[[Any, Any], Any] = lru_cache(maxsize=256)(Provides)
+"""Makes what ``directlyProvides`` puts on a request of a class with a skin."""
 
 
 # The response.

@@ -51,4 +51,3 @@ class ImplicitManager(Manager):
 def is_retry(error: BaseException) -> bool:
     """Whether an application asks for another attempt."""
     return isinstance(error, Retry)
-

@@ -6,16 +6,23 @@ from pipeline.composition import Offers, element
 from pipeline.response import Response
 from pipeline.ztk.lean import put_result
 from pipeline.ztk.request import ZopeRequest
+from pipeline.ztk.site import load
 
 
 @element(adds=ZopeRequest, requires=("zope", "published"))
-def ztk_publisher() -> Offers:
+def ztk_publisher(*, zope_conf: str | None = None) -> Offers:
     """Call the object that traversal found, and put its result on the response.
+
+    zope_conf  the zope.conf of the site, which is loaded when the pipeline is; default is that the application
+               has configured the process itself
 
     Hooks of Zope that are kept here: ``publication.callObject`` (the checker, ``mapply``), ``response.setResult``
     and ``publication.afterCall`` (``annotateTransaction``, no body for HEAD). The commit is the element
     ``transaction``'s.
     """
+
+    if zope_conf is not None:
+        load(zope_conf)
 
     def ztk_publisher(request: ZopeRequest, response: Response) -> None:
         zope = request.zope

@@ -22,6 +22,7 @@ from pipeline.ztk.events import tell
 from pipeline.ztk.known import NONE, Ways, ways_of
 from pipeline.ztk.lean import headers_of, make_request
 from pipeline.ztk.manager import ImplicitManager
+from pipeline.ztk.site import loaded
 
 
 class ZopeRequest(TransactionRequest):
@@ -54,13 +55,16 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
 
     factory  ``IPublicationRequestFactory``, called for each attempt with input and environ. Default is that of
              zope.app.publication for ``db``, which chooses by method and content type among what ZCML registers
-    db       database that publications see as ``publication.db``; a dotted name in an ini
+    db       database that publications see as ``publication.db``, or a function that returns it; a dotted name in
+             an ini. Default is the main database of the zope.conf that was loaded
 
     Hooks of Zope that are kept here: the request factory with its skins, ``publication.endRequest`` (the
     interaction ends, EndRequestEvent), ``request.close`` (held objects are released), and, in the environ,
     ``wsgi.logging_info`` and ``REMOTE_USER``.
     """
-    factory = factory or HTTPPublicationRequestFactory(object() if db is None else db)
+    if factory is None:
+        db = loaded() if db is None else db
+        factory = HTTPPublicationRequestFactory(db() if callable(db) else db)
 
     def ztk_request(request: ZopeRequest, response: Response) -> None:
         environ = request.environ

@@ -77,7 +77,7 @@ def ztk_traverse(next: Handler) -> Handler:
     return ztk_traverse
 
 
-def root_folder(request: ZopeRequest, zope: Any, publication: Any, ways: Ways) -> Any:
+def root_folder(request: Any, zope: Any, publication: Any, ways: Ways) -> Any:
     """Return the root folder, as ``getApplication`` does, out of the connection that ``zodb`` keeps open."""
     if PROCESS in zope._traversal_stack:
         return publication.getApplication(zope)

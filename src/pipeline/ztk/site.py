@@ -1,0 +1,49 @@
+"""A Zope site out of its zope.conf: ZCML, products and databases, loaded by Zope's own packages, once a process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import zope.app.wsgi
+from zope.event import notify
+from zope.processlifetime import ProcessStarting
+
+from pipeline.interfaces import ConfigurationError
+
+_site: dict[str, Any] = {}
+"""The path of the zope.conf that was loaded, and the main database."""
+
+
+def load(zope_conf: str) -> Any:
+    """Load a zope.conf and return its main database. A second call with the same file returns the same one.
+
+    Raises ConfigurationError if it cannot be loaded, or if another one was: ZCML is for the whole process.
+    """
+    path = str(Path(zope_conf).resolve())
+    if path in _site:
+        return _site[path]
+    if _site:
+        other = next(iter(_site))
+        raise ConfigurationError(f"{path}: {other} is loaded already, and a process can have one Zope site")
+    if not Path(path).is_file():
+        raise ConfigurationError(f"zope_conf: there is no file {path}")
+    try:
+        db = zope.app.wsgi.config(path)
+    except SystemExit:  # it has said on stderr what is wrong
+        raise ConfigurationError(f"{path} is not a valid zope.conf; the error stands above") from None
+    _site[path] = db
+    notify(ProcessStarting())
+    return db
+
+
+def database() -> Any:
+    """Return the main database of the site that was loaded: ``[filter:zodb] db = pipeline.ztk:database``."""
+    if not _site:
+        raise ConfigurationError("no Zope site is loaded: give ztk_publisher the option zope_conf")
+    return next(iter(_site.values()))
+
+
+def loaded() -> Any:
+    """Return the main database of the site, or an object that stands for none."""
+    return next(iter(_site.values()), None) or object()
