@@ -9,7 +9,7 @@ PYTHON = python3 python3.13 python3.12 python3.11
 # More for pytest, such as ARGS="-x -k traverse".
 ARGS =
 
-.PHONY: help serve test test-servers faults bench bench-ci lint clean
+.PHONY: help serve test test-ztk test-servers faults bench bench-ci lint clean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test           install, and run the tests; what is missing for some is said at their end"
 	@echo "make test-servers   the tests that need a browser, servers or the package index; none is skipped"
 	@echo "                    (PIPELINE_MATRIX=write in the environment writes the table of docs/deployments.rst)"
+	@echo "make test-ztk       sites of the Zope Toolkit and Grok, in an environment of their own"
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
 	@echo "make bench          the benchmarks beside the peers, in an environment of their own: 15 minutes"
 	@echo "make bench-ci       a small part of them; fails where a ratio is more than twice its budget"
@@ -44,6 +45,11 @@ test: $(VENV)/test.stamp
 
 test-servers: $(VENV)/test.stamp
 	PIPELINE_CI=1 $(VENV)/bin/python -m pytest -m "browser or servers or slow" $(ARGS)
+
+# Zope and Grok are some 90 packages.
+test-ztk:
+	@$(MAKE) --no-print-directory VENV=.venv-ztk .venv-ztk/ztk.stamp
+	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest tests/ztk $(ARGS)
 
 faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
@@ -72,6 +78,7 @@ clean:
 
 INSTALL_serve = -e '.[demo]'
 INSTALL_test = -e '.[test,browser,databases]'
+INSTALL_ztk = -e '.[ztk,ztk-test]'
 INSTALL_lint = -e '.[test,browser,databases,lint]'
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
 INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt

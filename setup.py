@@ -76,6 +76,13 @@ EXTRAS["test"] = [
     "pytest-timeout",
     "WebTest",
 ]
+# Sites of the Zope Toolkit and the tests of Grok, in an environment of their own: `make test-ztk`.
+EXTRAS["ztk-test"] = [
+    *EXTRAS["ztk"],
+    *("grok[test]", "grokcore.json", "grokcore.rest", "grokcore.xmlrpc", "packaging", "zope.app.http"),
+    *("zope.applicationcontrol", "zope.browsermenu", "zope.testbrowser", "zope.testrunner"),
+    *("pytest>=8", "pytest-timeout", "ZEO"),
+]
 
 setup(
     name="wsgi-pipeline",

@@ -8,7 +8,15 @@ from webob.exc import HTTPException
 
 from pipeline.composition import Offers, element
 from pipeline.http import debug_key
-from pipeline.http.error_pages import DebugRequest, Problem, lets_out, problem_of, put_answer, put_problem, traceback_of
+from pipeline.http.error_pages import (
+    DebugRequest,
+    Problem,
+    lets_out,
+    problem_of,
+    put_answer,
+    put_problem,
+    traceback_of,
+)
 from pipeline.interfaces import Handler
 from pipeline.publisher import call_view
 from pipeline.request import Request

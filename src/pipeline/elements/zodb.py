@@ -80,9 +80,9 @@ def zodb(
 
     uri                of the storage, as zodburi understands it: file://, memory://, zeo://, and through
                        RelStorage sqlite://, postgres://, mysql://
-    db                 in the place of ``uri``, a database that the application has opened (in an ini its dotted name,
-                       package.module:name), or a function that returns it. The application closes it, with the
-                       databases beside it; of the options below it takes ``root``, ``manager``,
+    db                 in the place of ``uri``, a database that the application has opened, or a function that
+                       returns it (in an ini its dotted name, package.module:name). The application closes it, with
+                       the databases beside it; of the options below it takes ``root``, ``manager``,
                        ``max_connections`` and ``connection_wait``
     root               where the application's root is in the database: keys separated by slashes, or a callable
                        (in an ini its dotted name, package.module:callable) that makes it of the database's root
@@ -425,7 +425,7 @@ class Pool:
             self.forget()
         for one in kept:
             one.throw_away()
-        for db in databases:
+        for db in () if isinstance(self.main, _Given) else databases:
             try:
                 db.close()
             except Exception:
@@ -564,8 +564,9 @@ def pool_of(
 
 
 def close_all() -> None:
-    """Close every database of this process, for its end and for tests. The next request opens it again."""
-    for pool in set(_pools.values()):
+    """Close every database of this process, for its end and for tests. The next request opens it again. Those that
+    applications have opened stay open, and the connections to them are closed."""
+    for pool in {*_pools.values(), *_given}:
         pool.close()
 
 

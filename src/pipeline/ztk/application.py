@@ -74,8 +74,8 @@ def ztk(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     attempts   how often a request is tried at most; default 4, as Zope does
 
     It is a pipeline, which elements around it join: ``log``, ``vhost``, ``compress``. Its own are ``retry``,
-    ``zodb`` with the database of the zope.conf, ``ztk_request``, ``ztk_errors``, ``transaction``, ``ztk_authenticate``,
-    ``ztk_traverse`` and ``ztk_publisher``.
+    ``zodb`` with the database of the zope.conf, ``ztk_request``, ``ztk_errors``, ``transaction``,
+    ``ztk_authenticate``, ``ztk_traverse`` and ``ztk_publisher``.
     """
     options = Signature.of(_ztk).from_strings("ztk", strings, Source(global_conf, ztk))
     application = WSGIPublisherApplication(load(options["zope_conf"]), attempts=options.get("attempts", ATTEMPTS))

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import zope.contenttype.parse
+from webob.exc import HTTPBadRequest
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory, chooseClasses
 from zope.component import getSiteManager
 from zope.i18n.interfaces import IUserPreferredCharsets, IUserPreferredLanguages
@@ -37,7 +38,16 @@ OURS = ("pipeline.request", "pipeline.response")
 
 
 def make_request(factory: Any, environ: dict[str, Any]) -> Any:
-    """Return the request that ``factory`` makes, with its publication and its skin."""
+    """Return the request that ``factory`` makes, with its publication and its skin.
+
+    Raises HTTPBadRequest for a path that is not UTF-8, which Zope would raise to the server.
+    """
+    path = environ.get("PATH_INFO", "")
+    if not path.isascii():
+        try:
+            path.encode("latin-1").decode()
+        except UnicodeDecodeError:
+            raise HTTPBadRequest("The path is not UTF-8.") from None
     if type(factory) is not HTTPPublicationRequestFactory:
         request = factory(environ["wsgi.input"], environ)
         hide_pipeline(request, environ)

@@ -1,8 +1,9 @@
 """The security policy of Zope, which passes over objects without grants of their own.
 
-``ZopeSecurityPolicy`` adapts an object and each of its parents to three maps of grants. Most objects have no grants:
-they have no annotations, or none of these. Where the adapters are those that zope.securitypolicy registers, and the
-annotations are attributes, the object itself tells so. Where anything else is registered, the adapters are asked.
+``ZopeSecurityPolicy`` adapts an object and each of its parents to three maps of grants. Most objects have no
+grants: they have no annotations, or none of these. Where the adapters are those that zope.securitypolicy registers,
+and the annotations are attributes, the object itself tells so. Where anything else is registered, the adapters are
+asked.
 """
 
 from __future__ import annotations

@@ -1,0 +1,248 @@
+"""``WSGIPublisherApplication`` and the elements: what they keep of Zope's hooks, and what they leave behind."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import transaction
+import zope.component
+from grokcore.view.publication import GrokBrowserPublication
+from persistent import Persistent
+from ZODB.DB import DB
+from zope.app.publication.browser import BrowserPublication
+from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
+from zope.app.wsgi.interfaces import IWSGIApplication
+from zope.component.hooks import getSite
+from zope.interface.verify import verifyObject
+from zope.publisher.browser import BrowserRequest
+from zope.publisher.interfaces import EndRequestEvent, StartRequestEvent
+from zope.security.management import endInteraction, queryInteraction
+from zope.securitypolicy.interfaces import (
+    IPrincipalPermissionManager,
+    IPrincipalRoleManager,
+    IRolePermissionManager,
+)
+from zope.securitypolicy.zopepolicy import ZopeSecurityPolicy
+
+from pipeline import Pipeline
+from pipeline.elements.transaction import transaction as transaction_element
+from pipeline.elements.zodb import close_all, zodb
+from pipeline.interfaces import ConfigurationError
+from pipeline.ztk import WSGIPublisherApplication
+from pipeline.ztk.authenticate import ztk_authenticate
+from pipeline.ztk.known import NONE, ways_of
+from pipeline.ztk.manager import ImplicitManager
+from pipeline.ztk.policy import QuickPolicy
+from pipeline.ztk.publisher import ztk_publisher
+from pipeline.ztk.request import ztk_request
+from pipeline.ztk.traverse import ztk_traverse
+from ztk.asking import ask
+from ztk.compared_site import Folder, Index, Note, make_db
+
+
+@pytest.fixture
+def db() -> Iterator[DB]:
+    db = make_db()
+    yield db
+    close_all()
+    db.close()
+
+
+def stock_ways() -> Any:
+    return ways_of(BrowserPublication(None), BrowserRequest(None, {"PATH_INFO": "/"}))
+
+
+def test_it_is_an_application_of_zope(db: DB) -> None:
+    app = WSGIPublisherApplication(db)
+    assert isinstance(app, zope.app.wsgi.WSGIPublisherApplication)
+    assert verifyObject(IWSGIApplication, app)
+    assert isinstance(app.requestFactory, HTTPPublicationRequestFactory)
+
+
+def test_nothing_is_left_behind(db: DB) -> None:
+    app = WSGIPublisherApplication(db)
+    before = transaction.manager.manager
+    for path in ("/folder/note/index", "/site/note/index", "/folder/note/fails", "/none", "/folder/note/count"):
+        answer = ask(app, "GET", path)
+        assert answer.status
+        assert transaction.manager.manager is before
+        assert queryInteraction() is None
+        assert getSite() is None
+        assert not {"pipeline.request", "pipeline.response"} & answer.environ.keys()
+
+
+def test_the_manager_of_the_thread_is_that_of_the_request_while_it_runs(
+    db: DB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(Index, "answer", lambda view: seen.append(transaction.manager.manager) or "x")
+    app = WSGIPublisherApplication(db)
+    ask(app, "GET", "/folder/note/index")
+    assert isinstance(seen[0], ImplicitManager)
+    assert not seen[0].running
+
+
+def test_one_connection_serves_one_request_after_the_other(db: DB, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(Index, "answer", lambda view: seen.append(view.context._p_jar) or "x")
+    app = WSGIPublisherApplication(db)
+    for _ in range(3):
+        ask(app, "GET", "/folder/note/index")
+    assert len({*map(id, seen)}) == 1
+    assert seen[0].transaction_manager.explicit
+
+
+def test_a_manager_that_is_not_implicit_is_refused(db: DB) -> None:
+    app = Pipeline(
+        zodb(db=db), ztk_request(db=db), transaction_element(), ztk_authenticate(), ztk_traverse(), ztk_publisher()
+    )
+    with pytest.raises(ConfigurationError, match="needs the option manager"):
+        ask(app, "GET", "/", {"wsgi.handleErrors": False})
+
+
+@pytest.mark.parametrize("options", [{}, {"uri": "memory://", "db": object()}])
+def test_zodb_takes_one_database(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="one of the options uri and db"):
+        Pipeline(zodb(**options), lambda environ, start_response: [])
+
+
+def test_a_database_that_was_given_brings_its_own_options(db: DB) -> None:
+    with pytest.raises(ConfigurationError, match="are its own"):
+        Pipeline(zodb(db=db, cache_size=3), lambda environ, start_response: [])
+
+
+def test_events_are_told_to_their_subscribers(db: DB) -> None:
+    seen: list[str] = []
+
+    def started(event: Any) -> None:
+        seen.append("start")
+
+    def ended(event: Any) -> None:
+        seen.append(f"end {event.object.__class__.__name__}")
+
+    manager = zope.component.getGlobalSiteManager()
+    manager.registerHandler(started, [zope.interface.implementedBy(StartRequestEvent)])
+    manager.registerHandler(ended, [zope.interface.implementedBy(EndRequestEvent)])
+    try:
+        ask(WSGIPublisherApplication(db), "GET", "/folder/note/shown")
+    finally:
+        manager.unregisterHandler(started, [zope.interface.implementedBy(StartRequestEvent)])
+        manager.unregisterHandler(ended, [zope.interface.implementedBy(EndRequestEvent)])
+    assert seen == ["start", "end Shown"]
+
+
+def test_the_short_ways_are_taken_where_nothing_is_overridden() -> None:
+    ways = stock_ways()
+    assert all(getattr(ways, name) for name in ways._fields if name != "without_proxies")
+
+
+@pytest.mark.parametrize(
+    ("hook", "way"),
+    [
+        ("beforeTraversal", "begin"),
+        ("getApplication", "application"),
+        ("openedConnection", "application"),
+        ("callTraversalHooks", "steps"),
+        ("_maybePlacefullyAuthenticate", "steps"),
+        ("traverseName", "names"),
+        ("proxy", "names"),
+        ("afterTraversal", "after_traversal"),
+        ("afterCall", "after_call"),
+        ("annotateTransaction", "after_call"),
+        ("endRequest", "end"),
+    ],
+)
+def test_an_overridden_hook_is_called(hook: str, way: str, db: DB) -> None:
+    called: list[str] = []
+
+    def overridden(self: Any, *arguments: Any) -> Any:
+        called.append(hook)
+        return getattr(GrokBrowserPublication, hook)(self, *arguments)
+
+    cls = type("Publication", (GrokBrowserPublication,), {hook: overridden})
+    publication = cls(db)
+    assert not getattr(ways_of(publication, BrowserRequest(None, {"PATH_INFO": "/"})), way)
+
+    class Factory(HTTPPublicationRequestFactory):
+        def __call__(self, stream: Any, environ: dict[str, Any]) -> Any:
+            request = super().__call__(stream, environ)
+            request.setPublication(publication)
+            return request
+
+    answer = ask(WSGIPublisherApplication(db, Factory), "GET", "/folder/note/index")
+    assert answer.status == "200 Ok", answer.text
+    if hook != "annotateTransaction":  # nothing was written
+        assert called
+
+
+def test_a_hook_on_a_publication_itself_is_called(db: DB) -> None:
+    publication = BrowserPublication(db)
+    publication.proxy = lambda ob: ob
+    assert ways_of(publication, BrowserRequest(None, {"PATH_INFO": "/"})) is NONE
+
+
+@pytest.mark.parametrize("name", ["__init__", "setupLocale", "_parseCookies", "_setupPath_helper", "get"])
+def test_a_request_with_a_method_of_its_own_is_made_by_it(name: str) -> None:
+    from pipeline.ztk.known import is_plain_request
+
+    def own(self: Any, *arguments: Any) -> Any:
+        return getattr(BrowserRequest, name)(self, *arguments)
+
+    assert is_plain_request(BrowserRequest)
+    assert not is_plain_request(type("Request", (BrowserRequest,), {name: own}))
+
+
+class Participation:
+    """One who asks."""
+
+    interaction = None
+
+    def __init__(self, id: str, groups: tuple[str, ...] = ()) -> None:
+        self.principal = type("Principal", (), {"id": id, "groups": groups})()
+
+
+def test_the_quick_policy_decides_as_that_of_zope(db: DB) -> None:
+    """Grants at random at each level of a tree, some taken back while the interaction lasts."""
+    chance = random.Random(7)
+    maps = (IPrincipalPermissionManager, IPrincipalRoleManager, IRolePermissionManager)
+    for _ in range(40):
+        objects: list[Any] = [Folder()]
+        for number in range(5):
+            child: Persistent = Note() if number == 4 else Folder()
+            child.__parent__, child.__name__ = objects[-1], str(number)
+            objects.append(child)
+        quick, slow = (policy(Participation("someone")) for policy in (QuickPolicy, ZopeSecurityPolicy))
+        for _ in range(6):
+            wanted = chance.choice(maps)
+            grants = wanted(chance.choice(objects))
+            act = chance.choice(["grant", "deny", "unset"])
+            if wanted is IPrincipalPermissionManager:
+                name = {"grant": "grantPermissionToPrincipal", "deny": "denyPermissionToPrincipal"}
+                getattr(grants, name.get(act, "unsetPermissionForPrincipal"))("test.Edit", "someone")
+            elif wanted is IPrincipalRoleManager:
+                name = {"grant": "assignRoleToPrincipal", "deny": "removeRoleFromPrincipal"}
+                getattr(grants, name.get(act, "unsetRoleForPrincipal"))("test.Editor", "someone")
+            else:
+                name = {"grant": "grantPermissionToRole", "deny": "denyPermissionToRole"}
+                getattr(grants, name.get(act, "unsetPermissionFromRole"))("test.Edit", "test.Editor")
+            quick.invalidate_cache()
+            slow.invalidate_cache()
+            for ob in objects:
+                assert quick.checkPermission("test.Edit", ob) == slow.checkPermission("test.Edit", ob)
+
+
+def test_a_grant_in_mid_request_counts_at_once(db: DB) -> None:
+    from zope.security.management import thread_local
+
+    folder, note = Folder(), Note()
+    note.__parent__ = folder
+    policy = thread_local.interaction = QuickPolicy(Participation("someone"))
+    try:
+        assert not policy.checkPermission("test.Edit", note)
+        IPrincipalPermissionManager(folder).grantPermissionToPrincipal("test.Edit", "someone")
+        assert policy.checkPermission("test.Edit", note)
+    finally:
+        endInteraction()
