@@ -16,7 +16,6 @@ from typing import Any
 from weakref import WeakSet
 
 from transaction import TransactionManager
-from zc.lockfile import LockError
 from ZODB.Connection import Connection
 from ZODB.DB import DB
 from ZODB.POSException import ConflictError
@@ -25,7 +24,8 @@ from ZODB.utils import z64
 from pipeline.composition import Offers, element
 from pipeline.database import forks
 from pipeline.database.outages import Outage
-from pipeline.database.storages import DAMAGES, open_database, shown, storage_of, without_secrets
+from pipeline.database.sources import Given, Source
+from pipeline.database.storages import shown
 from pipeline.database.transactions import OFFERED, DatabaseRequest, Manager, begin
 from pipeline.interfaces import ConfigurationError, Handler, Unavailable
 from pipeline.options import resolve
@@ -33,10 +33,6 @@ from pipeline.request import on_first_use
 
 log = logging.getLogger("pipeline.zodb")
 
-POOL_SIZE = 16
-"""More than most servers have threads: each of these keeps a cache warm."""
-OF_DATABASES = ("cache_size", "cache_size_bytes", "pool_size", "pool_timeout")
-"""Settings that a DB takes, and that a URI may have too."""
 TIMED_OUT = frozenset({"57014", "55P03", 1969, 3024})
 """Errors of a statement or a lock that took too long: SQLSTATEs of PostgreSQL, numbers of MariaDB and MySQL."""
 
@@ -130,7 +126,7 @@ def zodb(
     elif databases or not given.keys() <= {"max_connections", "connection_wait"}:
         raise ConfigurationError("zodb: the options of a database that is given by db are its own")
     else:
-        pool = Pool(_Given(db() if callable(db) else db), {}, given, manager)
+        pool = Pool(Given(db() if callable(db) else db), {}, given, manager)
         _given.add(pool)
     find_root = _finder(root)
     use = pool.use
@@ -251,7 +247,7 @@ class Pool:
 
     def __init__(
         self,
-        main: _Source | _Given,
+        main: Source | Given,
         others: Mapping[str, str],
         settings: Mapping[str, Any],
         manager: type[Manager],
@@ -262,7 +258,7 @@ class Pool:
         self.max: int | None = settings.get("max_connections")
         self.wait: float = settings.get("connection_wait", 0.0)
         self.main = main
-        self.beside = {name: _Source(uri, settings, name) for name, uri in self.others.items()}
+        self.beside = {name: Source(uri, settings, name) for name, uri in self.others.items()}
         if self.main.name in self.beside:
             raise ConfigurationError(f"zodb: two databases are named {self.main.name!r}")
         self.size: int = self.main.options["pool_size"]
@@ -367,7 +363,7 @@ class Pool:
         if outage.since is not None:
             outage.end()
 
-    def open(self, source: _Source | _Given) -> DB:
+    def open(self, source: Source | Given) -> DB:
         """One of the databases, opened if it is not; Unavailable if that fails."""
         outage = source.outage
         failures = outage.failures
@@ -425,7 +421,7 @@ class Pool:
             self.forget()
         for one in kept:
             one.throw_away()
-        for db in () if isinstance(self.main, _Given) else databases:
+        for db in () if isinstance(self.main, Given) else databases:
             try:
                 db.close()
             except Exception:
@@ -442,81 +438,6 @@ class _Databases(dict[str, DB]):
         if name not in self.pool.beside:
             raise KeyError(name)
         return self.pool.open(self.pool.beside[name])
-
-
-class _Source:
-    """What a URI says: the storage, and the options of its database."""
-
-    def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
-        self.shown = shown(uri)
-        self.outage: Outage
-        others = ("server_sync", "lock_timeout", "statement_timeout")
-        try:
-            self.storage, self.options = storage_of(uri, **{key: settings.get(key) for key in others})  # type: ignore[arg-type]
-        except Exception as error:
-            hint = "; RelStorage calls it postgres://" if uri.startswith("postgresql:") else ""
-            what = without_secrets(f"{type(error).__name__}: {error}", uri)
-            raise ConfigurationError(
-                f"zodb: {self.shown!r} is not a valid URI of a database: {what}{hint}"
-            ) from None
-        if "connection_pool_size" not in uri:  # zodburi has a default of its own
-            self.options["pool_size"] = POOL_SIZE
-        self.options.update({key: settings[key] for key in OF_DATABASES if key in settings})
-        if name is not None:
-            self.options["database_name"] = name
-        self.name: str = self.options["database_name"]
-
-    def open(self, databases: dict[str, DB]) -> DB:
-        options = dict(self.options)
-        # ZODB takes connections that we keep for ones in use, and would warn of them.
-        options["pool_size"] = sys.maxsize
-        options.pop("pool_timeout", None)
-        return open_database(self.storage, databases, **options)
-
-    def describe(self, error: Exception) -> tuple[Exception, str, bool]:
-        """Return why the database cannot be opened, what is the matter with it, and whether it is damaged."""
-        if isinstance(error, LockError):
-            who = "another process has it open; for several there are ZEO and RelStorage"
-            if (parent := forks.parent()) is not None:
-                who = (
-                    f"process {parent}, from which this one was forked, has it open, or another one; load the "
-                    f"application after the fork (uWSGI: lazy-apps) and let one process serve it, or use ZEO or "
-                    f"RelStorage"
-                )
-            return LockError(f"{error}: {who}"), "cannot be opened", False
-        if isinstance(error, DAMAGES):
-            what = f"{type(error).__name__}: {error}"
-            hint = (
-                "stop the server, keep a copy of the file, and restore it from a backup (repozo) or save what can "
-                "be read (python -m ZODB.fsrecover)"
-            )
-            return RuntimeError(f"{what}: {hint}"), "is damaged or is not a Data.fs", True
-        return error, "cannot be opened" if was_answered(error) else "cannot be reached", False
-
-
-class _Given:
-    """A database that the application has opened itself."""
-
-    outage: Outage
-
-    def __init__(self, db: DB) -> None:
-        self.db = db
-        self.name: str = db.database_name
-        self.shown = f"{self.name!r} of the application"
-        self.options = {"pool_size": db.getPoolSize()}
-
-    def open(self, databases: dict[str, DB]) -> DB:
-        return self.db
-
-    def describe(self, error: Exception) -> tuple[Exception, str, bool]:
-        """Return why the database cannot be used, what is the matter with it, and that it is not damaged."""
-        return error, "cannot be used", False
-
-
-def was_answered(error: BaseException) -> bool:
-    """Whether an error of RelStorage comes from its server, and not from the way to it."""
-    number = getattr(error, "errno", None)
-    return bool(getattr(error, "pgcode", None)) or (isinstance(number, int) and 1000 <= number < 2000)
 
 
 def is_timed_out(error: BaseException) -> bool:
@@ -552,7 +473,7 @@ def pool_of(
             for number, other in enumerate(uris):
                 if other in _pools or other in uris[:number]:
                     raise ConfigurationError(f"zodb: {shown(other)!r} would be opened twice in this process")
-            pool = Pool(_Source(uri, settings), databases, settings, manager)
+            pool = Pool(Source(uri, settings), databases, settings, manager)
             pool.made_of = (uri, dict(databases), dict(settings), manager)
             _pools.update(dict.fromkeys(uris, pool))
         elif pool.made_of != (uri, dict(databases), dict(settings), manager):

@@ -1,0 +1,95 @@
+"""Where a ZODB comes from: a URI, or the application, which has opened it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from zc.lockfile import LockError
+from ZODB.DB import DB
+
+from pipeline.database import forks
+from pipeline.database.outages import Outage
+from pipeline.database.storages import DAMAGES, open_database, shown, storage_of, without_secrets
+from pipeline.interfaces import ConfigurationError
+
+POOL_SIZE = 16
+"""More than most servers have threads: each of these keeps a cache warm."""
+OF_DATABASES = ("cache_size", "cache_size_bytes", "pool_size", "pool_timeout")
+"""Settings that a DB takes, and that a URI may have too."""
+
+
+class Source:
+    """What a URI says: the storage, and the options of its database."""
+
+    def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
+        self.shown = shown(uri)
+        self.outage: Outage
+        others = ("server_sync", "lock_timeout", "statement_timeout")
+        try:
+            self.storage, self.options = storage_of(uri, **{key: settings.get(key) for key in others})  # type: ignore[arg-type]
+        except Exception as error:
+            hint = "; RelStorage calls it postgres://" if uri.startswith("postgresql:") else ""
+            what = without_secrets(f"{type(error).__name__}: {error}", uri)
+            raise ConfigurationError(
+                f"zodb: {self.shown!r} is not a valid URI of a database: {what}{hint}"
+            ) from None
+        if "connection_pool_size" not in uri:  # zodburi has a default of its own
+            self.options["pool_size"] = POOL_SIZE
+        self.options.update({key: settings[key] for key in OF_DATABASES if key in settings})
+        if name is not None:
+            self.options["database_name"] = name
+        self.name: str = self.options["database_name"]
+
+    def open(self, databases: dict[str, DB]) -> DB:
+        options = dict(self.options)
+        # ZODB takes connections that we keep for ones in use, and would warn of them.
+        options["pool_size"] = sys.maxsize
+        options.pop("pool_timeout", None)
+        return open_database(self.storage, databases, **options)
+
+    def describe(self, error: Exception) -> tuple[Exception, str, bool]:
+        """Return why the database cannot be opened, what is the matter with it, and whether it is damaged."""
+        if isinstance(error, LockError):
+            who = "another process has it open; for several there are ZEO and RelStorage"
+            if (parent := forks.parent()) is not None:
+                who = (
+                    f"process {parent}, from which this one was forked, has it open, or another one; load the "
+                    f"application after the fork (uWSGI: lazy-apps) and let one process serve it, or use ZEO or "
+                    f"RelStorage"
+                )
+            return LockError(f"{error}: {who}"), "cannot be opened", False
+        if isinstance(error, DAMAGES):
+            what = f"{type(error).__name__}: {error}"
+            hint = (
+                "stop the server, keep a copy of the file, and restore it from a backup (repozo) or save what can "
+                "be read (python -m ZODB.fsrecover)"
+            )
+            return RuntimeError(f"{what}: {hint}"), "is damaged or is not a Data.fs", True
+        return error, "cannot be opened" if was_answered(error) else "cannot be reached", False
+
+
+class Given:
+    """A database that the application has opened itself."""
+
+    outage: Outage
+
+    def __init__(self, db: DB) -> None:
+        self.db = db
+        self.name: str = db.database_name
+        self.shown = f"{self.name!r} of the application"
+        self.options = {"pool_size": db.getPoolSize()}
+
+    def open(self, databases: dict[str, DB]) -> DB:
+        return self.db
+
+    def describe(self, error: Exception) -> tuple[Exception, str, bool]:
+        """Return why the database cannot be used, what is the matter with it, and that it is not damaged."""
+        return error, "cannot be used", False
+
+
+def was_answered(error: BaseException) -> bool:
+    """Whether an error of RelStorage comes from its server, and not from the way to it."""
+    number = getattr(error, "errno", None)
+    return bool(getattr(error, "pgcode", None)) or (isinstance(number, int) and 1000 <= number < 2000)
