@@ -1,0 +1,1 @@
+"""A wiki made with Grok."""
