@@ -13,6 +13,7 @@ known.py            the rule that keeps short ways safe: where they may be taken
 lean.py             short ways of the request and the response
 principals.py       short ways of authentication
 policy.py           short ways of the security policy
+handling.py         short ways of error views
 events.py           no event object where nobody listens
 ==================  ===============================================================================
 """

@@ -24,8 +24,12 @@ def ztk_authenticate(next: Handler) -> Handler:
 
     def ztk_authenticate(request: ZopeRequest, response: Response) -> None:
         zope = request.zope
-        zope.processInputs()
-        if request.ways.begin:
+        ways = request.ways
+        if ways.inputs and zope.method in ("GET", "HEAD") and not zope._environ.get("QUERY_STRING"):
+            zope._environ.setdefault("QUERY_STRING", "")
+        else:
+            zope.processInputs()
+        if ways.begin:
             begin(request, zope)
         else:
             zope.publication.beforeTraversal(zope)

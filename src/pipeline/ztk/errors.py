@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from transaction.interfaces import TransientError
 from zope.component import queryAdapter
 from zope.publisher.interfaces import IReRaiseException, Retry
 
 from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.response import Response
+from pipeline.ztk.handling import answer
 from pipeline.ztk.request import ZopeRequest
 
 LATER = "1"
@@ -53,12 +55,22 @@ def handle(request: ZopeRequest, error: Exception) -> None:
         raise error
     publication = zope.publication
     published = request.published
+    if request.ways.errors and not (again and isinstance(error, (Retry, TransientError))):
+        exc_info = cause(error)
+        answer(request, exc_info[1], exc_info)
+        put_unavailable(zope, transient)
+        return
     try:
         publication.handleException(published, zope, sys.exc_info(), again)
     except Retry as retry:
         if again:  # an application's own handler asks for it
             raise
         publication.handleException(published, zope, cause(retry), False)
+    put_unavailable(zope, transient)
+
+
+def put_unavailable(zope: Any, transient: bool) -> None:
+    """Have the answer to an error that may pass say so (R2)."""
     if transient and zope.response.getStatus() == 500:
         zope.response.setStatus(503)
         zope.response.setHeader("Retry-After", LATER)

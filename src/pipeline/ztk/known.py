@@ -35,6 +35,8 @@ ZOPE: Chain = (ZopePublication,)
 GROK: Chain = (ZopePublicationSansProxy, ZopePublication)
 BROWSER: Chain = (BrowserPublication, ZopePublication)
 ANNOTATES: Chain = (BaseHTTPPublication, ZopePublication)
+GROK_DEFAULT: Chain = (GrokBrowserPublication, BrowserPublication)
+ERRORS = ("handleException", "beginErrorHandlingTransaction", "_logErrorWithErrorReportingUtility")
 HTTP_REQUEST: Chain = (HTTPRequest, BaseRequest)
 BROWSER_REQUEST: Chain = (BrowserRequest, HTTPRequest, BaseRequest)
 
@@ -42,7 +44,7 @@ HOOKS = frozenset(
     {
         *("proxy", "beforeTraversal", "_maybePlacefullyAuthenticate", "callTraversalHooks", "afterTraversal"),
         *("openedConnection", "getApplication", "traverseName", "getDefaultTraversal", "afterCall"),
-        *("endRequest", "annotateTransaction"),
+        *("endRequest", "annotateTransaction", *ERRORS),
     }
 )
 """The hooks of a publication that have a short way. One that stands on a publication itself is called."""
@@ -71,6 +73,12 @@ class Ways(NamedTuple):
     """``afterCall`` and ``annotateTransaction``"""
     end: bool
     """``endRequest``"""
+    default: bool
+    """``getDefaultTraversal``"""
+    errors: bool
+    """``handleException``, and what it calls"""
+    inputs: bool
+    """``processInputs``"""
     url: bool
     """``getURL``"""
     without_proxies: bool
@@ -101,6 +109,11 @@ def _ways(publication: type, request: type) -> Ways:
         after_traversal=places and known("afterTraversal", ZOPE, GROK),
         after_call=known("afterCall", ZOPE, BROWSER) and known("annotateTransaction", ZOPE, ANNOTATES),
         end=known("endRequest", ZOPE),
+        default=plain and known("getDefaultTraversal", (BrowserPublication,), GROK_DEFAULT),
+        errors=plain
+        and all(known(name, ZOPE) for name in ERRORS)
+        and known("annotateTransaction", ZOPE, ANNOTATES),
+        inputs=chain(request, "processInputs") == (BrowserRequest, BaseRequest),
         url=chain(request, "getURL") == (HTTPRequest,),
         without_proxies=issubclass(publication, ZopePublicationSansProxy),
         without_body=issubclass(publication, BrowserPublication),

@@ -27,7 +27,14 @@ from zope.publisher.browser import (
     isHTML,
     start_of_header_search,
 )
-from zope.publisher.http import HTTPCharsets, HTTPInputStream, sane_environment, unicode_mimetypes_re
+from zope.publisher.http import (
+    DEFAULT_PORTS,
+    HTTPCharsets,
+    HTTPInputStream,
+    sane_environment,
+    splitport,
+    unicode_mimetypes_re,
+)
 from zope.publisher.interfaces import IDefaultSkin, ISkinnable, ISkinType
 from zope.publisher.interfaces.http import IResult
 from zope.publisher.skinnable import setDefaultSkin
@@ -101,7 +108,7 @@ def plain_request(cls: Any, method: str, environ: dict[str, Any]) -> Any:
     header = sane.get("HTTP_COOKIE")
     request._cookies = {} if header is None else cookies_of(request, header)
     put_path(request, sane.get("PATH_INFO", "/"))
-    request._HTTPRequest__setupURLBase()
+    put_server(request, sane)
     put_locale(request, sane)
     return request
 
@@ -149,6 +156,33 @@ def put_path(request: Any, path: str) -> None:
 
 LANGUAGES = (BrowserLanguages, CacheableBrowserLanguages, ModifiableBrowserLanguages)
 """Adapters that look at the header alone."""
+
+
+def put_server(request: Any, environ: dict[str, Any]) -> None:
+    """Set the server and the path of the application, which URLs begin with."""
+    if "SERVER_URL" in environ:
+        request._HTTPRequest__setupURLBase()
+        return
+    script = environ.get("SCRIPT_NAME", "")
+    request._app_names = [name for name in script.strip().split("/") if name] if script else []
+    request._app_server = server_of(
+        environ.get("HTTPS", "").lower() == "on" or environ.get("SERVER_PORT_SECURE") == "1",
+        environ.get("HTTP_HOST"),
+        environ.get("SERVER_NAME", ""),
+        environ.get("SERVER_PORT", ""),
+    )
+
+
+@lru_cache(maxsize=256)
+def server_of(is_secure: bool, header: str | None, name: str, port: str | None) -> str:
+    """Return the address of the server, as the request says it."""
+    scheme = "https" if is_secure else "http"
+    host = name.strip()
+    if header is not None:
+        host, port = splitport(header.strip())
+    if port and port != DEFAULT_PORTS[scheme]:
+        host = f"{host}:{port}"
+    return f"{scheme}://{host}".removesuffix("/")
 
 
 def put_locale(request: Any, environ: dict[str, Any]) -> None:

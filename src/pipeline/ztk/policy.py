@@ -8,6 +8,7 @@ asked.
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import Any
 
 from zope.annotation.attribute import AttributeAnnotations
@@ -40,20 +41,33 @@ class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
     def __init__(self, *participations: Any) -> None:
         super().__init__(*participations)
         self._holders: dict[int, tuple[Any, Any]] = {}
+        self._kinds: dict[Any, Any] = {}
 
     def invalidate_cache(self) -> None:
         super().invalidate_cache()
         self._holders = {}
+        self._kinds = {}
 
     def holder(self, ob: Any) -> Any:
         """Return the object itself or the nearest of its parents that may have grants; None if none has."""
         found = self._holders.get(id(ob))
         if found is None:
             holder = ob
-            while holder is not None and has_no_grants(holder):
+            while holder is not None and self.has_no_grants(holder):
                 holder = removeSecurityProxy(getattr(holder, "__parent__", None))
             found = self._holders[id(ob)] = (holder, ob)  # which keeps the id from being used again
         return found[0]
+
+    def has_no_grants(self, ob: Any) -> bool:
+        """Whether no map of grants says anything of an object, as far as the object itself can tell."""
+        provided = providedBy(ob)
+        kind = self._kinds.get(provided)
+        if kind is None:
+            kind = self._kinds[provided] = kind_of(provided)
+        if kind is Kind.OTHER or hasattr(type(ob), "__conform__"):
+            return False
+        annotations = None if kind is Kind.WITHOUT else getattr(ob, "__annotations__", None)
+        return not annotations or not any(key in annotations for key in KEYS)
 
     def cached_prinper(self, parent: Any, principal: str, groups: Any, permission: str) -> Any:
         return super().cached_prinper(self.holder(parent), principal, groups, permission)
@@ -65,28 +79,34 @@ class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
         return super().cached_principal_roles(self.holder(parent), principal)
 
 
-def has_no_grants(ob: Any) -> bool:
-    """Whether no map of grants says anything of an object, as far as the object itself can tell."""
-    if hasattr(type(ob), "__conform__"):
-        return False
-    provided = providedBy(ob)
-    adapters = getSiteManager().adapters
-    lookup = adapters.lookup1
+class Kind(Enum):
+    """What is known of all objects that provide the same."""
+
+    WITHOUT = auto()
+    """They cannot have grants."""
+    ANNOTATED = auto()
+    """Their grants are in their attribute ``__annotations__``."""
+    OTHER = auto()
+    """Adapters that are not Zope's tell of them."""
+
+
+def kind_of(provided: Any) -> Kind:
+    """Find out which adapters tell of the grants of objects that provide something."""
+    lookup = getSiteManager().adapters.lookup1
     stored = False
     for wanted, manager in MAPS:
         factory = lookup(provided, wanted)
         if factory is not None:
             if not makes(factory, manager):
-                return False
+                return Kind.OTHER
             stored = True
         elif provided.isOrExtends(wanted):
-            return False
+            return Kind.OTHER
     if not stored:
-        return True
-    if not makes(lookup(provided, IAnnotations), AttributeAnnotations) or provided.isOrExtends(IAnnotations):
-        return False
-    annotations = getattr(ob, "__annotations__", None)
-    return not annotations or not any(key in annotations for key in KEYS)
+        return Kind.WITHOUT
+    if makes(lookup(provided, IAnnotations), AttributeAnnotations) and not provided.isOrExtends(IAnnotations):
+        return Kind.ANNOTATED
+    return Kind.OTHER
 
 
 _WRAPPERS = (LocatingTrustedAdapterFactory, TrustedAdapterFactory, LocatingUntrustedAdapterFactory)

@@ -51,7 +51,7 @@ def begin(request: Any, zope_request: Any) -> None:
 
 def at_place(request: Any, zope_request: Any, ob: Any) -> None:
     """Do what ``ZopePublication._maybePlacefullyAuthenticate`` does, unless the same utility was asked already."""
-    if not IUnauthenticatedPrincipal.providedBy(zope_request._principal) or not ISite.providedBy(ob):
+    if not ISite.providedBy(ob) or not IUnauthenticatedPrincipal.providedBy(zope_request._principal):
         return
     auth = removeSecurityProxy(ob).getSiteManager().queryUtility(IAuthentication)
     if auth is None or (auth is request.asked and asks_by_password(auth, zope_request)):

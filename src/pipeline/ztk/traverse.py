@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from weakref import WeakSet
 
 from zope.component import getSiteManager
 from zope.interface import providedBy
 from zope.publisher.interfaces import IPublishTraverse, NotFound
-from zope.publisher.interfaces.browser import IBrowserView
+from zope.publisher.interfaces.browser import IBrowserPublisher, IBrowserView
 from zope.security.checker import ProxyFactory
 from zope.security.proxy import removeSecurityProxy
 from zope.traversing.interfaces import TraversalError
@@ -23,10 +24,14 @@ from pipeline.ztk.principals import at_place
 from pipeline.ztk.request import ZopeRequest
 
 try:
-    from grokcore.traverser.components import ContainerTraverser
+    from grokcore.traverser import traversable
+    from grokcore.traverser.components import ContainerTraverser, ContextTraverser
     from grokcore.traverser.util import safely_locate_maybe
+    from zope.container.interfaces import IReadContainer
+
+    GROK_TRAVERSERS: tuple[Any, ...] = (ContainerTraverser, ContextTraverser)
 except ImportError:
-    ContainerTraverser = safely_locate_maybe = object()
+    GROK_TRAVERSERS = ()
 try:
     from grokcore.view import IGrokSecurityView
     from grokcore.view.interfaces import AfterTraversalEvent
@@ -103,7 +108,8 @@ def walk(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, root: An
     if zope.method not in DEFAULTABLE:
         return found
     taken = 0
-    found, more = publication.getDefaultTraversal(zope, found)
+    lead_on = default_of if ways.default else hook_default
+    found, more = lead_on(zope, publication, ways, found)
     while more:
         taken += len(more)
         zope._traversal_stack[:] = list(more)[::-1]
@@ -111,7 +117,7 @@ def walk(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, root: An
         if zope._path_suffix:
             zope._traversal_stack = zope._path_suffix
             found = walk_stack(request, zope, publication, ways, found)
-        found, more = publication.getDefaultTraversal(zope, found)
+        found, more = lead_on(zope, publication, ways, found)
     if taken != zope._endswithslash:
         if zope.use_redirect and zope.method == "GET":
             zope.response.redirect(zope.getURL())
@@ -120,7 +126,44 @@ def walk(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, root: An
     return found
 
 
+def hook_default(zope: Any, publication: Any, ways: Ways, ob: Any) -> Any:
+    """Find out by the hook of the publication where an object leads on."""
+    return publication.getDefaultTraversal(zope, ob)
+
+
+def default_of(zope: Any, publication: Any, ways: Ways, ob: Any) -> Any:
+    """Find out where an object leads on, as ``BrowserPublication.getDefaultTraversal`` does, or as Grok's."""
+    if IBrowserPublisher.providedBy(ob):
+        found, more = ob.browserDefault(zope)
+        return (removeSecurityProxy(found) if ways.without_proxies else found), more
+    factory = getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), IBrowserPublisher)
+    publisher = factory and factory(ob, zope)
+    if publisher is None:
+        return (removeSecurityProxy(ob) if ways.without_proxies else ob), None
+    found, more = publisher.browserDefault(zope)
+    return (removeSecurityProxy(found) if ways.without_proxies else ProxyFactory(found)), more
+
+
 _UNQUOTED = re.compile(r"[A-Za-z0-9_.~/+@-]*")
+
+
+def item_of(container: Any, name: str, traverser: Any) -> Any:
+    """Return what a traverser of Grok finds in a container, or None if that has to be asked."""
+    if traverser is ContainerTraverser:
+        found = container.get(name)
+        if found is not None and getattr(found, "__parent__", None) is None:
+            return safely_locate_maybe(found, container, name)
+        return found
+    kind = type(container)
+    if kind not in _without_names:
+        if traversable.bind().get(container):
+            return None
+        _without_names.add(kind)
+    return container.get(name) if IReadContainer.providedBy(container) else None
+
+
+_without_names: WeakSet[type] = WeakSet()
+"""Classes of containers that have no directive ``traversable``."""
 
 
 def put_base(zope: Any, ways: Ways) -> None:
@@ -182,10 +225,8 @@ def quick_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name
     else:
         factory = getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), IPublishTraverse)
         found = None
-        if factory is ContainerTraverser and not getattr(ob, "traverse", None):
-            found = ob.get(plain)
-            if found is not None and getattr(found, "__parent__", None) is None:
-                found = safely_locate_maybe(found, ob, plain)
+        if factory in GROK_TRAVERSERS and not getattr(ob, "traverse", None):
+            found = item_of(ob, plain, factory)
         if found is None:
             traverser = factory and factory(ob, zope)
             if traverser is None:
