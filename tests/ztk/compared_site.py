@@ -70,6 +70,7 @@ class Note(grok.Model):
 
     text = "A note with an ü"
     count = 0
+    entries: tuple[str, ...] = ()
 
 
 class Site(grok.Application, grok.Container):
@@ -229,6 +230,19 @@ class Shown(Base):
         return str(self.context.count)
 
 
+class Append(Base):
+    """Enters an id, on the one object that all write."""
+
+    def answer(self) -> str:
+        self.context.entries = (*self.context.entries, self.request.form["id"])
+        return "stored"
+
+
+class Entries(Base):
+    def answer(self) -> str:
+        return " ".join(self.context.entries)
+
+
 class CountedNotFound(Base):
     grok.name("counted404")
 
@@ -380,18 +394,21 @@ class NoteRPC(grokcore.xmlrpc.XMLRPC):
 _configured: list[bool] = []
 
 
-def make_db() -> DB:
-    """Return a new database with the site in it; the first call configures the process."""
+def make_db(storage: Any = None) -> DB:
+    """Return a database with the site in it; the first call configures the process."""
     if not _configured:
         xmlconfig.string(ZCML)
         _configured.append(True)
-    db = DB(MappingStorage())
+    db = DB(MappingStorage() if storage is None else storage)
     manager = getGlobalSiteManager()
     before = manager.queryUtility(IDatabase)
     provideUtility(db, IDatabase)
     notify(DatabaseOpened(db))
     connection = db.open()
     root = connection.root()["Application"]
+    if "folder" in root:
+        connection.close()
+        return db
     root["folder"] = Folder()
     root["folder"]["note"] = Note()
     root["dynamic"] = Dynamic()

@@ -58,7 +58,7 @@ def handle(request: ZopeRequest, error: Exception) -> None:
     if request.ways.errors and not (again and isinstance(error, (Retry, TransientError))):
         exc_info = cause(error)
         answer(request, exc_info[1], exc_info)
-        put_unavailable(zope, transient)
+        put_outcome(request, transient)
         return
     try:
         publication.handleException(published, zope, sys.exc_info(), again)
@@ -66,14 +66,17 @@ def handle(request: ZopeRequest, error: Exception) -> None:
         if again:  # an application's own handler asks for it
             raise
         publication.handleException(published, zope, cause(retry), False)
-    put_unavailable(zope, transient)
+    put_outcome(request, transient)
 
 
-def put_unavailable(zope: Any, transient: bool) -> None:
-    """Have the answer to an error that may pass say so (R2)."""
-    if transient and zope.response.getStatus() == 500:
-        zope.response.setStatus(503)
-        zope.response.setHeader("Retry-After", LATER)
+def put_outcome(request: ZopeRequest, transient: bool) -> None:
+    """Have the answer say that an error may pass (R2), and what is known of the changes (R4)."""
+    response = request.zope.response
+    if transient and response.getStatus() == 500:
+        response.setStatus(503)
+        response.setHeader("Retry-After", LATER)
+    if request.outcome:
+        response.setHeader("X-Outcome", request.outcome)
 
 
 def cause(error: BaseException) -> Any:
