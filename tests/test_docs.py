@@ -131,10 +131,10 @@ def test_the_reference_has_every_element_with_its_options() -> None:
     """docs/elements.rst names the options that the elements take, in their order, and no other."""
     text = (TOP / "docs" / "elements.rst").read_text(encoding="utf-8")
     rows = re.findall(r"^   \* - ``(\w+)``\n     - [^\n]*\n     - (.*(?:\n       .*)*)", text, re.MULTILINE)
-    shown = {name: re.findall(r"``(\w+)``", options) for name, options in rows}
+    documented = {name: re.findall(r"``(\w+)``", options) for name, options in rows}
     files = sorted((TOP / "src" / "pipeline" / "elements").glob("[a-z]*.py"))
     elements = [getattr(import_module(f"pipeline.elements.{file.stem}"), file.stem) for file in files]
-    assert shown == {each.name: list(each.signature.annotations) for each in [*elements, publisher]}
+    assert documented == {each.name: list(each.signature.annotations) for each in [*elements, publisher]}
 
 
 # The reading of documents itself.
