@@ -18,7 +18,7 @@ from webob.request import BaseRequest
 from zope.interface import implementer
 
 from pipeline.interfaces import PUBLIC, IRequest
-from pipeline.publishing.steps import is_name, is_segment
+from pipeline.names import is_name, is_segment
 
 try:
     from transaction.interfaces import TransientError
