@@ -3,8 +3,8 @@
 Every name that leads anywhere passes the check of ``pipeline.names`` before an object, an adapter or a hook sees
 it: the segments of a path, the values of namespaces, the names that forms and XML-RPC send, default steps, and
 steps that hooks add. Every step is taken by ``step``. It enters a namespace, or asks an ``IPublishTraverse``
-adapter, or takes an item of a container. It never looks at attributes (S4). ``walk`` takes one step after the other, judges what each has
-led to, and calls the traversal hooks.
+adapter, or takes an item of a container. It never looks at attributes (S4). ``walk`` takes one step after the
+other, judges what each has led to, and calls the traversal hooks.
 """
 
 from __future__ import annotations
