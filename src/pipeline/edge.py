@@ -4,7 +4,7 @@
 that has answered. Behind a foreign middleware ``resume`` takes up the request of the outer pipeline again.
 
 ``prepare`` makes an answered request ready to be sent. A body in memory (a list) is closed before the
-server gets it; any other body streams through ``Body``, which closes the request when it is closed
+server gets it; any other body streams through ``SentBody``, which closes the request when it is closed
 itself. ``pipeline.foreign`` goes the other way: it makes a handler of a WSGI app that is not ours.
 
 What holds here, whatever views and elements did: HEAD, 204 and 304 carry no body; ``Content-Length``
@@ -66,7 +66,7 @@ class Edge:
         # What Response() has from its class: read from the object itself in half of the time.
         response._status = OK
         response._own_headers = None
-        response._app_iter = response.filters = response.transports = ()
+        response._app_iter = response.filters = response.delivery_filters = ()
         response.conditional_response = False
         try:
             if not self.finished:
@@ -163,7 +163,7 @@ def close(request: Request) -> None:
 def prepare(request: Request, response: Response) -> Any:
     """Make the headers on the response final; return the body: a list if it is in memory."""
     body = response._app_iter
-    if type(body) is not list or response.filters or response.transports or response.conditional_response:
+    if type(body) is not list or response.filters or response.delivery_filters or response.conditional_response:
         body = finish(request, response, body)
     headers = response._own_headers
     status = response._status
@@ -267,7 +267,7 @@ def stream(request: Request, response: Response, body: Any) -> Any:
     opened to find the answer is given back before a slow client reads the first byte.
     """
     if not getattr(body, "is_plain_file", False):
-        return Body(request, response, body)
+        return SentBody(request, response, body)
 
     def close_sent(size: int | None) -> None:
         request.bytes_sent = size
@@ -275,12 +275,12 @@ def stream(request: Request, response: Response, body: Any) -> Any:
 
     sent = body.sent_by(request.environ.get("wsgi.file_wrapper"), close_sent)
     if sent is None:
-        sent = Body(request, response, body)
+        sent = SentBody(request, response, body)
     request.release(body.close)
     return sent
 
 
-class Body:
+class SentBody:
     """A body on its way to the server, in blocks. Closing it, or an error in it, closes the request.
 
     The first block is made before ``start_response`` is called, so that a view that fails before its

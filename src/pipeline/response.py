@@ -83,7 +83,7 @@ class Response(webob.Response):
     """What will be answered; every API of ``webob.Response`` but being called as an application."""
 
     # Slots: Python reads an attribute faster if no class has a default for it.
-    __slots__ = ("_app_iter", "_own_headers", "_status", "conditional_response", "filters", "transports")
+    __slots__ = ("_app_iter", "_own_headers", "_status", "conditional_response", "delivery_filters", "filters")
 
     _status: str
     _app_iter: Any
@@ -93,15 +93,15 @@ class Response(webob.Response):
     _headers: Headers | None = None
     filters: tuple[Filter, ...]
     """Output filters, in the order in which they see the body."""
-    transports: tuple[tuple[Filter, bool], ...]
+    delivery_filters: tuple[tuple[Filter, bool], ...]
     """Filters that see the body after those; with each, whether it rewrites what it is given."""
-    decided = False
+    filters_applied = False
     """Whether the edge has put the filters around the body."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
         self._status = OK
         self._own_headers = None
-        self._app_iter = self.filters = self.transports = ()
+        self._app_iter = self.filters = self.delivery_filters = ()
         self.conditional_response = False
         if arguments or attributes or type(self) is not Response:  # which may have other defaults
             super().__init__(*arguments, **attributes)
@@ -116,15 +116,15 @@ class Response(webob.Response):
         for an answer that has no body. One that returns ``chunks`` itself takes no part. If it returns
         anything else, Content-Length, digests and Accept-Ranges are dropped and the ETag becomes weak.
         """
-        if self.decided:
+        if self.filters_applied:
             raise RuntimeError("the body is being sent: a view that is a generator adds its filters too late")
         self.filters = (*self.filters, filter)
 
-    def add_transport(self, filter: Filter, *, rewrites: bool = True) -> None:
+    def add_delivery_filter(self, filter: Filter, *, rewrites: bool = True) -> None:
         """As ``add_filter``, for one that changes how the body is sent and not what it says: it comes after
         all of those, and is added when the request is answered, so that inner elements come first. One that
         rewrites nothing, and only cuts the same bytes into other blocks, leaves the headers as they are."""
-        self.transports = (*self.transports, (filter, rewrites))
+        self.delivery_filters = (*self.delivery_filters, (filter, rewrites))
 
     @property
     def in_memory(self) -> bool:
@@ -134,7 +134,7 @@ class Response(webob.Response):
     @property
     def is_complete(self) -> bool:
         """Whether the body is in memory and nothing is left to be done to it: no error can come of sending it."""
-        return type(self._app_iter) in (list, tuple) and not self.filters and not self.transports
+        return type(self._app_iter) in (list, tuple) and not self.filters and not self.delivery_filters
 
     @property  # type: ignore[override]
     def headers(self) -> Headers:
@@ -210,8 +210,8 @@ class Response(webob.Response):
         """Be again as when ``snapshot`` was taken. May be called repeatedly with one snapshot."""
         self._status, headers, self._app_iter, self.conditional_response, self.filters = snapshot
         self._own_headers = None if headers is None else headers.copy()
-        self.transports = ()  # they are added when answered: there were none yet
-        self.decided = False
+        self.delivery_filters = ()  # they are added when answered: there were none yet
+        self.filters_applied = False
         self._headers = None
 
     def adopt(self, status: str, headers: HeaderList, app_iter: Any) -> None:

@@ -21,7 +21,7 @@ from around_a_view import View, end
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements import retry as module
 from pipeline.elements.errors import errors
-from pipeline.elements.retry import Body, RetryRequest, retry
+from pipeline.elements.retry import ReplayableBody, RetryRequest, retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import Unavailable
@@ -515,7 +515,7 @@ def test_a_body_that_breaks_off_is_not_tried_again() -> None:
 
 
 def test_the_body_that_was_kept_is_closed_with_the_request() -> None:
-    kept: list[Body] = []
+    kept: list[ReplayableBody] = []
 
     def view(request: Request, response: Response) -> None:
         request.environ["wsgi.input"].read()
@@ -671,7 +671,7 @@ def test_control_not_everything_is_put_back(forgotten: str, monkeypatch: pytest.
 
 
 def test_control_the_body_is_not_rewound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Body, "reader", lambda body: io.BufferedReader(body))
+    monkeypatch.setattr(ReplayableBody, "reader", lambda body: io.BufferedReader(body))
     with pytest.raises(AssertionError):
         test_the_body_is_replayed(read_all, 1000)
 

@@ -87,7 +87,7 @@ def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = 
     return patiently(open)
 
 
-def shown(uri: str) -> str:
+def loggable_uri(uri: str) -> str:
     """Return a URI as it may stand in a log: without user, password and options."""
     parts = urlsplit(uri)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
@@ -96,7 +96,7 @@ def shown(uri: str) -> str:
 def without_secrets(text: str, *uris: str) -> str:
     """Return a text, such as an error's, in which the URIs and their passwords are not to be read."""
     for uri in uris:
-        text = text.replace(uri, shown(uri))
+        text = text.replace(uri, loggable_uri(uri))
         if password := urlsplit(uri).password:
             text = text.replace(password, "***")
     return text

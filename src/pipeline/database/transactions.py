@@ -83,17 +83,17 @@ class Manager(TransactionManager):  # type: ignore[misc]
         super().__init__(explicit=True)
         self._synchs = Synchronizers()
         self._txn: Any = None
-        self.unmade = False
+        self.deferred = False
         """A transaction has begun, and nobody has asked for it yet."""
-        self.spoiled = False
+        self.must_discard = False
         """What is in memory may differ from what is stored: the owner throws away what hangs on this."""
         self.outcome = ""
         """What is known of the changes of this request: "committed", "unknown" (R4), or "" if none was stored."""
-        self.judges: list[Callable[[BaseException], bool]] = []
+        self.transient_checks: list[Callable[[BaseException], bool]] = []
         """Each says of an error whether the same request may succeed if it is tried again."""
         self.kept: dict[object, Any] = {}
         """What elements keep with this manager from one request to the next, by an object of theirs."""
-        self.leavers: list[Callable[[], object]] = []
+        self.leave_callbacks: list[Callable[[], object]] = []
         """Called when the request is done with this manager, last in, first out."""
 
     def start(self) -> None:
@@ -107,14 +107,14 @@ class Manager(TransactionManager):  # type: ignore[misc]
             if type(one) not in self.unaware:
                 self.begin()
                 return
-        if self._txn is not None or self.unmade:
+        if self._txn is not None or self.deferred:
             raise AlreadyInTransaction
-        self.unmade = True
+        self.deferred = True
         for one in synchronizers:
             one.newTransaction(None)
 
     def begin(self) -> Any:
-        if self.unmade or self._txn is not None:
+        if self.deferred or self._txn is not None:
             raise AlreadyInTransaction
         transaction = self._txn = RequestTransaction(self._synchs, self)
         for one in self._synchs.all:
@@ -123,14 +123,14 @@ class Manager(TransactionManager):  # type: ignore[misc]
 
     def get(self) -> Any:
         if self._txn is None:
-            if not self.unmade:
+            if not self.deferred:
                 raise NoTransaction("the transaction of this request is over, and no other was begun")
-            self.unmade = False
+            self.deferred = False
             self._txn = RequestTransaction(self._synchs, self)
         return self._txn
 
     def registerSynch(self, synch: Any) -> None:
-        if self.unmade:
+        if self.deferred:
             if type(synch) in self.unaware:
                 synch.newTransaction(None)
             else:
@@ -138,35 +138,35 @@ class Manager(TransactionManager):  # type: ignore[misc]
         super().registerSynch(synch)
 
     def abort(self) -> None:
-        if self.unmade:
-            self.end_unmade()
+        if self.deferred:
+            self.end_deferred()
         else:
             super().abort()
 
-    def end_unmade(self) -> None:
+    def end_deferred(self) -> None:
         """End a transaction that nobody has asked for."""
-        self.unmade = False
+        self.deferred = False
         for one in self._synchs.all:
             one.afterCompletion(None)
 
     def disown(self) -> None:
         """Drop what is open without a word to the databases: it is another process's (R12)."""
         self._txn = None
-        self.unmade = False
-        self.spoiled = True
+        self.deferred = False
+        self.must_discard = True
         self._synchs.clear()
-        self.leavers.clear()
+        self.leave_callbacks.clear()
 
     def leave(self) -> None:
         """Abort what is open and let go of what was used. An error is logged and stops nothing (R6)."""
         abort_quietly(self)
-        while self.leavers:
-            leaver = self.leavers.pop()
+        while self.leave_callbacks:
+            callback = self.leave_callbacks.pop()
             try:
-                leaver()
+                callback()
             except Exception:
-                self.spoiled = True
-                log.exception("%r failed after a request", leaver)
+                self.must_discard = True
+                log.exception("%r failed after a request", callback)
 
 
 class DatabaseRequest(Request):
@@ -194,12 +194,12 @@ def read_afresh(request: DatabaseRequest) -> None:
         return
     abort_quietly(tm)
     request.drop()  # an attribute is made anew when it is read
-    if not getattr(tm, "spoiled", False):
+    if not getattr(tm, "must_discard", False):
         try:
             begin_to_read(tm)
             return
         except Exception:  # the database is gone, most likely
-            tm.spoiled = True
+            tm.must_discard = True
     request.tm_in_use = None
 
 
@@ -209,7 +209,7 @@ def is_transient(request: Request, error: BaseException) -> bool:
     tm = request.tm_in_use
     if getattr(tm, "outcome", ""):
         return False  # something is committed, or may be (R2a, R4)
-    judged = [judge(error) for judge in getattr(tm, "judges", ())]
+    judged = [judge(error) for judge in getattr(tm, "transient_checks", ())]
     if isinstance(error, TransientError) or any(judged):
         return True
     return tm is not None and tm._txn is not None and bool(tm._txn.isRetryableError(error))
@@ -241,7 +241,7 @@ def reads_only(tm: TransactionManager) -> bool:
 
 def refusal(tm: TransactionManager, what: object) -> ReadOnlyTransaction:
     """The error for a write in a transaction that was begun to read."""
-    tm.spoiled = True  # the object is changed in memory before it says so
+    tm.must_discard = True  # the object is changed in memory before it says so
     return ReadOnlyTransaction(
         f"a write to {what!r:.200}, in a transaction that only reads (R8). What runs inside the element "
         f"'transaction' can write until the answer is complete; a pipeline without that element, an error "
@@ -251,7 +251,7 @@ def refusal(tm: TransactionManager, what: object) -> ReadOnlyTransaction:
 
 def is_open(tm: TransactionManager) -> bool:
     """Whether a transaction is open."""
-    return tm._txn is not None or getattr(tm, "unmade", False)
+    return tm._txn is not None or getattr(tm, "deferred", False)
 
 
 def joined(tm: TransactionManager) -> list[Any]:
@@ -268,8 +268,8 @@ def end_unchanged(tm: TransactionManager) -> bool:
     """End the transaction, somehow, if nothing has joined it. Whether none is open then."""
     transaction = tm._txn
     if transaction is None:
-        if getattr(tm, "unmade", False):
-            tm.end_unmade()
+        if getattr(tm, "deferred", False):
+            tm.end_deferred()
         return True
     if transaction._resources or transaction._before_commit or transaction._after_commit:
         return False
@@ -300,5 +300,5 @@ def abort_quietly(tm: TransactionManager) -> None:
         try:
             tm.abort()
         except Exception:
-            tm.spoiled = True
+            tm.must_discard = True
             log.exception("a transaction could not be aborted properly")

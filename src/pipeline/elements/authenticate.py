@@ -84,29 +84,29 @@ def _handler(
     placeful: bool,
 ) -> Handler:
     """Return the handler of the element."""
-    ways_with = Ways(shipped)
+    authenticators_by_views = AuthenticatorsByViews(shipped)
 
     def authenticate(request: AuthRequest, response: Response) -> None:
         environ = request.environ
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
-        ways = ways_with[request.views]
+        authenticators = authenticators_by_views[request.views]
         try:
-            if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or ways is not shipped:
-                identify(request, ways)
+            if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or authenticators is not shipped:
+                identify(request, authenticators)
             if placeful:
                 request.add_traversal_hook(identify_here)
             next(request, response)
         except HTTPUnauthorized as error:
-            raise challenge(request, error, ways) from None
+            raise challenge(request, error, authenticators) from None
         if response._status is not OK and response._status[:3] == "401":
-            challenge_answer(request, response, ways)
+            challenge_answer(request, response, authenticators)
 
     return authenticate
 
 
-class Ways(dict["Views | None", list[Any]]):
-    """The ways to find out who asks, for each set of views: their utilities first, then what is shipped."""
+class AuthenticatorsByViews(dict["Views | None", list[Any]]):
+    """The authenticators to find out who asks, for each set of views: their utilities first, then what is shipped."""
 
     def __init__(self, shipped: list[Any]) -> None:
         super().__init__({None: shipped})
@@ -163,10 +163,10 @@ def _session(keys: str, age: int, login: str) -> Any:
     return resolve("pipeline.auth.sessions:Session")(resolve("pipeline.auth.sessions:read_keys")(keys), age, login)
 
 
-def identify(request: AuthRequest, ways: Any) -> None:
-    """Put the principal on the request that the first of the ways finds."""
-    for way in ways:
-        principal = way.identify(request)
+def identify(request: AuthRequest, authenticators: Any) -> None:
+    """Put the principal on the request that the first of the authenticators finds."""
+    for authenticator in authenticators:
+        principal = authenticator.identify(request)
         if principal is not None:
             request.principal = principal
             # The environ has the bytes of UTF-8, each as a letter of latin-1 (PEP 3333).
@@ -183,22 +183,22 @@ def identify_here(request: AuthRequest, obj: Any) -> None:
             identify(request, [local])
 
 
-def challenge(request: AuthRequest, error: WSGIHTTPException, ways: list[Any]) -> Any:
+def challenge(request: AuthRequest, error: WSGIHTTPException, authenticators: list[Any]) -> Any:
     """The error, with what the way of the place, or else each way, adds to it to have a login; or what the
     first of them answers in its place."""
     local = request.local_authentication
-    for way in ways if local is None else [local]:
-        answer = way.challenge(request, error)
+    for authenticator in authenticators if local is None else [local]:
+        answer = authenticator.challenge(request, error)
         if answer is not error:
             return answer
     return error
 
 
-def challenge_answer(request: AuthRequest, response: Response, ways: list[Any]) -> None:
+def challenge_answer(request: AuthRequest, response: Response, authenticators: list[Any]) -> None:
     """Add to a 401 that a view returned what has a login, or raise what a way answers in its place."""
     answer = HTTPUnauthorized()
     answer.headers.pop("Content-Type", None)
-    challenged = challenge(request, answer, ways)
+    challenged = challenge(request, answer, authenticators)
     if challenged is not answer:
         raise challenged
     for name, value in answer.headerlist:

@@ -66,7 +66,7 @@ def coalesce(next: Handler, *, size: int = SIZE, threshold: float = 0.005) -> Ha
             return
         is_file = hasattr(body, "app_iter_range") and not response.filters
         if not is_file and response.content_type not in LIVE:
-            response.add_transport(joined, rewrites=False)
+            response.add_delivery_filter(joined, rewrites=False)
 
     return coalesce
 

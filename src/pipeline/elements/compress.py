@@ -102,7 +102,7 @@ def compress(
         body = response._app_iter
         if type(body) is list and not response.filters and not only and 0 < sum(map(len, body)) < minimum:
             return
-        response.add_transport(partial(packed, response, encoding, only))
+        response.add_delivery_filter(partial(packed, response, encoding, only))
 
     def packed(response: Response, encoding: str, only: bool, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """The filter: ``chunks`` compressed, or ``chunks`` if they are not to be."""

@@ -103,7 +103,7 @@ def retry(
         request: RetryRequest,
         response: Response,
         failure: Exception,
-        body: Body | None,
+        body: ReplayableBody | None,
         first_environ: dict[str, Any],
         first_request: Any,
         first_response: Any,
@@ -158,11 +158,11 @@ def has_body(environ: dict[str, Any]) -> bool:
     )
 
 
-def keep_body(request: RetryRequest, limit: int) -> Body:
+def keep_body(request: RetryRequest, limit: int) -> ReplayableBody:
     """Have the body kept while it is read, in the place of ``wsgi.input``."""
     environ = request.environ
     length = environ.get("CONTENT_LENGTH")
-    body = Body(request, environ["wsgi.input"], int(length) if length else None, limit)
+    body = ReplayableBody(request, environ["wsgi.input"], int(length) if length else None, limit)
     if body.left is not None and body.left > limit:
         body.give_up(f"it is longer than body_limit, {limit} bytes")
     else:
@@ -171,7 +171,7 @@ def keep_body(request: RetryRequest, limit: int) -> Body:
     return body
 
 
-def tell_unkept(request: RetryRequest, body: Body, error: BaseException | None) -> None:
+def tell_unkept(request: RetryRequest, body: ReplayableBody, error: BaseException | None) -> None:
     """Say that a request would have been tried again if its body had been kept."""
     if error is not None and request.judge(error).transient:
         log.warning(
@@ -182,7 +182,7 @@ def tell_unkept(request: RetryRequest, body: Body, error: BaseException | None) 
         )
 
 
-class Body(io.RawIOBase):
+class ReplayableBody(io.RawIOBase):
     """A request body that is kept while it is read, and is read again from there.
 
     Nothing is read ahead of the application but to fill the buffer around this, and never more than the

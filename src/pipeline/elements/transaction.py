@@ -115,7 +115,7 @@ def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManage
             tm.commit()
         except BaseException as error:
             if not isinstance(error, TransientError):
-                tm.spoiled = True
+                tm.must_discard = True
             if is_uncertain(tm.get(), error):
                 request.outcome = "unknown"
                 if isinstance(error, Exception) and not isinstance(error, CommitUncertain):
@@ -157,5 +157,5 @@ def _read_on(tm: TransactionManager) -> None:
             tm.abort()
         begin_to_read(tm)
     except Exception:
-        tm.spoiled = True
+        tm.must_discard = True
         log.warning("there is no transaction for the body to read in", exc_info=True)

@@ -88,7 +88,7 @@ class Head:
         """Where a base can be put in, if it can."""
         self.base: Attribute | None = None
         """The ``href`` of the base that the page has."""
-        self.decided = False
+        self.finished = False
         self._at_end = False
         self._steps: Iterator[None] = self._read()
 
@@ -105,20 +105,20 @@ class Head:
     def give_up(self) -> None:
         """There is more of the page, which will not be looked at."""
         self.place = self.base = None
-        self._decide()
+        self._finish()
 
     def _go_on(self) -> bool:
-        if not self.decided:
+        if not self.finished:
             try:
                 next(self._steps)
             except (StopIteration, _Ended):  # a tag that is not complete when the page ends is none
-                self._decide()
+                self._finish()
             except Unknown:
                 self.give_up()
-        return self.decided
+        return self.finished
 
-    def _decide(self) -> None:
-        self.decided = True
+    def _finish(self) -> None:
+        self.finished = True
         self._steps = iter(())  # the generator and this object hold each other
 
     def _more(self) -> Waits[None]:
