@@ -33,8 +33,8 @@ foreign = on_demand("pipeline.foreign:foreign")
 class Offers:
     """Return this instead of a handler if the element has more to give at load.
 
-    ``handler`` is ``next`` if the element only adds attributes to the request. ``attributes`` has, for each attribute
-    of the request that the element offers, its value; or, if the attribute is declared by ``on_first_use``, the
+    ``handler`` is ``next`` if the element only adds attributes to the request. ``attributes`` has the value of each
+    attribute of the request that the element offers; or, if the attribute is declared by ``on_first_use``, the
     function that makes the value. If several elements offer one attribute, the outermost counts.
     """
 
