@@ -271,7 +271,7 @@ def test_a_filter_that_is_added_too_late_is_an_error(caplog: pytest.LogCaptureFi
         yield BODY
 
     answer = answer_of(Pipeline(errors(), watching(), says(late())))
-    assert answer.status_int == 500 and "adds its filters too late" in caplog.text
+    assert answer.status_int == 500 and "must add its filters before it yields" in caplog.text
 
 
 # Errors in filters: an error page, or a visibly broken stream; closed once in any case (R7).
