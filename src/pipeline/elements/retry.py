@@ -27,7 +27,7 @@ IN_MEMORY = 64 * 1024
 
 
 class RetryRequest(Request):
-    """What ``retry`` adds to a request."""
+    """The attributes that ``retry`` adds to a request."""
 
     attempt: int = 1
     """Number of this attempt at the request, from 1 on."""

@@ -67,7 +67,7 @@ log = logging.getLogger("pipeline.sql")
 
 
 class SqlRequest(DatabaseRequest):
-    """What ``sql`` adds to a request."""
+    """The attributes that ``sql`` adds to a request."""
 
     sql: Session = on_first_use(dropped=True)
     """The SQLAlchemy session of this request."""

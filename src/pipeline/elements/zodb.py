@@ -41,7 +41,7 @@ TIMED_OUT = frozenset({"57014", "55P03", 1969, 3024})
 
 
 class ZodbRequest(DatabaseRequest):
-    """What ``zodb`` adds to a request."""
+    """The attributes that ``zodb`` adds to a request."""
 
     zodb: Connection = on_first_use(dropped=True)
     """The ZODB connection of this request; ``zodb.get_connection(name)`` is one to another named database."""
