@@ -18,6 +18,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from zope.interface import directlyProvidedBy, directlyProvides
+
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.request import Request
@@ -115,6 +117,8 @@ def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable
         request.restore(before)
     response = environ["pipeline.response"] = Response()
     request.__class__ = inner.request_class
+    if "__provides__" in request.__dict__:  # made for the class before
+        directlyProvides(request, directlyProvidedBy(request))
     for name, value in inner.fields.items():
         setattr(request, name, value)
     request.environ = environ
