@@ -129,6 +129,8 @@ class UtilityNote(NamedTuple):
 
 
 def view(
+    bare: Any = None,
+    /,
     *,
     context: Any = None,
     name: str = "",
@@ -151,6 +153,8 @@ def view(
     It may return str, bytes, an iterable of bytes, an open binary file, None (what stands on the
     response), a ``webob.Response``, or anything with an ``IResult`` adapter.
     """
+    if bare is not None:
+        raise ViewError(f"@view stands bare on {View(bare, '', (), None)}; write @view() or @view(name=...)")
     if isinstance(methods, str):
         raise TypeError(f"methods is a tuple such as ('GET', 'POST'), not {methods!r}")
     return _noting(ViewNote(context, name, tuple(methods), request_type, permission))

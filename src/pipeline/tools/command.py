@@ -14,9 +14,11 @@ from pipeline.interfaces import ConfigurationError
 COMMANDS = {
     "serve": ("pipeline.tools.serve", "serve an ini: waitress with reload, gunicorn or Granian"),
     "deploy": ("pipeline.tools.deploy", "write the configuration of a server"),
-    "show": ("pipeline.tools.show", "list what a request passes, outermost first, with the options in force"),
-    "check": ("pipeline.tools.check", "refuse a wrong option, a wrong order or a missing element"),
-    "explain": ("pipeline.tools.explain", "say what an element does, takes, requires and provides"),
+    "check": ("pipeline.tools.check", "load every pipeline of an ini and report what is wrong or not safe"),
+    "show": ("pipeline.tools.show", "list what a request passes, outermost first, and what holds it there"),
+    "views": ("pipeline.tools.views", "list every view: path, methods, request type, permission, source line"),
+    "explain": ("pipeline.tools.explain", "run one request and show the way it took, and why it was answered so"),
+    "element": ("pipeline.tools.element", "say what an element does, takes, requires and provides"),
     "copy-database": ("pipeline.tools.copy_database", "copy an object database to another storage"),
     "demo-import": ("pipeline.demo.importer", "import a directory of files into the demo site"),
     "demo-user": ("pipeline.demo.user_command", "add a user to the demo site, or set a password"),
@@ -65,7 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         run: Callable[[list[str]], int] = import_module(COMMANDS[options.command][0]).main
         return run(options.rest)
-    except (ConfigurationError, IniError, ImportError, LookupError, OSError, ValueError) as error:
+    except BrokenPipeError:  # the reader of a pipe has what it wants
+        sys.stdout = None
+        return 0
+    except (ConfigurationError, IniError, ImportError, LookupError, OSError, SyntaxError, ValueError) as error:
         print(f"pipeline {options.command}: {in_one_line(error)}", file=sys.stderr)
         return 1
 
@@ -77,6 +82,8 @@ def in_one_line(error: BaseException) -> str:
         return f"the module {error.name} is missing: pip install 'wsgi-pipeline[{extra}]'"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}: {error.msg}"
     said = " ".join(str(error).split())
     plain = isinstance(error, (ConfigurationError, IniError, LookupError, ValueError))
     return said if plain else f"{type(error).__name__}: {said}"

@@ -1,4 +1,4 @@
-"""``pipeline explain [ELEMENT]``: say what an element does, takes, requires and provides."""
+"""``pipeline element [NAME]``: say what an element does, takes, requires and provides."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ GROUP = "paste.filter_factory"
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(
-        prog="pipeline explain",
+        prog="pipeline element",
         description="Says what an element does, takes, requires and provides.",
     )
     parser.add_argument("element", nargs="?", help="the name of the element; without it, all are listed")
-    return explain_element(parser.parse_args(arguments).element)
+    return describe(parser.parse_args(arguments).element)
 
 
-def explain_element(name: str | None) -> int:
+def describe(name: str | None) -> int:
     """Print what an element says of itself; or list all that are installed."""
     installed = {point.name: point for point in entry_points(group=GROUP)}
     if name is None:
