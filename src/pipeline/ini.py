@@ -42,7 +42,7 @@ class Source:
         return self.section_of({})
 
     def section_of(self, options: Mapping[str, object]) -> str:
-        """``file, section [...], line N`` of the first section with these options, and these texts if one has them."""
+        """``file, section [...], line N`` of the section with these options, and these texts if one has them."""
         found = ""
         for where, line, keys in self._sections():
             if all(option in keys for option in options):

@@ -6,19 +6,23 @@ linked in at load, when a command asks for them, and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
-from pipeline.composition import Element, Pipeline
+from pipeline.attributes import declaration
+from pipeline.composition import Element, Offers, Pipeline
 from pipeline.interfaces import Handler
 from pipeline.order import Contract
 from pipeline.paste import Step, named_errors, step_of
+from pipeline.request import OnFirstUse, Request
 from pipeline.tools.ini import make_importable, parse_variables, split_name
 from pipeline.views import Views
 
+Opened = Callable[[Any, Any], None]
+"""``(request, value)``."""
 Watch = Callable[["Step", Handler, Any, Any], None]
 """``(step, handler, request, response)`` calls the handler of a step with the request and the response."""
 
@@ -37,15 +41,16 @@ class Built(NamedTuple):
                 yield step, pipeline.offered["views"]
 
 
-def build(ini: str, words: list[str], watch: Watch | None = None) -> Built:
+def build(ini: str, words: list[str], watch: Watch | None = None, opened: Opened | None = None) -> Built:
     """Load an ini, with its middleware and its switches; no database is opened.
 
-    watch  is called in the place of each part of a pipeline
+    watch   is called in the place of each part of a pipeline
+    opened  is called when the request has opened what an element offers on first use, such as a database
     """
     path, name = split_name(ini)
     make_importable(path)
     uri = f"config:{path}"
-    building = Building(watch)
+    building = Building(watch, opened)
     with named_errors(uri):
         context = loadcontext(APP, uri, name=name, global_conf=parse_variables(words))
         app = building.app(context)
@@ -57,8 +62,9 @@ def build(ini: str, words: list[str], watch: Watch | None = None) -> Built:
 class Building:
     """Does what Paste Deploy does with the contexts of an ini, and puts a watcher around each part."""
 
-    def __init__(self, watch: Watch | None) -> None:
+    def __init__(self, watch: Watch | None, opened: Opened | None) -> None:
         self.watch = watch
+        self.opened = opened
         self.ends: list[tuple[Step, Pipeline]] = []
         self.numbers = count(1)
 
@@ -85,21 +91,42 @@ class Building:
         """Return the app with a filter around it."""
         if context.object_type.name == "filtered_with":  # a filter that is filtered itself
             return self.around(context.filter_context, self.around(context.next_context, app))
-        return self.watched(step_of(context), context.create()(app))
+        return self.watched(step_of(context), context.create()(app), getattr(app, "offered", {}))
 
-    def watched(self, step: Step, app: Any) -> Any:
-        """Return the app of a step with its watcher around it."""
+    def watched(self, step: Step, app: Any, known: Mapping[str, Any] = {}) -> Any:
+        """Return the app of a step with its watcher around it.
+
+        known  what the parts inside of the step offer
+        """
         watch = self.watch
         if watch is None:
             return app
+        adds = step.element.contract.adds if step.element is not None else None
+        offered = getattr(app, "offered", {})
+        openers = {
+            name: self.opening(value)
+            for name, value in offered.items()
+            if known.get(name) is not value and isinstance(declaration(adds or Request, name), OnFirstUse)
+        }
 
-        def watcher(next: Handler) -> Handler:
+        def watcher(next: Handler) -> Offers:
             def watcher(request: Any, response: Any) -> None:
                 watch(step, next, request, response)
 
-            return watcher
+            return Offers(watcher, **openers)
 
-        return Element(watcher, Contract(f"(watcher {next(self.numbers)})"))(app)
+        return Element(watcher, Contract(f"(watcher {next(self.numbers)})", adds=adds))(app)
+
+    def opening(self, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the function that opens what an element offers, with a word to who watches."""
+
+        def open_watched(request: Any) -> Any:
+            value = opener(request)
+            if self.opened is not None:
+                self.opened(request, value)
+            return value
+
+        return open_watched
 
 
 class _Loader:

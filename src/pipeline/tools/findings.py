@@ -49,13 +49,14 @@ def of_error(error: BaseException, ini: str) -> Finding:
     place = re.match(r"(?P<where>\S[^:]*?(?:, section \[.+?\])?, line \d+): (?P<what>.*)", said, re.DOTALL)
     if place:
         return Finding("error", place["where"], place["what"])
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of_the_site(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_of_the_site(frame.filename)]
     if frames and not isinstance(error, (ConfigurationError, LookupError, OSError)):
         return Finding("error", f"{frames[-1].filename}, line {frames[-1].lineno}", said)
     return Finding("error", ini, said)
 
 
-def _is_of_the_site(file: str) -> bool:
+def is_of_the_site(file: str) -> bool:
+    """Return whether a file is neither ours nor of a library."""
     return not file.startswith((OUR_CODE, "<", sys.base_prefix)) and "site-packages" not in file
 
 

@@ -48,8 +48,8 @@ def described(chain: Chain) -> dict[str, Any]:
 def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
     """Return what there is to say of one part of a pipeline."""
     if step.element is None:
-        what = f"foreign: {place_of(step.factory)}"
-        return {"name": str(step), "what": what, "where": step.where, "options": dict(step.strings), "foreign": True}
+        what, options = f"foreign: {place_of(step.factory)}", dict(step.strings)
+        return {"name": str(step), "what": what, "where": step.where, "options": options, "foreign": True}
     element = step.element
     return {
         "name": element.name,

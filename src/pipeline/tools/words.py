@@ -49,3 +49,19 @@ def kind_name(spec: Any) -> str:
     inherit = getattr(spec, "inherit", None)
     named = inherit if inherit is not None else spec
     return str(getattr(named, "__qualname__", None) or getattr(named, "__name__", named))
+
+
+def short(value: Any, longest: int = 70) -> str:
+    """Return a value in a few words; an object whose ``repr`` says nothing is named by its class."""
+    if isinstance(value, type):
+        return value.__qualname__
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except Exception as error:
+        text = f"a {type(value).__qualname__}, whose repr() raises {type(error).__name__}"
+    if not isinstance(value, (str, bytes, int, float, tuple, type(None))) and " at 0x" in text:
+        text = f"a {type(value).__qualname__}"
+        name = getattr(value, "__name__", None)
+        text += f" named {name!r}" if isinstance(name, str) and name else ""
+    text = text if text.isprintable() else repr(text)[1:-1]
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
