@@ -116,7 +116,7 @@ def of_error(
     error = visit.error
     here = f"{visit.name}, {visit.step.where}"
     if isinstance(error, FieldError) and look is not None and look.chosen is not None:
-        what = f"the field {error.name!r} of the view {_name(look.chosen)}: {error}"
+        what = f"the field {error.field!r} of the view {_name(look.chosen)}: {error}"
         return Cause(place_of(look.chosen.function), what, "Send a value of that type, or change the parameter.")
     frame = last_frame(error)
     if not isinstance(error, WSGIHTTPException):

@@ -27,21 +27,30 @@ COMMANDS = {
 
 EXTRAS = {
     "argon2": "auth",
+    "brotli": "brotli",
+    "docutils": "demo",
     "granian": "granian",
     "gunicorn": "gunicorn",
     "itsdangerous": "auth",
+    "jinja2": "demo",
+    "limits": "limits",
+    "markdown_it": "demo",
     "multipart": "forms",
+    "nh3": "demo",
     "psycopg2": "postgresql",
     "relstorage": "relstorage",
     "sqlalchemy": "sql",
+    "tqdm": "demo",
     "transaction": "zodb",
     "ZEO": "zeo",
     "ZODB": "zodb",
     "zodburi": "zodb",
     "zope.component": "component",
+    "zope.event": "component",
     "zope.sqlalchemy": "sql",
+    "zstandard": "zstd",
 }
-"""The extra of wsgi-pipeline that installs a module; a module that is not here comes with ``demo``."""
+"""The extra of wsgi-pipeline that installs a module."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,8 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def in_one_line(error: BaseException) -> str:
     """Return what an error says on one line, with the remedy if a module is missing."""
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("pipeline"):
-        extra = next((EXTRAS[name] for name in EXTRAS if f"{error.name}.".startswith(f"{name}.")), "demo")
-        return f"the module {error.name} is missing: pip install 'wsgi-pipeline[{extra}]'"
+        extra = next((EXTRAS[name] for name in EXTRAS if f"{error.name}.".startswith(f"{name}.")), None)
+        remedy = f"pip install 'wsgi-pipeline[{extra}]'" if extra else "install it, or put it beside the ini"
+        return f"the module {error.name} is missing: {remedy}"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, SyntaxError) and error.filename:
