@@ -223,7 +223,7 @@ def wrong_method(visit: Visit, look: Look) -> Cause:
 def refused(visit: Visit, look: Look, view: View, recorder: Recorder) -> Cause:
     """Return the cause of a 401 or 403."""
     who = next((v for v in reversed(path_of(recorder.visits)) if "request.principal" in v.request), None)
-    principal = who.request["request.principal"] if who is not None else "nobody"
+    principal = repr(who.request["request.principal"]) if who is not None else "a visitor who is not logged in"
     guard = next((v for v in path_of(recorder.visits) if v.name == "authenticate"), None)
     if guard is None or guard.step.element is None:
         remedy = "Put authenticate into the pipeline, or declare the view permission='public'."
@@ -234,10 +234,10 @@ def refused(visit: Visit, look: Look, view: View, recorder: Recorder) -> Cause:
         undeclared = options.get("undeclared", "read")
         why = (
             f"{_name(view)} declares no permission, so undeclared = {undeclared} counts: {look.method} needs "
-            f"what the policy {policy} permits as 'undeclared', and {principal} does not have it"
+            f"what the policy {policy} permits as 'undeclared', which it refuses to {principal}"
         )
     else:
-        why = f"{_name(view)} needs the permission {view.permission!r}, which {policy} does not give {principal}"
+        why = f"{_name(view)} needs the permission {view.permission!r}, which {policy} refuses to {principal}"
     remedy = f"Log in (try --user NAME), grant it, or declare @view(permission='public'). See {guard.step.where}"
     return Cause(place_of(view.function), why, remedy)
 

@@ -29,6 +29,9 @@ examples:
 The request runs in this process, with the databases of the ini. What it changes is aborted at its end, unless
 --commit is given; what a view does elsewhere (mail, files) is done. Exit status: 0 below 400, 1 from 400 on."""
 
+MOST_STRANGERS = 4
+"""Views for other objects than the context: fewer than these are shown."""
+
 
 class Log(logging.Handler):
     """Keeps the records of a request."""
@@ -249,8 +252,11 @@ def put_look(visit: Visit) -> None:
     look = visit.look
     if look is None:
         return
-    print(f"\n{bold('View')} {look.name!r} for {look.context}, {look.method}")
-    for candidate in look.candidates:
+    name = repr(look.name) if look.name else "(the default view)"
+    print(f"\n{bold('View')} {name} for {look.context}, {look.method}")
+    strangers = [candidate for candidate in look.candidates if not candidate.fits]
+    shown = look.candidates if len(strangers) < MOST_STRANGERS else [one for one in look.candidates if one.fits]
+    for candidate in shown:
         said = candidate.as_dict()
         mark = "->" if candidate.verdict == "chosen" else "  "
         others = sum(1 for other in look.candidates if other.verdict.startswith("less specific"))
@@ -258,6 +264,8 @@ def put_look(visit: Visit) -> None:
         won += f", the most specific of {others + 1}" if won and others else ""
         print(f"  {mark} {said['function']} ({said['where']})")
         print(f"       {candidate.verdict}{won}")
+    if len(shown) < len(look.candidates):
+        print(f"     and {len(strangers)} views of that name for other objects (--json lists them)")
     if not look.candidates:
         print("     no view has that name")
 

@@ -186,13 +186,17 @@ def state_of_request(request: Any) -> State:
 def state_of_response(response: Any) -> State:
     """Return what stands on a response, as text."""
     body = response._app_iter
-    state = {"status": response.status, "filters": f"{len(response.filters)} filters of the body"}
+    state = {"status": response.status, "filters": ", ".join(_called(one) for one in response.filters)}
     if response.transports:
-        state["transports"] = f"{len(response.transports)} transports of the body"
+        state["encodings"] = ", ".join(_called(one) for one in response.transports)
     state["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else type(body).__name__
     for name, value in response.headerlist:
         state[f"header {name}"] = short(value)
     return state
+
+
+def _called(function: Any) -> str:
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
 
 
 def changes(before: State, after: State) -> dict[str, str]:
