@@ -96,9 +96,8 @@ def site(start: Callable[..., Process], tmp_path: Path) -> Iterator[Site]:
     yield Site(start, tmp_path)
 
 
-def judged(site: Site, ledger: Ledger, statuses: Counter[int], what: str) -> None:
-    with capsys.disabled():
-        print(f"\n{what}: {dict(statuses)}")
+def judged(site: Site, ledger: Ledger, statuses: Counter[int]) -> None:
+    print(dict(statuses))
     assert ledger.judge(site.entries()) == []
     assert statuses[200] > 20
     assert set(statuses) <= {0, 200, 500, 503}

@@ -11,7 +11,7 @@ from ZODB.DB import DB
 
 from pipeline.database import forks
 from pipeline.database.outages import Outage
-from pipeline.database.storages import DAMAGES, open_database, shown, storage_of, without_secrets
+from pipeline.database.storages import DAMAGES, loggable_uri, open_database, storage_of, without_secrets
 from pipeline.interfaces import ConfigurationError
 
 POOL_SIZE = 16
@@ -24,7 +24,7 @@ class Source:
     """What a URI says: the storage, and the options of its database."""
 
     def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
-        self.shown = shown(uri)
+        self.shown = loggable_uri(uri)
         self.outage: Outage
         others = ("server_sync", "lock_timeout", "statement_timeout")
         try:
