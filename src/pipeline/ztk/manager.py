@@ -26,7 +26,7 @@ class ImplicitManager(Manager):
 
     def __init__(self) -> None:
         super().__init__()
-        self.judges.append(is_retry)
+        self.transient_checks.append(is_retry)
 
     def begin(self) -> Any:
         if is_open(self):
