@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
@@ -60,6 +61,18 @@ def test_it_is_an_application_of_zope(db: DB) -> None:
     assert isinstance(app, zope.app.wsgi.WSGIPublisherApplication)
     assert verifyObject(IWSGIApplication, app)
     assert isinstance(app.requestFactory, HTTPPublicationRequestFactory)
+
+
+def test_each_step_has_an_entry_point() -> None:
+    found = {
+        entry.name: entry.load()
+        for group in ("paste.filter_factory", "paste.app_factory")
+        for entry in entry_points(group=group)
+        if entry.module.startswith("pipeline.ztk.")
+    }
+    steps = {"ztk_request", "ztk_errors", "ztk_authenticate", "ztk_traverse", "ztk_publisher"}
+    assert found.keys() == {*steps, "ztk"}
+    assert all(found[name].name == name for name in steps)
 
 
 def test_nothing_is_left_behind(db: DB) -> None:
