@@ -10,12 +10,12 @@ from webob.exc import HTTPException
 from zope.interface import alsoProvides, providedBy
 
 from pipeline.interfaces import IDefaultSteps, INamespace, IPublishTraverse
+from pipeline.names import checked
 from pipeline.paste import Step
 from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
 from pipeline.publishing.steps import (
     VIEW,
     call_hooks,
-    checked,
     default_steps,
     is_lost,
     name_view,
