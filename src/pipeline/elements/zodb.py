@@ -515,8 +515,8 @@ def pool_of(uri: str, databases: Mapping[str, str], settings: Mapping[str, Any])
             _pools.update(dict.fromkeys(uris, pool))
         elif (pool.uri, pool.others, pool.settings) != (uri, dict(databases), dict(settings)):
             raise ConfigurationError(
-                f"zodb: two elements open {loggable_uri(uri)!r} with different options. Give them the same options:
-                " f"a process opens a database once"
+                f"zodb: two elements open {loggable_uri(uri)!r} with different options. Give them the same "
+                f"options: a process opens a database once"
             )
         return pool
 
