@@ -1,10 +1,10 @@
 """Steps from object to object, and the one check of their names (S1, S3, S14).
 
-Every name that leads anywhere passes ``check`` before an object, an adapter or a hook sees it: the segments of a
-path, the values of namespaces, the names that forms and XML-RPC send, default steps, and steps that hooks add.
-Every step is taken by ``step``. It enters a namespace, or asks an ``IPublishTraverse`` adapter, or takes an item
-of a container. It never looks at attributes (S4). ``walk`` takes one step after the other, judges what each has
-led to, and calls the traversal hooks.
+``check`` sees every name before an object, an adapter or a hook does: the segments of a path, the values of
+namespaces, the names that forms and XML-RPC send, default steps, and steps that hooks add. ``step`` takes every
+step: it enters a namespace, asks an ``IPublishTraverse`` adapter, or takes an item of a container. It never reads
+attributes (S4). ``walk`` takes one step after the other, checks the kind of each object, and calls the traversal
+hooks.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
 _MARK = re.compile(r"@@|\+\+([^+/]+)\+\+")
 """The beginning of a name that is not the name of an item; a bare "@@" is the namespace of views."""
 _REFUSED = re.compile(rf"/(?:{_MARK.pattern})?(?:(?P<private>_)|\.\.?(?![^/]))")
-"""A name that is never a step, be it marked or not, behind a slash."""
+"""A name that is never a step, with or without a mark, behind a slash."""
 _PLAIN = re.compile(r"[^_.@+/\0][^/\0]*")
-"""Names that need no closer look, as most of them."""
+"""Names that are valid without a further check, as most are."""
 
 VIEW = -1
-"""In place of the kind of an object: the walk ended at the name of a view."""
+"""Stands in place of the kind of an object if the walk ended at the name of a view."""
 
 Path: TypeAlias = tuple[tuple[str, ...], bool, bool]
 """The names to walk; whether one of them may have a mark; whether the path ends in a slash."""
 Refusal: TypeAlias = tuple[type[WSGIHTTPException], str]
-"""The class of an exception and its text. A variable with the exception itself would make a cycle."""
+"""The class of an exception and its text. A variable with the exception itself would leave a cycle."""
 
 _NOT_FOUND: Refusal = (HTTPNotFound, "There is nothing at this address.")
 
@@ -48,7 +48,7 @@ def check(name: str) -> None:
 
 
 def checked(names: Iterable[str]) -> tuple[str, ...]:
-    """Check each name; return all."""
+    """Check each name, and return all names."""
     names = tuple(names)
     for name in names:
         check(name)
@@ -66,7 +66,7 @@ def is_segment(name: str) -> bool:
 
 
 def parse(path: str, max_segments: int) -> Path:
-    """Take the path of a URL, as WSGI has it, apart. Raise an HTTP exception if it cannot be walked."""
+    """Split the path of a URL, as WSGI has it. Raise an HTTP exception if it cannot be walked."""
     slashed = path[-1:] == "/"
     if not path.isascii():
         path = _decode(path)
@@ -81,7 +81,7 @@ def parse(path: str, max_segments: int) -> Path:
 
 
 def walk(request: Any, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
-    """Walk from an object over names that were checked; return the last object and its kind.
+    """Walk from an object over names that were checked. Return the last object and its kind.
 
     If a name is not a step, it becomes ``request.view_name``, the names behind it become ``request.subpath``,
     and VIEW stands in place of the kind. The hooks are called with each object but the first.
@@ -133,20 +133,20 @@ def has_item(request: Any, obj: Any, name: str) -> bool:
 
 
 def call_hooks(request: Any, obj: Any) -> tuple[str, ...]:
-    """Call the traversal hooks with an object; return the steps that they want to be taken next."""
+    """Call the traversal hooks with an object. Return the steps that they add."""
     for hook in request.traversal_hooks:
         hook(request, obj)
     return checked(request.take_steps()) if request.more_steps else ()
 
 
 def default_steps(request: Any, obj: Any) -> tuple[str, ...]:
-    """Return the further steps that an object wants to be taken where the path ends."""
+    """Return the default steps of the object at the end of the path."""
     default = request.views.adapt(obj, IDefaultSteps) if request.views is not None else None
     return checked(filter(None, default.default_steps(request))) if default is not None else ()
 
 
 def name_view(request: Any, name: str, ahead: Iterable[str]) -> int:
-    """Have the view of that name called, since there is no such step; return VIEW.
+    """Set the name of the view, since there is no step of that name. Return VIEW.
 
     A form may name the view, too (``forms``), but not where the path names one already.
     """
@@ -202,7 +202,7 @@ def _refusal_in(path: str) -> Refusal | None:
 
 
 def _decode(path: str) -> str:
-    """Return the path as text: WSGI has its bytes as latin-1 (PEP 3333), and they are UTF-8."""
+    """Return the path as text. WSGI has its UTF-8 bytes decoded as latin-1 (PEP 3333)."""
     try:
         return path.encode("latin-1").decode("utf-8")
     except UnicodeError:
