@@ -3,7 +3,7 @@
 ``@view`` only puts a note on the function. ``Views.scan`` collects the notes of a package. So a module can be
 imported anywhere, and each publisher has views of its own.
 
-Views are registered in a zope.interface adapter registry for their context and request type, under the name
+The adapter registry of zope.interface has the views by their context and request type, under the name
 "METHOD name". One look-up finds the most specific view for the method, by the rules of adapter lookup, and its result
 is kept. Only names of registered views are looked up, so names that clients invent do not fill a cache.
 """

@@ -57,7 +57,7 @@ def call(context: Any, request: FormsRequest, response: Response) -> bytes:
     try:
         text = xmlrpc.client.dumps((result,), methodresponse=True, encoding="utf-8", allow_none=True)
     except (TypeError, OverflowError) as error:
-        raise TypeError(f"XML-RPC method {method!r} returned a value that XML-RPC does not have: {error}") from error
+        raise TypeError(f"XML-RPC method {method!r} returned a value that XML-RPC lacks: {error}") from error
     return _NOT_IN_XML.sub("\ufffd", text).encode()
 
 
@@ -83,7 +83,8 @@ def _call(
 
 
 def _method(context: Any, request: FormsRequest, name: str) -> View | None:
-    """Return the view of that name, if it is for XML-RPC. A view for any request was not written for such a call."""
+    """Return the view of that name, if it is for XML-RPC. A view for any request was not written for such a
+    call."""
     if request.views is None or not name:
         return None
     found = request.views.find(context, request, "POST", name)
