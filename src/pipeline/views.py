@@ -3,9 +3,9 @@
 ``@view`` only puts a note on the function. ``Views.scan`` collects the notes of a package. So a module can be
 imported anywhere, and each publisher has views of its own.
 
-The adapter registry of zope.interface has the views by their context and request type, under the name
-"METHOD name". One look-up finds the most specific view for the method, by the rules of adapter lookup, and its result
-is kept. Only names of registered views are looked up, so names that clients invent do not fill a cache.
+The adapter registry of zope.interface has the views by their context and request type, under the name "METHOD
+name". One look-up finds the most specific view for the method, by the rules of adapter lookup, and its result is
+kept. Only names of registered views are looked up, so names that clients invent do not fill a cache.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Fill(Protocol):
 
 
 Arguments: TypeAlias = Callable[[Callable[..., Any], int], Fill | None]
-"""``(function, leading)`` returns the Fill for the parameters of a function behind the leading ones. It returns None
-if there are none, and raises ViewError for a parameter that it cannot fill."""
+"""``(function, leading)`` returns the Fill for the parameters of a function behind the leading ones. It returns
+None if there are none, and raises ViewError for a parameter that it cannot fill."""
 
 
 class View:
@@ -188,8 +188,8 @@ class Views:
         self.lookup: Callable[[tuple[Any, ...], Any, str], Any] = self.registry.lookup  # type: ignore[attr-defined]
         self.lookup1: Callable[..., Any] = self.registry.lookup1  # type: ignore[attr-defined]
         self.known: dict[str, dict[str, dict[Any, View]]] = {}
-        """The views that were found, by name, method, and interfaces of the context. Only names and methods in here are
-        looked up. This cache saves a request 0.13 microseconds: the registry has one too, but its call parses
+        """The views that were found, by name, method, and interfaces of the context. Only names and methods in here
+        are looked up. This cache saves a request 0.13 microseconds: the registry has one too, but its call parses
         keywords."""
         self.typed: set[tuple[str, str]] = set()
         """Methods and names of views for a type of request. These views are not kept."""
@@ -222,7 +222,8 @@ class Views:
         request_type: Any,
         permission: str | None,
     ) -> None:
-        """Register one view. Raise ViewError if there is another for the same, or if it cannot be called as a view."""
+        """Register one view. Raise ViewError if there is another for the same, or if it cannot be called as a
+        view."""
         found = View(function, name, methods, permission, self.arguments)
         if name.startswith(("_", "@", "+")) or "/" in name:
             raise ViewError(f"{found}: a view cannot be named {name!r}: no path leads to that name")
@@ -268,7 +269,9 @@ class Views:
         required: tuple[Any, ...] = (_specification(adapts, factory),)
         if request_type is not None:
             if provides not in (INamespace, IPublishTraverse):
-                raise ViewError(f"{factory!r}: an adapter for {provides!r} cannot depend on the type of the request")
+                raise ViewError(
+                    f"{factory!r}: an adapter for {provides!r} cannot depend on the type of the request"
+                )
             required += (_specification(request_type, factory),)
             self.has_typed_adapters = True
         other = self.registry.registered(required, provides, name)
@@ -307,7 +310,8 @@ class Views:
         return self._look_up(spec, request, method, name, kept) if view is None else view
 
     def _look_up(self, spec: Any, request: Any, method: str, name: str, kept: dict[Any, View]) -> View | None:
-        """Look a view up in the registry, and keep it for the next request unless the type of the request matters."""
+        """Look a view up in the registry, and keep it for the next request unless the type of the request
+        matters."""
         key = f"{method} {name}"
         if (method, name) in self.typed:
             return self.lookup((spec, providedBy(request)), IView, key)  # type: ignore[no-any-return]

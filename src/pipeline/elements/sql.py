@@ -110,7 +110,7 @@ def sql(
                        neither does, unless one is lost after all have voted. Then the answer says so (R4), and the
                        prepared transaction of the other waits until an operator decides; default false
     statement_timeout  seconds that a statement may take, on PostgreSQL and MariaDB. After this time the request is
-                       a 503 and is not tried again; default the database's own, which is no limit
+                       a 503 and is not tried again; default the database's own, usually unlimited
     lock_timeout       seconds that a statement may wait for a lock, on PostgreSQL, MariaDB (whole seconds) and
                        SQLite. After this time the request is tried again; default the database's own: no limit on
                        PostgreSQL, 50 on MariaDB, 5 on SQLite
