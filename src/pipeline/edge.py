@@ -18,6 +18,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from zope.interface import directlyProvidedBy, directlyProvides
+
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.request import Request
@@ -73,6 +75,7 @@ class Edge:
                 self.finish()
                 request.__class__ = self.request_class
             if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
+                request.announces_body = True
                 check_body(request)
             handler = self.handler
             handler(request, response)
@@ -114,10 +117,13 @@ def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable
         request.restore(before)
     response = environ["pipeline.response"] = Response()
     request.__class__ = inner.request_class
+    if "__provides__" in request.__dict__:  # made for the class before
+        directlyProvides(request, directlyProvidedBy(request))
     for name, value in inner.fields.items():
         setattr(request, name, value)
     request.environ = environ
     request.pipeline = inner
+    request.announces_body = "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ
     try:
         inner.handler(request, response)
         body = prepare(request, response)

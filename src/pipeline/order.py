@@ -56,7 +56,7 @@ def refuse_wrong_order(chain: Sequence[Contract]) -> None:
                     f"{outer.name} stands twice in the pipeline {_written(chain)}. "
                     f"Each element may stand in a pipeline once"
                 )
-            if reason := _objection(outer, inner, chain[:position]):
+            if reason := objection(outer, inner, chain[:position]):
                 raise OrderError(
                     f"{inner.name} must be outside {outer.name}: {reason}. "
                     f"The order as written, outermost first: {_written(chain)}. "
@@ -78,7 +78,7 @@ def refuse_missing(chain: Sequence[Contract]) -> None:
                 )
 
 
-def _objection(outer: Contract, inner: Contract, beyond: Iterable[Contract]) -> str | None:
+def objection(outer: Contract, inner: Contract, beyond: Iterable[Contract]) -> str | None:
     """Return the reason why ``outer`` may not stand outside ``inner``, or None."""
     for name, reason in inner.outside.items():
         if outer.answers_to(name):
@@ -103,7 +103,7 @@ def _working(chain: Sequence[Contract]) -> str:
     while left:
         for candidate in left:
             if not any(
-                _objection(candidate, other, ordered) for other in left if other is not candidate
+                objection(candidate, other, ordered) for other in left if other is not candidate
             ):
                 ordered.append(candidate)
                 left.remove(candidate)

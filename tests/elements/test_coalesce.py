@@ -228,9 +228,9 @@ def test_it_costs_about_as_much_as_to_make_the_blocks() -> None:
     servers."""
 
     def seconds(blocks: Iterator[bytes]) -> float:
-        began = time.perf_counter()
+        began = time.process_time()
         deque(blocks, maxlen=0)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     plain = min(seconds(fast(20_000)) for _ in range(20))
     joined = min(seconds(join(fast(20_000), 65_536, 0.005)) for _ in range(20))
