@@ -285,7 +285,7 @@ def test_preconditions(file: Path, method: str, asked: dict[str, str], status: i
     if status == 412:
         assert answer.content_type == "text/plain" and answer.body in (
             b"",
-            b"This is not what it was when you last saw it.\n",
+            b"The resource has changed since you last read it.\n",
         )
         assert not {"ETag", "Last-Modified", "Content-Disposition"} & set(answer.headers)
     else:
