@@ -73,6 +73,7 @@ class Edge:
                 self.finish()
                 request.__class__ = self.request_class
             if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
+                request.announces_body = True
                 check_body(request)
             handler = self.handler
             handler(request, response)
@@ -118,6 +119,7 @@ def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable
         setattr(request, name, value)
     request.environ = environ
     request.pipeline = inner
+    request.announces_body = "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ
     try:
         inner.handler(request, response)
         body = prepare(request, response)

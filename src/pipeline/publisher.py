@@ -19,8 +19,9 @@ from webob.exc import (
 from pipeline.composition import Offers, element
 from pipeline.edge import close_with
 from pipeline.interfaces import INullResource, IResult, ResultError
+from pipeline.names import is_name
 from pipeline.options import on_demand
-from pipeline.publishing.steps import has_item, is_name
+from pipeline.publishing.steps import has_item
 from pipeline.request import Request
 from pipeline.response import HTML, OK, Response, adopt_exception
 from pipeline.views import Arguments, View, Views

@@ -18,7 +18,7 @@ from webob.request import BaseRequest
 from zope.interface import implementer
 
 from pipeline.interfaces import PUBLIC, IRequest
-from pipeline.publishing.steps import is_name, is_segment
+from pipeline.names import is_name, is_segment
 
 try:
     from transaction.interfaces import TransientError
@@ -54,7 +54,7 @@ OF_AN_ATTEMPT: dict[str, Any] = {
 }
 """The fields that every request sets or reads, with their first values. ``restore`` puts them back."""
 
-OF_ALL_ATTEMPTS: dict[str, Any] = {"_closers": None, "attempts_left": 0}
+OF_ALL_ATTEMPTS: dict[str, Any] = {"_closers": None, "announces_body": False, "attempts_left": 0}
 """The fields that count over all attempts at a request. They stay as they are."""
 
 
@@ -172,6 +172,8 @@ class Request(BaseRequest):
     """The traversal namespaces that the path has entered."""
     traversal_hooks: tuple[Callable[[Request, Any], object], ...]
 
+    announces_body: bool
+    """Whether the request has a Content-Length or a Transfer-Encoding, and so most likely a body."""
     attempts_left: int
     """How often the request is tried again if this attempt fails with a transient error. A view that must not
     run twice sets it to 0."""

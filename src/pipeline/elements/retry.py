@@ -73,11 +73,7 @@ def retry(
         environ = request.environ
         request.attempts_left = more
         body = None
-        if (
-            "CONTENT_LENGTH" in environ
-            or environ["REQUEST_METHOD"] != "GET"
-            or "HTTP_TRANSFER_ENCODING" in environ
-        ):
+        if request.announces_body or environ["REQUEST_METHOD"] != "GET":
             body = keep_body(request, body_limit) if has_body(environ) else None
         if request._closers:
             request._closers_before = len(request._closers)

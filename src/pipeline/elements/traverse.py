@@ -19,12 +19,12 @@ from zope.interface import alsoProvides
 
 from pipeline.composition import element
 from pipeline.interfaces import ConfigurationError, Handler, IRequest
+from pipeline.names import checked
 from pipeline.publishing.kinds import CONTAINER, KINDS, known_kind
 from pipeline.publishing.steps import (
     VIEW,
     Path,
     call_hooks,
-    checked,
     default_steps,
     is_lost,
     name_view,

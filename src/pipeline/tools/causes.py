@@ -17,7 +17,7 @@ from pipeline.tools.unscanned import unscanned
 from pipeline.tools.walking import Walk
 from pipeline.tools.watching import Recorder, Visit
 from pipeline.tools.words import place_of, short, written
-from pipeline.views import View
+from pipeline.views import View, Views
 
 LIMITS = {
     ("forms", 413): ("max_body", "max_memory", "max_disk", "max_parts", "max_fields", "max_header"),
@@ -129,13 +129,13 @@ def of_error(
     if frame is not None and visit.look is not None and visit.look.chosen is not None:
         return Cause(str(frame), f"{_actor(visit, look)} raised {type(error).__name__}: {_detail(error)}")
     if raised == 404 and look is not None and visit.look is not None:
-        return no_view(visit, look, walk, directory)
+        return no_view(visit.step.where, visit.views, look, walk, directory)
     if raised == 405 and look is not None:
-        return wrong_method(visit, look)
+        return wrong_method(visit.step.where, look)
     if raised in (401, 403) and look is not None and look.chosen is not None:
         return refused(visit, look, look.chosen, recorder)
     if walk is not None and visit.fields:
-        return of_traversal(visit, raised, walk)
+        return of_traversal(here, error, walk)
     if (visit.name, raised) in LIMITS and visit.step.element is not None:
         options = visit.step.element.options
         names = LIMITS[visit.name, raised]
@@ -145,10 +145,9 @@ def of_error(
     return Cause(frame or here, f"{_actor(visit, look)} raised {type(error).__name__}: {_detail(error)}")
 
 
-def of_traversal(visit: Visit, raised: int, walk: Walk) -> Cause:
+def of_traversal(where: str, error: WSGIHTTPException, walk: Walk) -> Cause:
     """Return the cause of an answer that traversal gave."""
-    where = f"{visit.name}, {visit.step.where}"
-    detail = _detail(visit.error)
+    raised, detail = error.status_int, _detail(error)
     if raised in (301, 302, 303, 307, 308):
         remedy = "Ask for the address with the slash, or set slash_redirect = false."
         return Cause(where, f"{short(walk.end)} is a container: the address of its page ends in a slash", remedy)
@@ -175,9 +174,8 @@ def of_traversal(visit: Visit, raised: int, walk: Walk) -> Cause:
     return Cause(where, f"{what} was answered {raised}{who}: {detail}")
 
 
-def no_view(visit: Visit, look: Look, walk: Walk | None, directory: Path) -> Cause:
+def no_view(where: str, views: Views, look: Look, walk: Walk | None, directory: Path) -> Cause:
     """Return the cause of a 404 for want of a view."""
-    where = visit.step.where
     if look.is_empty:
         remedy = "Name the modules of your views: scan = package.module"
         return Cause(where, "the publisher has no views at all", remedy)
@@ -198,7 +196,7 @@ def no_view(visit: Visit, look: Look, walk: Walk | None, directory: Path) -> Cau
         remedy = "Register the view for that class, interface or type of request, too, or ask another object."
         view = candidate.view
         return Cause(place_of(view.function), f"{why}: {_name(view)} is {candidate.verdict}", remedy)
-    for other in unscanned([visit.views], directory):
+    for other in unscanned([views], directory):
         if other.name == look.name:
             remedy = f"Name its module in the option scan: {where}"
             why += f"; {other.function} is one, but no scan names its module"
@@ -210,11 +208,11 @@ def no_view(visit: Visit, look: Look, walk: Walk | None, directory: Path) -> Cau
     return Cause(where, why, f"{have}. pipeline views INI lists every view.")
 
 
-def wrong_method(visit: Visit, look: Look) -> Cause:
+def wrong_method(where: str, look: Look) -> Cause:
     """Return the cause of a 405."""
     view = next((candidate.view for candidate in look.candidates if candidate.fits), None)
     return Cause(
-        place_of(view.function) if view is not None else visit.step.where,
+        place_of(view.function) if view is not None else where,
         f"no view {look.name!r} for {look.context} accepts {look.method}; it accepts {', '.join(look.allowed)}",
         f"Add the method to the view: @view(methods=(..., {look.method!r})), or send another one.",
     )

@@ -10,12 +10,11 @@ from webob.exc import HTTPException
 from zope.interface import alsoProvides, providedBy
 
 from pipeline.interfaces import IDefaultSteps, INamespace, IPublishTraverse
-from pipeline.paste import Step
+from pipeline.names import checked
 from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
 from pipeline.publishing.steps import (
     VIEW,
     call_hooks,
-    checked,
     default_steps,
     is_lost,
     name_view,
@@ -66,16 +65,16 @@ def walked_fields(request: Any) -> Mapping[str, Any]:
     return {name: getattr(request, name) for name in FIELDS}
 
 
-def walk_again(request: Any, traverse: Step, fields: Mapping[str, Any]) -> Walk:
+def walk_again(request: Any, fields: Mapping[str, Any], options: Mapping[str, Any] = {}) -> Walk:
     """Walk the path of a request again; the request is left as it was found.
 
-    fields  what ``walked_fields`` returned before traversal
+    fields   what ``walked_fields`` returned before traversal
+    options  those of the element ``traverse``
     """
     now = request.snapshot()
     for name, value in fields.items():
         setattr(request, name, value)
     walk = Walk()
-    options = traverse.element.options if traverse.element is not None else {}
     if options.get("request_type") is not None:
         alsoProvides(request, options["request_type"])
     try:
