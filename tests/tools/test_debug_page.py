@@ -46,7 +46,7 @@ def box(publish: Callable[..., Pipeline], key: str) -> Pipeline:
     [
         ("GET", "/nothing", 404, ["Box.__getitem__", "no view has that name", "Its views are: (the default view)"]),
         ("GET", "/kepe", 404, ["did you mean 'keep'?"]),
-        ("GET", "/item", 404, ["there is not a default view for a object"]),
+        ("GET", "/item", 404, ["there is not a default view for an object"]),
         ("GET", "/_secret", 404, ["must not start with '_' (S3)"]),
         ("GET", "/edit", 405, ["it accepts POST", "methods=(..., 'GET')", "test_debug_page.py, line "]),
         ("GET", "/keep", 403, ["needs the permission keep", "test_debug_page.py, line "]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Iterator
 from itertools import pairwise
@@ -51,7 +52,8 @@ def causes(recorder: Recorder, status: int, directory: Path) -> Iterator[Cause]:
     if not path:
         yield Cause(
             "outside of every pipeline",
-            "no part of a pipeline saw this request: its length is malformed, or no line of the switch is for it",
+            "no part of a pipeline saw this request: its length is malformed (see the log), or "
+            "no line of the switch is for it",
             "See the branches and default of [composite:...], and the method and the headers of the request.",
         )
         return
@@ -124,6 +126,9 @@ def of_error(
         reason = error.__cause__ if error is not None else None
         if reason is not None:
             what += f" (caused by {type(reason).__name__}: {short(str(reason), 200)})"
+        opened = opened_by(error, path_of(recorder.visits)) if frame is None else None
+        if opened is not None and opened is not visit:
+            return Cause(opened.step.where, f"{opened.name}: {what}", "The log below says more.")
         return Cause(frame or here, f"{_actor(visit, look)} raised {what}", remedy_of(error))
     raised = error.status_int
     if frame is not None and visit.look is not None and visit.look.chosen is not None:
@@ -143,6 +148,17 @@ def of_error(
         remedy = f"See its options {', '.join(names)}{f' (now {set_to})' if set_to else ''}, and the request."
         return Cause(here, f"{visit.name} refused the request: {_detail(error)}", remedy)
     return Cause(frame or here, f"{_actor(visit, look)} raised {type(error).__name__}: {_detail(error)}")
+
+
+def opened_by(error: BaseException | None, path: list[Visit]) -> Visit | None:
+    """Return the element that failed to open what another one needs, such as a database."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    for frame in reversed(frames):
+        for visit in path:
+            element = visit.step.element
+            if element is not None and inspect.getsourcefile(element.factory) == frame.filename:
+                return visit
+    return None
 
 
 def of_traversal(where: str, error: WSGIHTTPException, walk: Walk) -> Cause:
@@ -201,6 +217,8 @@ def no_view(where: str, views: Views, look: Look, walk: Walk | None, directory: 
             remedy = f"Name its module in the option scan: {where}"
             why += f"; {other.function} is one, but no scan names its module"
             return Cause(f"{other.file}, line {other.line}", why, remedy)
+    if missed is not None and missed.near:
+        return Cause(where, f"{why}; did you mean the item {missed.near!r}?")
     if near := look.near():
         return Cause(where, f"{why}; did you mean {near!r}?", "pipeline views INI lists every view.")
     names = ", ".join(name or "(the default view)" for name in look.others[:12])

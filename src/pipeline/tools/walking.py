@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import chain
+from difflib import get_close_matches
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from webob.exc import HTTPException
@@ -29,6 +30,9 @@ FIELDS = [
 ]
 """What traversal reads and sets on the request."""
 
+MOST_NAMES = 1_000
+"""Names of items that are compared with one that is not there."""
+
 
 class Taken(NamedTuple):
     """One step."""
@@ -44,6 +48,8 @@ class Taken(NamedTuple):
     ok: bool = True
     hides: str = ""
     """The view that cannot be reached by this name, because an item has it."""
+    near: str = ""
+    """The item that was meant, most likely."""
 
 
 class Walk:
@@ -135,7 +141,8 @@ class _Walker:
                 if is_lost(error):
                     self.steps.append(Taken(name, source, obj, who, f"a lost object: {error}", False))
                     raise
-                self.steps.append(Taken(name, source, obj, who, "no such item: the name of a view", False))
+                result = "no such item: the name of a view"
+                self.steps.append(Taken(name, source, obj, who, result, False, near=near(obj, name)))
                 self.said.end = obj
                 return obj, name_view(request, name, ahead)
             except Exception as error:
@@ -174,6 +181,15 @@ class _Walker:
         views = self.request.views
         view = views and views.find(obj, self.request, self.request.environ["REQUEST_METHOD"], name)
         return str(view) if view is not None else ""
+
+
+def near(obj: Any, name: str) -> str:
+    """Return the name of an item of a container that is close to a name, or ""; not all of a large one are read."""
+    try:
+        names = [key for key in islice(obj.keys(), MOST_NAMES) if isinstance(key, str)]
+    except Exception:  # it is not a mapping, or says so in its own way
+        return ""
+    return next(iter(get_close_matches(name, names, n=1)), "")
 
 
 def _called(factory: Any) -> str:
