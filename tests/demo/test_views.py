@@ -39,9 +39,9 @@ def add(app: TestApp, address: str = "/", **fields: str) -> TestResponse:
 def test_an_accept_header_of_two_megabytes_takes_no_time__S12(anybody: TestApp) -> None:
     anybody.get("/")
     for address in ("/", "/nowhere"):
-        began = time.perf_counter()
+        began = time.process_time()
         anybody.get(address, headers={"Accept": "text/html," * 200_000}, status="*")
-        assert time.perf_counter() - began < 0.3
+        assert time.process_time() - began < 0.3
 
 
 def test_the_home_page(anybody: TestApp) -> None:

@@ -60,7 +60,7 @@ _log = logging.getLogger("pipeline.vhost")
 
 
 class VhostRequest(Request):
-    """What ``vhost`` adds to a request."""
+    """The attributes that ``vhost`` adds to a request."""
 
     forwarded: bool = False
     """Whether there were signs of a proxy, which ``vhost`` has taken away, believed or not."""
