@@ -207,6 +207,17 @@ def put(explained: Explained, asked: str, commit: bool) -> None:
         if visit.look is not None:
             print(f"\n{bold('View')} {look_title(visit.look)}")
             print("\n".join(look_lines(visit.look)))
+    put_database(recorder, commit)
+    if recorder.attempts > 1:
+        print(f"\n{bold('Attempts')}: {recorder.attempts}")
+    if explained.log:
+        print(f"\n{bold('Log')}")
+        for line in explained.log:
+            print(textwrap.indent(line, "  "))
+
+
+def put_database(recorder: Recorder, commit: bool) -> None:
+    """Print what the request did in databases."""
     database = [f"{recorder.loads} objects loaded"] if recorder.loads else []
     if recorder.changed or recorder.stores:
         database.append(f"{recorder.changed} changed, {recorder.stores} stored")
@@ -217,12 +228,6 @@ def put(explained: Explained, asked: str, commit: bool) -> None:
         print(f"\n{bold('Database')}: {', '.join(database)}{undone}")
     for statement in recorder.statements[:50]:
         print(f"  {short(' '.join(statement.split()), 110)}")
-    if recorder.attempts > 1:
-        print(f"\n{bold('Attempts')}: {recorder.attempts}")
-    if explained.log:
-        print(f"\n{bold('Log')}")
-        for line in explained.log:
-            print(textwrap.indent(line, "  "))
 
 
 def put_visit(visit: Visit, width: int) -> None:
