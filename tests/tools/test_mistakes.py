@@ -218,6 +218,7 @@ MISTAKES = [
     ),
     # Seen by explain.
     Mistake("view mistyped in the URL", ("no item 'edti'", "did you mean 'edit'?"), request=("POST", "/edti")),
+    Mistake("item mistyped", ("did you mean the item 'docs'?",), request=("GET", "/dosc/")),
     Mistake(
         "path that leads nowhere", ("no item 'nothing'", "The default view".lower()), request=("GET", "/nothing")
     ),
