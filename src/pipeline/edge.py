@@ -1,15 +1,14 @@
 """The WSGI edge: the one place that calls ``start_response``.
 
-``Edge`` is what a server calls. It makes the request and the response, calls the outermost handler, and sends what
-that has answered. Behind a foreign middleware ``resume`` takes up the request of the outer pipeline again.
+The server calls ``Edge``. It makes the request and the response, calls the outermost handler, and sends the answer.
+Behind a foreign middleware, ``resume`` continues the request of the outer pipeline.
 
-``prepare`` makes an answered request ready to be sent. A body in memory (a list) is closed before the
-server gets it; any other body streams through ``Body``, which closes the request when it is closed
-itself. ``pipeline.foreign`` goes the other way: it makes a handler of a WSGI app that is not ours.
+``prepare`` makes an answer ready to be sent. With a body in memory (a list), the request is closed before the
+server gets the body. Any other body is streamed through ``SentBody``, which closes the request when it is closed
+itself. ``pipeline.foreign`` is the opposite: it makes a handler of a foreign WSGI app.
 
-What holds here, whatever views and elements did: HEAD, 204 and 304 carry no body; ``Content-Length``
-is right or absent; nothing with a control character is sent (S6); every ``close()`` is called
-exactly once (R7).
+The edge guarantees, whatever views and elements do: HEAD, 204 and 304 have no body; ``Content-Length`` is right or
+absent; no header with a control character is sent (S6); every ``close()`` is called exactly once (R7).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pipeline.options import on_demand
 from pipeline.request import Request
 from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
 
-# What a plain page does not need is imported when a request first needs it.
+# A plain page does not need these functions. Each is imported when a request first needs it.
 check_body = on_demand("pipeline.http.bodies:check_body")
 finish = on_demand("pipeline.http.finishing:finish")
 log_failure = on_demand("pipeline.http.error_pages:log_failure")
@@ -38,43 +37,45 @@ _new = object.__new__
 
 
 class Edge:
-    """A WSGI app that gives each request to a handler. The pipeline is one; all that it knows is made at load."""
+    """A WSGI app that gives each request to a handler. ``Pipeline`` is its subclass, and sets everything at
+    load."""
 
-    # None of these has a default here: Python reads an attribute of an object faster if its class has none.
+    # These have no default here: Python reads an attribute of an object faster if its class does not have it.
     handler: Handler
     request_class: type[Request]
     fields: Mapping[str, Any]
-    """First values of fields of the request, which the elements offer."""
+    """First values of fields of the request that the elements offer."""
     begin: Callable[[type[Request], dict[str, Any]], Request]
-    """Makes a request with these fields."""
+    """Function that makes a request with these fields."""
     finished: bool
-    """Whether the pipeline is known to be complete, and ``request_class`` is what its elements need."""
+    """Whether the pipeline is known to be complete, so that ``request_class`` is final."""
 
     def finish(self) -> None:
         """Check that the pipeline is complete, and make the class of its requests."""
         raise NotImplementedError
 
     def behind(self, outer: Edge) -> Edge:
-        """Return this pipeline as it is for the requests of an outer one, which come through a middleware."""
+        """Return this pipeline for the requests of an outer pipeline, which come through a foreign middleware."""
         raise NotImplementedError
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if "pipeline.request" in environ:
             return resume(self, environ, start_response)
-        begin = self.begin  # read, then called: Python does not keep in mind where it found what it calls
+        begin = self.begin  # read, then called: Python caches the reading, but not the lookup of a call
         request = environ["pipeline.request"] = begin(self.request_class, environ)
         request.pipeline = self
         response = environ["pipeline.response"] = _new(Response)
-        # What Response() has from its class: read from the object itself in half of the time.
+        # As Response() does, without the call.
         response._status = OK
         response._own_headers = None
-        response._app_iter = response.filters = response.transports = ()
+        response._app_iter = response.filters = response.delivery_filters = ()
         response.conditional_response = False
         try:
             if not self.finished:
                 self.finish()
                 request.__class__ = self.request_class
             if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
+                request.announces_body = True
                 check_body(request)
             handler = self.handler
             handler(request, response)
@@ -92,18 +93,18 @@ class Edge:
             close(request)
         try:
             start_response(response._status, response._own_headers)
-        except BaseException:  # the server will not close what it was not given
+        except BaseException:  # the server does not close a body that it did not get
             close(request)
             raise
         return body  # type: ignore[no-any-return]
 
 
 def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    """Take up the request of an outer pipeline again, behind a foreign middleware.
+    """Continue the request of an outer pipeline, behind a foreign middleware.
 
-    It is the same request, on the environ that the middleware handed us, and a new response. Errors pass through
-    the middleware to the outer elements. A middleware that asks again, the same inner pipeline or another one,
-    finds the request as it was when it asked first.
+    The request is the same, with the environ of the middleware and a new response. Errors pass through the
+    middleware to the outer elements. If the middleware calls an inner pipeline a second time, the request is
+    restored to its state before the first call.
     """
     request: Request = environ["pipeline.request"]
     outer, outer_environ, outer_response = request.pipeline, request.environ, environ["pipeline.response"]
@@ -122,6 +123,7 @@ def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable
         setattr(request, name, value)
     request.environ = environ
     request.pipeline = inner
+    request.announces_body = "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ
     try:
         inner.handler(request, response)
         body = prepare(request, response)
@@ -134,17 +136,17 @@ def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable
 
 
 _BARE: tuple[Any, ...] = (OK, [], [], False, ())
-"""What a response is restored to that nobody took a snapshot of."""
+"""The snapshot of a new response. A response without another snapshot is restored to it."""
 
 
 def answer(request: Request, response: Response, error: Exception) -> Any:
-    """The body that answers an exception which no element answered, or which came of making the body."""
+    """Answer an exception that no element answered, or that was raised while the body was made. Return the body."""
     try:
         try:
             answer_escaped(request, response, error)
             body = prepare(request, response)
             return body if type(body) is list else stream(request, response, body)
-        except Exception as failure:  # of an error view that streams, or of an output filter, say
+        except Exception as failure:  # an error view that streams has failed, or an output filter
             response.restore(_BARE)
             put_last_resort(request, response, failure)
             return prepare(request, response)
@@ -154,20 +156,20 @@ def answer(request: Request, response: Response, error: Exception) -> Any:
 
 
 def close(request: Request) -> None:
-    """Close the request, and leave no reference to it in the environ."""
+    """Close the request, and remove it from the environ."""
     environ = request.environ
     try:
         del environ["pipeline.request"], environ["pipeline.response"]
-    except KeyError:  # somebody emptied the environ, or this is the second call
+    except KeyError:  # a middleware has emptied the environ, or this is the second call
         pass
     if request._closers or request.verdict is not None:
         request.close()
 
 
 def prepare(request: Request, response: Response) -> Any:
-    """Make the headers on the response final; return the body: a list if it is in memory."""
+    """Make the headers of the response final, and return the body. It is a list if it is in memory."""
     body = response._app_iter
-    if type(body) is not list or response.filters or response.transports or response.conditional_response:
+    if type(body) is not list or response.filters or response.delivery_filters or response.conditional_response:
         body = finish(request, response, body)
     headers = response._own_headers
     status = response._status
@@ -181,7 +183,7 @@ def prepare(request: Request, response: Response) -> Any:
             length = len(body[0])
         else:
             length = sum(map(_length, body))
-        # a view may say the length to a HEAD, and make no body
+        # A view may answer HEAD with a length, and without a body.
         if length or claimed is None or request.environ["REQUEST_METHOD"] != "HEAD":
             try:
                 claimed = _LENGTHS[length]
@@ -198,7 +200,7 @@ def prepare(request: Request, response: Response) -> Any:
 
 
 def _check_headers(headers: HeaderList) -> tuple[str, str] | None:
-    """Refuse headers that must not be sent (S6); take out and return the Content-Length that was put there."""
+    """Refuse headers that must not be sent (S6). Remove the Content-Length, and return it."""
     claimed: tuple[str, str] | None = None
     for pair in headers:
         if pair is not HTML:
@@ -217,7 +219,7 @@ def _check_headers(headers: HeaderList) -> tuple[str, str] | None:
 
 
 _LENGTHS: dict[int, tuple[str, str]] = {}
-"""The header ``Content-Length`` by its value: to look it up takes half of the time that it takes to make it."""
+"""The header ``Content-Length`` by its value. Looking it up takes half the time of making it."""
 
 
 def _content_length(length: int) -> tuple[str, str]:
@@ -229,12 +231,12 @@ def _content_length(length: int) -> tuple[str, str]:
 
 def _length(block: Any) -> int:
     if not isinstance(block, bytes):
-        raise TypeError(f"the body has the block {block!r:.80}, which is no bytes")
+        raise TypeError(f"the body has the block {block!r:.80}, which is not bytes")
     return len(block)
 
 
 def close_with(request: Request, body: Any) -> None:
-    """Close ``body`` when the request is closed, if it can be closed and is not known yet (R7)."""
+    """Close ``body`` when the request is closed, if it has a ``close`` that is not registered yet (R7)."""
     closer = getattr(body, "close", None)
     if closer is not None and closer not in (request._closers or ()):
         request.on_close(closer)
@@ -243,7 +245,7 @@ def close_with(request: Request, body: Any) -> None:
 class InnerBody:
     """A streamed body as the foreign middleware around an inner pipeline sees it.
 
-    PEP 3333 has the middleware close it, and the request would close it too: the first of them does (R7).
+    The middleware must close it (PEP 3333), and so must the request. Only the first of the two calls counts (R7).
     """
 
     def __init__(self, request: Request, body: Any) -> None:
@@ -265,13 +267,13 @@ class InnerBody:
 
 
 def stream(request: Request, response: Response, body: Any) -> Any:
-    """Return what the server gets for a body that is not in memory.
+    """Return the body for the server, if it is not in memory.
 
-    A plain file that no filter touched goes to the server as a file, where it takes that; and what was
-    opened to find the answer is given back before a slow client reads the first byte.
+    A plain file without filters is handed to the server as a file, if the server supports that. Connections that
+    were opened to find the file are given back before a slow client reads the first byte.
     """
     if not getattr(body, "is_plain_file", False):
-        return Body(request, response, body)
+        return SentBody(request, response, body)
 
     def close_sent(size: int | None) -> None:
         request.bytes_sent = size
@@ -279,17 +281,17 @@ def stream(request: Request, response: Response, body: Any) -> Any:
 
     sent = body.sent_by(request.environ.get("wsgi.file_wrapper"), close_sent)
     if sent is None:
-        sent = Body(request, response, body)
+        sent = SentBody(request, response, body)
     request.release(body.close)
     return sent
 
 
-class Body:
-    """A body on its way to the server, in blocks. Closing it, or an error in it, closes the request.
+class SentBody:
+    """A body that is streamed to the server in blocks. Closing it, or an error in it, closes the request.
 
-    The first block is made before ``start_response`` is called, so that a view that fails before its
-    first block is an error answer. A view that fails later is logged and raised to the server, which
-    breaks the connection: the client sees that the answer is not complete.
+    The first block is made before ``start_response`` is called, so that a view which fails before its first block
+    becomes an error page. A later failure is logged and raised to the server. The server breaks the connection, so
+    the client sees that the answer is incomplete.
     """
 
     def __init__(self, request: Request, response: Response, chunks: Any) -> None:
@@ -321,16 +323,16 @@ class Body:
 
 
 def blocks_of(chunks: Any, length: int | None) -> Iterator[bytes]:
-    """The blocks of a body that are not empty; an error if they are not as long as its Content-Length says.
+    """Yield the blocks of a body that are not empty. Raise ValueError if their length is not the Content-Length.
 
-    The last block is held back until nothing follows it: a body that is too long, or that fails at
-    its very end, would else have looked complete.
+    The last block is held back until it is known that no block follows. Otherwise a body that is too long, or that
+    fails at its very end, would look complete.
     """
     left = length
     iterator = iter(chunks)
     for block in iterator:
         if not isinstance(block, bytes):
-            raise TypeError(f"a streamed body yielded {block!r:.80}, which is no bytes")
+            raise TypeError(f"a streamed body yielded {block!r:.80}, which is not bytes")
         if not block:
             continue
         if left is not None:
@@ -343,7 +345,8 @@ def blocks_of(chunks: Any, length: int | None) -> Iterator[bytes]:
 
 
 def answer_escaped(request: Request, response: Response, error: Exception) -> None:
-    """Answer an exception that no element answered: as ``errors`` does, if the request has met it."""
+    """Answer an exception that no element answered. If the request has met ``errors``, it answers as ``errors``
+    does."""
     if request.answer_error is not None and request.response_before is not None:
         request.answer_error(request, response, error)
     else:

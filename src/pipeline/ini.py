@@ -42,11 +42,14 @@ class Source:
         return self.section_of({})
 
     def section_of(self, options: Mapping[str, object]) -> str:
-        """``file, section [...], line N`` of the first section with exactly these options."""
+        """``file, section [...], line N`` of the section with these options, and these texts if one has them."""
+        found = ""
         for where, line, keys in self._sections():
             if all(option in keys for option in options):
-                return f"{where}, line {line}"
-        return self.file or "an ini"
+                if all(keys[option][1] in (None, text) for option, text in options.items()):
+                    return f"{where}, line {line}"
+                found = found or f"{where}, line {line}"
+        return found or self.file or "an ini"
 
     def refuse_unseen(self, name: str, options: Mapping[str, Any], seen: Mapping[str, str]) -> None:
         """Refuse what stands in a section as an option of ``name`` and does not reach it: a key that Paste
@@ -99,8 +102,23 @@ class Source:
         return self._loaders[file]
 
 
+def place_of_value(file: str, text: str) -> str:
+    """Return ``file, section [...], line N`` of the first option with that value, in an ini or one that it uses."""
+    for name, sections in _inis(file):
+        for section, (_, keys) in sections.items():
+            for line, value in keys.values():
+                if value is not None and (value == text or value.startswith(f"{text}#")):
+                    return f"{name}, section [{section}], line {line}"
+    return file
+
+
 _Section = tuple[int, dict[str, tuple[int, "str | None"]]]
 """The line of a section, and its keys with line and, if it can be told, the text."""
+
+
+def sections_of(file: str) -> dict[str, _Section]:
+    """Return the sections of one ini."""
+    return dict(_inis(file)).get(file, {})
 
 
 def _inis(file: str) -> Iterator[tuple[str, dict[str, _Section]]]:

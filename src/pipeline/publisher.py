@@ -19,8 +19,9 @@ from webob.exc import (
 from pipeline.composition import Offers, element
 from pipeline.edge import close_with
 from pipeline.interfaces import INullResource, IResult, ResultError
+from pipeline.names import is_name
 from pipeline.options import on_demand
-from pipeline.publishing.steps import has_item, is_name
+from pipeline.publishing.steps import has_item
 from pipeline.request import Request
 from pipeline.response import HTML, OK, Response, adopt_exception
 from pipeline.views import Arguments, View, Views
@@ -84,51 +85,58 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
         judge_redirect(request, response, view)
 
 
-_NO_RESULT = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBase, type)
-"""What could be iterated over, and not for blocks of bytes."""
+_NOT_BLOCKS = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBase, type)
+"""Types that can be iterated over, but do not yield blocks of bytes."""
 
 
 def put_result(result: Any, view: View, request: Request, response: Response) -> None:
-    """Put what a view returned on the response; ResultError if it is nothing that can be."""
-    adapted: Any = None
-    if result is None:
+    """Put the result of a view on the response. Raise ResultError if it is not a valid result."""
+    if result is None or result is response:
         if type(response._app_iter) is not list:
             close_with(request, response._app_iter)
     elif isinstance(result, str):
-        charset = response.charset
-        if charset is None:  # a content type without charset: str has only one sensible encoding
-            charset = "utf-8"
-        response._app_iter = [result.encode(charset)]
+        # Without a charset in the content type, UTF-8 is the only sensible choice.
+        response._app_iter = [result.encode(response.charset or "utf-8")]
     elif isinstance(result, bytes):
         response._app_iter = [result]
-    elif result is response:
-        put_result(None, view, request, response)
-    elif isinstance(result, WSGIHTTPException):
-        if result.status_int >= 400 and not result.has_body:
-            try:
-                raise result
-            finally:
-                del result
-        adopt_exception(response, result)
     elif isinstance(result, webob.Response):
+        try:
+            _put_response(result, request, response)
+        finally:
+            del result  # it may have been raised, and then its traceback refers to this frame
+    elif request.views is not None and (adapted := request.views.adapt(result, IResult)) is not None:
+        put_result(adapted(request, response), view, request, response)
+    else:
+        _put_blocks(result, view, request, response)
+
+
+def _put_response(result: webob.Response, request: Request, response: Response) -> None:
+    """Take over a response that a view returned. Raise an error that has no body of its own."""
+    if not isinstance(result, WSGIHTTPException):
         close_with(request, result.app_iter)
         response.adopt(result.status, list(result.headerlist), result.app_iter)
         response.conditional_response = result.conditional_response
-    elif request.views is not None and (adapted := request.views.adapt(result, IResult)) is not None:
-        put_result(adapted(request, response), view, request, response)
-    elif isinstance(result, (list, tuple)) and all(isinstance(block, bytes) for block in result):
+    elif result.status_int >= 400 and not result.has_body:
+        try:
+            raise result
+        finally:
+            del result  # its traceback refers to this frame
+    else:
+        adopt_exception(response, result)
+
+
+def _put_blocks(result: Any, view: View, request: Request, response: Response) -> None:
+    """Put a file, or an iterable of bytes, on the response. Raise ResultError for any other object."""
+    if isinstance(result, (list, tuple)) and all(isinstance(block, bytes) for block in result):
         response._app_iter = list(result)
-    elif isinstance(result, _NO_RESULT) or not (hasattr(result, "read") or hasattr(result, "__iter__")):
+        return
+    if isinstance(result, _NOT_BLOCKS) or not (hasattr(result, "read") or hasattr(result, "__iter__")):
         raise ResultError(
             f"view {view} returned {result!r:.200}, a {type(result).__name__}; a view returns str, bytes, an "
-            f"iterable of bytes, a binary file, None, a webob.Response, or what has an IResult adapter"
+            f"iterable of bytes, a binary file, None, a webob.Response, or a value with an IResult adapter"
         )
-    elif hasattr(result, "read"):
-        close_with(request, result)
-        response._app_iter = file_body(result)
-    else:
-        close_with(request, result)
-        response._app_iter = result
+    close_with(request, result)
+    response._app_iter = file_body(result) if hasattr(result, "read") else result
 
 
 def null_view(views: Views, request: Request) -> View | None:

@@ -82,15 +82,20 @@ class View:
             self.call = _call_of_function(function, self.fill)
 
     def __str__(self) -> str:
-        code = getattr(inspect.unwrap(self.function), "__code__", None)
-        if code is None:
-            try:
-                where = f"{inspect.getsourcefile(self.function)}:{inspect.getsourcelines(self.function)[1]}"
-            except (OSError, TypeError):
-                where = self.function.__module__
-        else:
-            where = f"{code.co_filename}:{code.co_firstlineno}"
-        return f"{self.function.__module__}.{self.function.__qualname__} ({where})"
+        return named(self.function)
+
+
+def named(function: Callable[..., Any]) -> str:
+    """Return the name of a function or class, with its file and line."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        try:
+            where = f"{inspect.getsourcefile(function)}:{inspect.getsourcelines(function)[1]}"
+        except (OSError, TypeError):
+            where = function.__module__
+    else:
+        where = f"{code.co_filename}:{code.co_firstlineno}"
+    return f"{function.__module__}.{function.__qualname__} ({where})"
 
 
 class ViewNote(NamedTuple):
@@ -129,6 +134,8 @@ class UtilityNote(NamedTuple):
 
 
 def view(
+    bare: Any = None,
+    /,
     *,
     context: Any = None,
     name: str = "",
@@ -151,6 +158,8 @@ def view(
     It may return str, bytes, an iterable of bytes, an open binary file, None (what stands on the
     response), a ``webob.Response``, or anything with an ``IResult`` adapter.
     """
+    if bare is not None:
+        raise ViewError(f"@view stands bare on {named(bare)}; write @view() or @view(name=...)")
     if isinstance(methods, str):
         raise TypeError(f"methods is a tuple such as ('GET', 'POST'), not {methods!r}")
     return _noting(ViewNote(context, name, tuple(methods), request_type, permission))
@@ -406,7 +415,7 @@ def _takes_response(function: Callable[..., Any]) -> bool:
         signature.bind_partial(None, None)
     except TypeError:
         raise ViewError(
-            f"{function!r} takes {', '.join(names) or 'nothing'}; a view takes (context, request) "
+            f"{named(function)} takes {', '.join(names) or 'nothing'}; a view takes (context, request) "
             f"or (context, request, response), and fields of a form"
         ) from None
     return names[2:3] == ["response"]
@@ -414,11 +423,11 @@ def _takes_response(function: Callable[..., Any]) -> bool:
 
 def _refuse_no_view(cls: type) -> None:
     if not any("__call__" in vars(base) for base in cls.__mro__):
-        raise ViewError(f"{cls!r} has no __call__, so it is no view")
+        raise ViewError(f"{named(cls)} has no __call__, so it is not a view")
     try:
         inspect.signature(cls).bind(None, None)
     except TypeError as error:
-        raise ViewError(f"{cls!r} is made with (context, request) to be a view: {error}") from None
+        raise ViewError(f"{named(cls)} is made with (context, request) to be a view: {error}") from None
     except ValueError:  # of builtins it cannot always be told
         pass
 

@@ -49,7 +49,7 @@ class Blocks:
         self.closed += 1
 
 
-def says(app_iter: Any = None, *, filters: Any = (), transports: Any = (), **attributes: Any) -> Any:
+def says(app_iter: Any = None, *, filters: Any = (), delivery_filters: Any = (), **attributes: Any) -> Any:
     """The end of a pipeline: an answer with these filters."""
 
     @element
@@ -61,8 +61,8 @@ def says(app_iter: Any = None, *, filters: Any = (), transports: Any = (), **att
                 setattr(response, name, value)
             for filter in filters:
                 response.add_filter(filter)
-            for filter, rewrites in transports:
-                response.add_transport(filter, rewrites=rewrites)
+            for filter, rewrites in delivery_filters:
+                response.add_delivery_filter(filter, rewrites=rewrites)
 
         return says
 
@@ -105,7 +105,7 @@ def test_what_holds_for_the_bytes_is_dropped_when_they_change(kind: Any) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", ["filters", "transports"])
+@pytest.mark.parametrize("way", ["filters", "delivery_filters"])
 def test_a_filter_that_takes_no_part_changes_nothing(kind: Any, way: str) -> None:
     made = kind()
     added = [passing] if way == "filters" else [(passing, True)]
@@ -120,7 +120,7 @@ def test_one_that_only_cuts_the_bytes_into_other_blocks(kind: Any) -> None:
         return (chunk[place : place + 1] for chunk in chunks for place in range(len(chunk)))
 
     made = kind()
-    answer = ask(Pipeline(errors(), says(made, transports=[(cut, False)], **of_bytes(made))))
+    answer = ask(Pipeline(errors(), says(made, delivery_filters=[(cut, False)], **of_bytes(made))))
     assert answer.body == BODY and answer.headers["ETag"] == '"x"' and answer.content_length == 4
 
 
@@ -138,12 +138,12 @@ def test_transports_come_after_all_filters(stream: bool) -> None:
         def outer(request: Request, response: Response) -> None:
             response.add_filter(marked(b"1"))
             next(request, response)
-            response.add_transport(marked(b"5"))
+            response.add_delivery_filter(marked(b"5"))
             response.add_filter(marked(b"3"))
 
         return outer
 
-    end = says(iter([b""]) if stream else None, filters=[marked(b"2")], transports=[(marked(b"4"), True)])
+    end = says(iter([b""]) if stream else None, filters=[marked(b"2")], delivery_filters=[(marked(b"4"), True)])
     answer = ask(Pipeline(errors(), outer(), end))
     assert answer.body == (b"" if stream else BODY) + b"12345"
 
@@ -169,7 +169,7 @@ def test_a_filter_sees_the_headers_as_they_are_at_last_and_may_change_them() -> 
     assert seen == ["text/css"] and answer.headers["X-Filtered"] == "yes" and answer.body == BODY
 
 
-@pytest.mark.parametrize("way", ["filters", "transports"])
+@pytest.mark.parametrize("way", ["filters", "delivery_filters"])
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
 def test_no_filter_is_called_for_what_has_no_body(way: str, status: str) -> None:
     def never(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -225,7 +225,7 @@ def test_an_answer_taken_back_has_no_filters() -> None:
 
         return failing
 
-    added = {"filters": [upper], "transports": [(upper, True)]}
+    added = {"filters": [upper], "delivery_filters": [(upper, True)]}
     answer = ask(Pipeline(errors(), failing(), says(**added)))
     assert answer.status_int == 500 and answer.body.startswith(b"An error occurred")
 
@@ -271,7 +271,7 @@ def test_a_filter_that_is_added_too_late_is_an_error(caplog: pytest.LogCaptureFi
         yield BODY
 
     answer = ask(Pipeline(errors(), watching(), says(late())))
-    assert answer.status_int == 500 and "adds its filters too late" in caplog.text
+    assert answer.status_int == 500 and "must add its filters before it yields" in caplog.text
 
 
 # Errors in filters: an error page, or a visibly broken stream; closed once in any case (R7).
@@ -305,7 +305,7 @@ def nothing(chunks: Iterator[bytes]) -> Any:
 
 
 @pytest.mark.parametrize("failing", [before, at_first, at_second, at_the_end, no_bytes, nothing])
-@pytest.mark.parametrize("way", ["filters", "transports"])
+@pytest.mark.parametrize("way", ["filters", "delivery_filters"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_filter_that_fails_on_a_body_in_memory_is_an_error_page(
     failing: Any, way: str, method: str, caplog: pytest.LogCaptureFixture
@@ -320,7 +320,7 @@ def test_a_filter_that_fails_on_a_body_in_memory_is_an_error_page(
     ("failing", "is_page"),
     [(before, True), (at_first, True), (no_bytes, True), (nothing, True), (at_second, False), (at_the_end, False)],
 )
-@pytest.mark.parametrize("way", ["filters", "transports"])
+@pytest.mark.parametrize("way", ["filters", "delivery_filters"])
 def test_a_filter_that_fails_on_a_stream(
     failing: Any, is_page: bool, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -350,7 +350,7 @@ def test_filters_and_body_are_closed_once_when_the_client_goes_away(read: int) -
             closed.append("filter")
 
     body = Blocks(*[BODY] * 5)
-    app = Pipeline(errors(), says(body, filters=[noting], transports=[(upper, True)]))
+    app = Pipeline(errors(), says(body, filters=[noting], delivery_filters=[(upper, True)]))
     sent = app(Asked.blank("/").environ, lambda status, headers: None)
     for _ in range(read):
         next(sent)

@@ -415,9 +415,9 @@ def test_a_packer_that_fails_is_an_error_page(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": 0}, "from 1 to 9, and not 0"),
+        ({"level": 0}, "must be from 1 to 9, not 0"),
         ({"level": 10}, "from 1 to 9"),
-        ({"encodings": ("gzip", "lzma")}, "'lzma', which is none of zstd, br, gzip"),
+        ({"encodings": ("gzip", "lzma")}, "'lzma', which is not one of zstd, br, gzip"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:

@@ -22,7 +22,7 @@ SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 
 
 class AuthRequest(Request):
-    """What ``authenticate`` adds to a request."""
+    """The attributes that ``authenticate`` adds to a request."""
 
     verify: Check | None = None
     """``(request, login, password)`` returns the principal or None, limited against guessing; for login pages."""

@@ -42,7 +42,7 @@ _FORMATS: dict[str, Format] = {
 Outcome: TypeAlias = Literal["new", "updated", "unchanged", "hidden"]
 
 
-class Refused(Exception):
+class NotImported(Exception):
     """A file that is not imported, with the reason in words."""
 
 
@@ -74,7 +74,7 @@ def format_of(name: str) -> Format | None:
     return _FORMATS.get(os.path.splitext(name)[1].lower())
 
 
-def shown(path: str) -> str:
+def printable(path: str) -> str:
     """A path as it may be printed: nothing in it can command a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in path)
 
@@ -122,21 +122,21 @@ def find(top: Path) -> Iterator[Found]:
 
 
 def file_into(folder: Folder, found: Found, max_file: int = MAX_FILE, force: bool = False) -> Outcome:
-    """Import one file below ``folder``. Refused says why not; nothing is changed then.
+    """Import one file below ``folder``. NotImported says why not; nothing is changed then.
 
     ``force`` overwrites also what was changed on the site since it was last imported.
     """
     if found.hidden:
         return "hidden"
     if found.refused:
-        raise Refused(found.refused)
+        raise NotImported(found.refused)
     try:
         with _open(found.path) as stream:
             return _file(folder, found, stream, max_file, force)
     except (BadText, TooLarge) as error:
-        raise Refused(str(error)) from error
+        raise NotImported(str(error)) from error
     except OSError as error:
-        raise Refused(_reason(error)) from error
+        raise NotImported(_reason(error)) from error
 
 
 def _open(path: Path) -> BufferedReader:
@@ -144,7 +144,7 @@ def _open(path: Path) -> BufferedReader:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Refused("It is not a regular file.")
+        raise NotImported("It is not a regular file.")
     return os.fdopen(descriptor, "rb")
 
 
@@ -183,28 +183,28 @@ def _file(folder: Folder, found: Found, stream: BufferedReader, max_file: int, f
 
 
 def _nothing_to_do(there: Item | None, kind: type[Item], digest: str, force: bool) -> bool:
-    """Whether the item of this name is what the file would make of it. Refused if a person made it so."""
+    """Whether the item of this name is what the file would make of it. NotImported if a person made it so."""
     if there is None:
         return False
     if not isinstance(there, kind):
-        raise Refused(f"There is a {there.kind} of this name on the site.")
+        raise NotImported(f"There is a {there.kind} of this name on the site.")
     if there.imported is not None and there.imported[0] == digest:
         return True
     if isinstance(there, File) and there.content.sha256 == digest:
         return True
     if not force and there.imported is None:
-        raise Refused("There is something of this name on the site that was not imported (see --force).")
+        raise NotImported("There is something of this name on the site that was not imported (see --force).")
     if not force and there.imported is not None and there.imported[1] != there.revision:
-        raise Refused("It was changed on the site since it was last imported (see --force).")
+        raise NotImported("It was changed on the site since it was last imported (see --force).")
     return False
 
 
 def _look(folder: Folder, parts: tuple[str, ...]) -> Item | None:
-    """The item at the end of the way, or None. Refused if something on the way is no folder."""
+    """The item at the end of the way, or None. NotImported if something on the way is no folder."""
     item: Item = folder
     for name in parts:
         if not isinstance(item, Folder):
-            raise Refused(f"{item.__name__!r} on the way to it is no folder on the site.")
+            raise NotImported(f"{item.__name__!r} on the way to it is no folder on the site.")
         if (deeper := item.get(name)) is None:
             return None
         item = deeper
@@ -219,7 +219,7 @@ def _add(folder: Folder, parts: tuple[str, ...], item: Item) -> Item:
             folder[step] = Folder(step)
         deeper = folder[step]
         if not isinstance(deeper, Folder):
-            raise Refused(f"{step!r} on the way to it is no folder on the site.")
+            raise NotImported(f"{step!r} on the way to it is no folder on the site.")
         folder = deeper
     folder[name] = item
     if item is folder.introduction() and folder.title == folder.__name__:
@@ -239,7 +239,7 @@ def _decode(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Refused(f"It is not UTF-8: byte 0x{data[error.start]:02x} at {error.start:,}.") from None
+        raise NotImported(f"It is not UTF-8: byte 0x{data[error.start]:02x} at {error.start:,}.") from None
 
 
 def _reason(error: OSError) -> str:

@@ -21,9 +21,8 @@ from typing import Any
 from transaction import TransactionManager
 from zc.lockfile import LockError  # type: ignore[import-untyped, unused-ignore]
 
-from pipeline.database.storages import open_database, shown, storage_of, without_secrets
-from pipeline.demo.filing import Refused, file_into, find
-from pipeline.demo.filing import shown as shown_path
+from pipeline.database.storages import loggable_uri, open_database, storage_of, without_secrets
+from pipeline.demo.filing import NotImported, file_into, find, printable
 from pipeline.demo.models import Counter, Document, Site
 from pipeline.demo.users import set_password
 
@@ -71,9 +70,9 @@ def connected(uri: str) -> Iterator[Any]:
         factory, arguments = storage_of(uri)
         db = open_database(factory, **arguments)
     except LockError as error:
-        raise Unreachable(f"{shown(uri)} is in use: please stop the server that serves it") from error
+        raise Unreachable(f"{loggable_uri(uri)} is in use: please stop the server that serves it") from error
     except Exception as error:  # each kind of storage has errors of its own
-        raise Unreachable(f"{shown(uri)} cannot be opened: {without_secrets(str(error), uri)}") from error
+        raise Unreachable(f"{loggable_uri(uri)} cannot be opened: {without_secrets(str(error), uri)}") from error
     try:
         connection = db.open(transaction_manager=TransactionManager())
         try:
@@ -94,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         if not create(arguments.uri):
-            print(f"{shown(arguments.uri)}: the site is there already")
+            print(f"{loggable_uri(arguments.uri)}: the site is there already")
     except Unreachable as error:
         print(f"pipeline demo-setup: {error}", file=sys.stderr)
         return 1
@@ -113,8 +112,8 @@ def _make(mapping: Any) -> Site:
         for found in find(docs):
             try:
                 file_into(site, found.below("docs"))
-            except Refused as refused:
-                log.info("not imported: %s: %s", shown_path(str(found.path)), refused)
+            except NotImported as refused:
+                log.info("not imported: %s: %s", printable(str(found.path)), refused)
     # Called with whether the commit succeeded: a password that is not stored is none.
     connection.transaction_manager.get().addAfterCommitHook(_show, (password,))
     return site

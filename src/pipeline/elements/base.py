@@ -117,9 +117,9 @@ class _Page:
         if self.start < 0 and not self._find_encoding(at_end=False):
             return b""
         head = self.head
-        if not head.decided and not head.feed(self._units()) and self.read >= self.window:
+        if not head.finished and not head.feed(self._units()) and self.read >= self.window:
             head.give_up()
-        if head.decided and (self._is_told_encoding() or len(self.held) >= PRESCAN):
+        if head.finished and (self._is_told_encoding() or len(self.held) >= PRESCAN):
             return self._rest()
         safe = self.start + head.safe * self.width
         ready = bytes(self.held[self.sent : safe])
@@ -137,7 +137,7 @@ class _Page:
         self.head.feed(self._units())
         if self.read < self.window:
             self.head.end()
-        elif not self.head.decided:
+        elif not self.head.finished:
             self.head.give_up()
         return self._rest()
 

@@ -67,7 +67,7 @@ log = logging.getLogger("pipeline.sql")
 
 
 class SqlRequest(DatabaseRequest):
-    """What ``sql`` adds to a request."""
+    """The attributes that ``sql`` adds to a request."""
 
     sql: Session = on_first_use(dropped=True)
     """The SQLAlchemy session of this request."""
@@ -159,7 +159,7 @@ class Database:
         self.begin_reading = BEGIN_READING.get(dialect.name, ())
         self.end_reading = END_READING.get(dialect.name)
         self.at_connect = time_outs(dialect.name, **time_limits)
-        self.outage = Outage(f"the database {shown(parsed)}")
+        self.outage = Outage(f"the database {loggable_url(parsed)}")
         self.managers: deque[Manager] = deque()
         self.in_use: set[Manager] = set()
         self._listen(dialect.name)
@@ -192,7 +192,7 @@ class Database:
         def give_back() -> None:
             tm.leave()
             self.in_use.discard(tm)
-            if not tm.spoiled:
+            if not tm.must_discard:
                 self.managers.append(tm)
 
         request.on_close(give_back, last=True)
@@ -209,7 +209,7 @@ class Database:
         bound: Bound | None = tm.kept.get(self)
         if bound is None:
             bound = tm.kept[self] = Bound(self, tm)
-        tm.leavers.append(bound.leave)
+        tm.leave_callbacks.append(bound.leave)
         return bound.session
 
     def on_error(self, context: ExceptionContext) -> None:
@@ -316,7 +316,7 @@ class Bound:
         event.listen(self.session, "before_attach", self.before_attach)
         tm.registerSynch(self)
         tm.readers = (*tm.readers, SessionDataManager)
-        tm.judges.append(is_transient)
+        tm.transient_checks.append(is_transient)
 
     def after_begin(self, session: Session, transaction: object, connection: Connection) -> None:
         connection.info[BOUND] = self
@@ -465,7 +465,7 @@ def make_unavailable(error: BaseException) -> None:
     error.__class__ = type(kind.__name__, (kind, Unavailable), {"__module__": kind.__module__})
 
 
-def shown(url: URL) -> str:
+def loggable_url(url: URL) -> str:
     """A URL as it may stand in a log: without user, password and options."""
     place = f"{url.host}{f':{url.port}' if url.port else ''}" if url.host else ""
     return f"{url.drivername}://{place}/{url.database or ''}"

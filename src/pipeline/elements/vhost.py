@@ -30,7 +30,7 @@ from webob.exc import HTTPBadRequest
 from pipeline.composition import element
 from pipeline.http.hosts import UNIX, Host, Peers, parse_forwarded, parse_port, parse_scheme
 from pipeline.interfaces import Handler, OptionError
-from pipeline.publishing.steps import is_segment
+from pipeline.names import is_segment
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -60,7 +60,7 @@ _log = logging.getLogger("pipeline.vhost")
 
 
 class VhostRequest(Request):
-    """What ``vhost`` adds to a request."""
+    """The attributes that ``vhost`` adds to a request."""
 
     forwarded: bool = False
     """Whether there were signs of a proxy, which ``vhost`` has taken away, believed or not."""

@@ -24,7 +24,7 @@ from ZODB.utils import z64
 from pipeline.composition import Offers, element
 from pipeline.database import forks
 from pipeline.database.outages import Outage
-from pipeline.database.storages import DAMAGES, open_database, shown, storage_of, without_secrets
+from pipeline.database.storages import DAMAGES, loggable_uri, open_database, storage_of, without_secrets
 from pipeline.database.transactions import OFFERED, DatabaseRequest, Manager, begin
 from pipeline.interfaces import ConfigurationError, Handler, Unavailable
 from pipeline.options import resolve
@@ -41,11 +41,11 @@ TIMED_OUT = frozenset({"57014", "55P03", 1969, 3024})
 
 
 class ZodbRequest(DatabaseRequest):
-    """What ``zodb`` adds to a request."""
+    """The attributes that ``zodb`` adds to a request."""
 
     zodb: Connection = on_first_use(dropped=True)
     """The ZODB connection of this request; ``zodb.get_connection(name)`` is one to another named database."""
-    zodb_kept: Kept | None = None
+    zodb_pooled: PooledConnection | None = None
     """The connection with its transaction manager, once the request uses it."""
     zodb_slot: Semaphore | None = None
     """What the request releases at its end, if the connections are limited."""
@@ -125,12 +125,12 @@ def zodb(
         return use(request).connection
 
     def open_root(request: ZodbRequest) -> Any:
-        kept = use(request)
+        pooled = use(request)
         if find_root is None:
-            return kept.root
-        found = find_root(kept.root)
-        if getattr(found, "_p_jar", kept) is None:  # it was made now, and is nothing if it is aborted
-            kept.tm.get().addAfterAbortHook(request.__dict__.pop, ("root", None))
+            return pooled.root
+        found = find_root(pooled.root)
+        if getattr(found, "_p_jar", pooled) is None:  # it was made now, and is nothing if it is aborted
+            pooled.tm.get().addAfterAbortHook(request.__dict__.pop, ("root", None))
         return found
 
     return Offers(next, tm=open_tm, zodb=open_zodb, root=open_root, **OFFERED)
@@ -161,7 +161,7 @@ def _finder(root: str | Callable[[Any], Any]) -> Callable[[Any], Any] | None:
     return walk
 
 
-class Kept:
+class PooledConnection:
     """A connection that stays open between requests, with a transaction manager of its own."""
 
     inherited = False
@@ -173,7 +173,7 @@ class Kept:
         self.since = 0.0
         self.tm = Manager()
         self.tm.unaware = (Connection,)
-        self.tm.judges.append(self._is_lost)
+        self.tm.transient_checks.append(self._is_lost)
         self.connection = db.open(transaction_manager=self.tm)
         self.root: Any = None
         """The root of the database; from the first transaction on."""
@@ -183,11 +183,11 @@ class Kept:
     def _is_lost(self, error: BaseException) -> bool:
         """Whether a new connection may not meet this error again."""
         if isinstance(error, self.pool.lost) or is_timed_out(error):
-            self.tm.spoiled = True
+            self.tm.must_discard = True
             return True
         if isinstance(error, ValueError) and "A different object already has the same oid" in error.args:
             # A ZEO server that was restarted has given ids to others that it had given to us: take no more of them.
-            self.tm.spoiled = True
+            self.tm.must_discard = True
             self.pool.drop_oids()
             return True
         return False
@@ -197,11 +197,11 @@ class Kept:
         if self.inherited:
             return
         tm, pool = self.tm, self.pool
-        if tm._txn is not None or tm.unmade or tm.leavers:
+        if tm._txn is not None or tm.deferred or tm.leave_callbacks:
             tm.leave()
-        if tm.spoiled or self.epoch is not pool.epoch or len(pool.idle) >= pool.size:
+        if tm.must_discard or self.epoch is not pool.epoch or len(pool.idle) >= pool.size:
             self.throw_away()
-            if tm.spoiled:
+            if tm.must_discard:
                 pool.close_if_dead()
             return
         if pool.timeout is not None:
@@ -241,7 +241,7 @@ class Pool:
             raise ConfigurationError(f"zodb: two databases are named {self.main.name!r}")
         self.size: int = self.main.options["pool_size"]
         self.timeout: float | None = self.main.options.get("pool_timeout")
-        self.idle: deque[Kept] = deque()
+        self.idle: deque[PooledConnection] = deque()
         self.forget()
 
     def forget(self) -> None:
@@ -253,37 +253,37 @@ class Pool:
         self.databases = _Databases(self)
         self.is_connected: Callable[[], bool] | None = None
         self.lost: tuple[type[BaseException], ...] = ()
-        self.all: set[Kept] = set()
+        self.all: set[PooledConnection] = set()
         self.slots = None if self.max is None else Semaphore(self.max)
         for source in (self.main, *self.beside.values()):
             source.outage = Outage(f"the database {source.shown}")
 
-    def use(self, request: ZodbRequest) -> Kept:
+    def use(self, request: ZodbRequest) -> PooledConnection:
         """Return the connection of a request; the first time one is taken, and its transaction begun."""
-        if request.tm_in_use is not None and request.zodb_kept is not None:
-            return request.zodb_kept
+        if request.tm_in_use is not None and request.zodb_pooled is not None:
+            return request.zodb_pooled
         forks.check()
         slot = None if self.slots is None else self._take_slot(request, self.slots)
         if self.is_connected is not None:
             self._check_connected(self.is_connected)
-        kept = None
+        pooled = None
         try:
-            kept = self.idle.pop()
-            begin(request, kept.tm)
+            pooled = self.idle.pop()
+            begin(request, pooled.tm)
         except Exception:
             try:
-                kept = self._take_another(request, kept)
+                pooled = self._take_another(request, pooled)
             except BaseException:
                 if slot is not None:
                     slot.release()
                 raise
-        request.zodb_kept = kept
-        request.tm_in_use = kept.tm
-        request.on_close(kept.give_back, last=True)
+        request.zodb_pooled = pooled
+        request.tm_in_use = pooled.tm
+        request.on_close(pooled.give_back, last=True)
         if slot is not None:
             request.zodb_slot = slot
             request.on_close(slot.release, last=True)  # closed after the connection is given back
-        return kept
+        return pooled
 
     def _take_slot(self, request: ZodbRequest, slots: Semaphore) -> Semaphore | None:
         """Wait until the request may open a connection; return what to release, None if the request has one."""
@@ -295,7 +295,7 @@ class Pool:
             )
         return slots
 
-    def _take_another(self, request: ZodbRequest, dead: Kept | None) -> Kept:
+    def _take_another(self, request: ZodbRequest, dead: PooledConnection | None) -> PooledConnection:
         """Another connection than one that its server has closed: one of the others, or else a new one."""
         while dead is not None:
             dead.throw_away()
@@ -310,7 +310,7 @@ class Pool:
                 log.debug("a connection is dead", exc_info=True)
         return self._new(request)
 
-    def _new(self, request: ZodbRequest) -> Kept:
+    def _new(self, request: ZodbRequest) -> PooledConnection:
         """A new connection."""
         outage = self.main.outage
         db = self.db
@@ -318,20 +318,20 @@ class Pool:
             db = self.open(self.main)
         else:
             outage.check()
-        kept = None
+        pooled = None
         try:
-            kept = Kept(self, db)
-            begin(request, kept.tm)
-            kept.root = kept.connection.get(z64)
+            pooled = PooledConnection(self, db)
+            begin(request, pooled.tm)
+            pooled.root = pooled.connection.get(z64)
         except Exception as error:
-            if kept is not None:
-                kept.throw_away()
+            if pooled is not None:
+                pooled.throw_away()
             if isinstance(error, ConflictError):
                 raise
             raise outage.begin(error) from error
         if outage.since is not None:
             outage.end()
-        return kept
+        return pooled
 
     def _check_connected(self, is_connected: Callable[[], bool]) -> None:
         """Ask a storage that knows it, instead of waiting until a call to it times out."""
@@ -382,8 +382,8 @@ class Pool:
     def leave_to_parent(self) -> None:
         """Be as before the first request, and leave alone what a parent process has open (R12)."""
         forks.keep(self.db, dict(self.databases))
-        for kept in list(self.all):
-            kept.leave_to_parent()
+        for pooled in list(self.all):
+            pooled.leave_to_parent()
         self.forget()
 
     def close_if_dead(self) -> None:
@@ -395,9 +395,9 @@ class Pool:
     def close(self) -> None:
         """Close the databases, with the connections in use; the next request opens them again."""
         with self.lock:
-            kept, databases = list(self.all), list(self.databases.values())
+            pooled, databases = list(self.all), list(self.databases.values())
             self.forget()
-        for one in kept:
+        for one in pooled:
             one.throw_away()
         for db in databases:
             try:
@@ -422,7 +422,7 @@ class _Source:
     """What a URI says: the storage, and the options of its database."""
 
     def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
-        self.shown = shown(uri)
+        self.shown = loggable_uri(uri)
         self.outage: Outage
         others = ("server_sync", "lock_timeout", "statement_timeout")
         try:
@@ -502,12 +502,12 @@ def pool_of(uri: str, databases: Mapping[str, str], settings: Mapping[str, Any])
         if pool is None:
             for number, other in enumerate(uris):
                 if other in _pools or other in uris[:number]:
-                    raise ConfigurationError(f"zodb: {shown(other)!r} would be opened twice in this process")
+                    raise ConfigurationError(f"zodb: {loggable_uri(other)!r} would be opened twice in this process")
             pool = Pool(uri, databases, settings)
             _pools.update(dict.fromkeys(uris, pool))
         elif (pool.uri, pool.others, pool.settings) != (uri, dict(databases), dict(settings)):
             raise ConfigurationError(
-                f"zodb: two elements open {shown(uri)!r} with different options; within one process it "
+                f"zodb: two elements open {loggable_uri(uri)!r} with different options; within one process it "
                 f"can be opened in one way only"
             )
         return pool

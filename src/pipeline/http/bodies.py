@@ -67,13 +67,13 @@ def check_body(request: Request) -> None:
         if not environ.get("wsgi.input_terminated"):
             environ["wsgi.input"] = _decoded(environ)
             environ["wsgi.input_terminated"] = True
-        environ["wsgi.input"] = Body(environ, None)
+        environ["wsgi.input"] = CheckedBody(environ, None)
     elif length and length != "0":
         if not (length.isascii() and length.isdecimal()):
             raise _refused(environ, HTTPBadRequest("The Content-Length is not one decimal number."))
         if len(length) > 18:
             raise _refused(environ, HTTPRequestEntityTooLarge("The Content-Length is too large."))
-        environ["wsgi.input"] = Body(environ, int(length))
+        environ["wsgi.input"] = CheckedBody(environ, int(length))
 
 
 def give_length(request: Request) -> None:
@@ -99,7 +99,7 @@ def give_length(request: Request) -> None:
     del environ["HTTP_TRANSFER_ENCODING"]
 
 
-class Body:
+class CheckedBody:
     """A request body that raises where it cannot be read to its end; every method of PEP 3333, and ``seek``
     where the server's stream can."""
 

@@ -26,10 +26,10 @@ def finish(request: Request, response: Response, body: Any) -> Any:
         _describe_stream(response, body)
     rewritten = False
     sent = body
-    if (response.filters or response.transports) and _may_have_body(response._status):
+    if (response.filters or response.delivery_filters) and _may_have_body(response._status):
         sent, rewritten = _filtered(request, response, body)
-    response.filters = response.transports = ()
-    response.decided = True
+    response.filters = response.delivery_filters = ()
+    response.filters_applied = True
     if response.conditional_response:
         response.conditional_response = False
         sent = conditional(request.environ, response, sent, ranges=not rewritten)
@@ -63,7 +63,7 @@ def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, boo
     given = chain(body) if length is None else blocks_of(body, int(length))
     blocks: Iterator[bytes] = given
     rewritten = False
-    for filter, rewrites in chain(zip(response.filters, repeat(True)), response.transports):
+    for filter, rewrites in chain(zip(response.filters, repeat(True)), response.delivery_filters):
         made = filter(blocks)
         if made is not blocks:
             close_with(request, made)

@@ -27,7 +27,8 @@ from zope.interface import Interface, providedBy
 
 from pipeline.forms.request import FormsRequest
 from pipeline.interfaces import PUBLIC, IRequest, IView, IXMLRPCRequest
-from pipeline.publishing.steps import checked, walk
+from pipeline.names import checked
+from pipeline.publishing.steps import walk
 from pipeline.response import Response
 from pipeline.views import View, view
 
