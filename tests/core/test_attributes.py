@@ -168,7 +168,7 @@ def test_a_class_of_another_layout_is_refused(members: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("added", [Request, object, dict, "ColourRequest", ColourRequest({})])
 def test_only_a_subclass_of_request_is_added(added: Any) -> None:
-    with pytest.raises(TypeError, match=r"adds is a subclass of pipeline.Request, not"):
+    with pytest.raises(TypeError, match=r"adds must be a subclass of pipeline.Request, not"):
         element(adds=added)
 
 
