@@ -41,7 +41,6 @@ EXTRAS = {
         *("zope.annotation", "zope.component", "zope.event", "zope.login", "zope.principalregistry"),
         *("zope.publisher", "zope.security", "zope.securitypolicy", "zope.traversing"),
     ],
-    "browser": ["selenium"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
@@ -57,12 +56,13 @@ EXTRAS["demo"] = [
     "nh3",
     "tqdm",
 ]
-# The tests. Those that drive a browser, or talk to database servers, need one more each.
+# The tests. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
 # What tests/servers start beside the servers of the operating system; uWSGI is compiled when it is installed.
 EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "flup", "uwsgi"]
 EXTRAS["test"] = [
     *EXTRAS["demo"],
+    *EXTRAS["sql"],
     *EXTRAS["component"],
     *EXTRAS["limits"],
     *EXTRAS["brotli"],
@@ -74,6 +74,8 @@ EXTRAS["test"] = [
     "hypothesis",
     "pytest>=8",
     "pytest-timeout",
+    "pytest-xdist",
+    "selenium",
     "WebTest",
 ]
 # Sites of the Zope Toolkit and the tests of Grok, in an environment of their own: `make test-ztk`.

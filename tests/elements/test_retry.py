@@ -16,8 +16,8 @@ import webob
 from transaction.interfaces import TransientError
 from webob.exc import HTTPConflict, HTTPServiceUnavailable
 
-import around_a_view
 from around_a_view import View, end
+from asking import ask
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements import retry as module
 from pipeline.elements.errors import errors
@@ -25,10 +25,6 @@ from pipeline.elements.retry import ReplayableBody, RetryRequest, retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import Unavailable
-
-
-def ask(app: Any, path: str = "/", method: str = "GET", **options: Any) -> Any:
-    return around_a_view.ask(app, path, method, **options)
 
 
 @pytest.fixture(autouse=True)

@@ -286,7 +286,7 @@ def test_root_by_path(uri: str) -> None:
 
 def test_a_root_that_is_not_there_is_an_error_that_says_so(uri: str, caplog: Any) -> None:
     assert ask(site_of(uri, lambda request, response: request.root, root="a/b")).status_int == 500
-    assert "root = a/b, and there is no 'a' in the database" in caplog.text
+    assert "root = a/b, but there is no 'a' in the database" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["no_such_module:attribute", "os.path:no_such_attribute"])

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from pipeline.tools.command import main
+from small_sites import call, environ, module, publish
+
+__all__ = ["Site", "call", "environ", "module", "publish", "run", "site"]
 
 INI = """\
 [pipeline:main]

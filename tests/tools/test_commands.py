@@ -233,6 +233,34 @@ def test_nothing_is_committed_but_with_commit(site: Site) -> None:
     assert "-> 200 OK, 1 bytes" in site.run("explain", "GET", "/")[1]
 
 
+def test_a_database_that_is_damaged(site: Site) -> None:
+    site.write(DATABASE, STORED)
+    (site.directory / "Data.fs").write_bytes(b"this is not a database" * 100)
+    status, said = site.run("explain", "GET", "/")
+    assert status == 1
+    cause, _, rest = said.partition("Elements")
+    for part in ("zodb: Damaged", "is damaged or is not a Data.fs", f"line {site.line('[filter:zodb]', site.ini)}"):
+        assert part in cause
+    assert "restore it from a backup" in rest
+
+
+def test_a_view_that_no_scan_names(site: Site) -> None:
+    other = site.directory / "other.py"
+    other.write_text("from pipeline import view\n\n\n@view(name='lost')\ndef lost(context, request):\n    pass\n")
+    status, said = site.run("check")
+    assert status == 0
+    assert f"no publisher has the view lost (lost) in {other}, line 5" in said
+
+
+def test_the_address_of_an_object_without_a_place(site: Site) -> None:
+    """A 500 of the view, and not a 400 that blames the visitor."""
+    code = "@view(context=Folder, name='n')\ndef n(context, request):\n    redirect(request.absolute_url(Page()))\n"
+    site.write(INI, CODE.replace("class Page:", "class Page:\n    __parent__ = __name__ = '_x'\n") + code)
+    said = site.run("explain", "GET", "/n")[1]
+    assert "-> 500" in said
+    assert f"{site.code}, line {site.line('absolute_url')}" in said
+
+
 def test_attempts(site: Site) -> None:
     site.write(DATABASE, STORED)
     said = site.run("explain", "GET", "/again")[1]

@@ -162,12 +162,12 @@ MISTAKES = [
     ),
     Mistake(
         "view without request",
-        ("MODULE", "a view takes (context, request)"),
+        ("MODULE", "a view must take (context, request)"),
         code=view("@view(context=Folder, name='z')\ndef z(context):\n    return ''"),
     ),
     Mistake(
         "methods as a text",
-        ("methods is a tuple", "MODULE"),
+        ("methods must be a tuple", "MODULE"),
         code=view("@view(context=Folder, name='z', methods='POST')\ndef z(context, request):\n    return ''"),
     ),
     Mistake(
@@ -218,6 +218,7 @@ MISTAKES = [
     ),
     # Seen by explain.
     Mistake("view mistyped in the URL", ("no item 'edti'", "did you mean 'edit'?"), request=("POST", "/edti")),
+    Mistake("item mistyped", ("did you mean the item 'docs'?",), request=("GET", "/dosc/")),
     Mistake(
         "path that leads nowhere", ("no item 'nothing'", "The default view".lower()), request=("GET", "/nothing")
     ),

@@ -123,7 +123,7 @@ def test_zodb_takes_one_database(options: dict[str, Any]) -> None:
 
 
 def test_a_database_that_was_given_brings_its_own_options(db: DB) -> None:
-    with pytest.raises(ConfigurationError, match="are its own"):
+    with pytest.raises(ConfigurationError, match="has its own options"):
         Pipeline(zodb(db=db, cache_size=3), lambda environ, start_response: [])
 
 

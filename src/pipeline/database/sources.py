@@ -1,4 +1,4 @@
-"""Where a ZODB comes from: a URI, or the application, which has opened it."""
+"""Sources of a ZODB: a URI, or an application that has opened the database."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pipeline.database.storages import DAMAGES, loggable_uri, open_database, sto
 from pipeline.interfaces import ConfigurationError
 
 POOL_SIZE = 16
-"""More than most servers have threads: each of these keeps a cache warm."""
+"""Connections that are kept open, each with a warm cache. Most servers have fewer threads."""
 OF_DATABASES = ("cache_size", "cache_size_bytes", "pool_size", "pool_timeout")
-"""Settings that a DB takes, and that a URI may have too."""
+"""Settings of a ZODB DB that a URI may also have."""
 
 
 class Source:
-    """What a URI says: the storage, and the options of its database."""
+    """The storage of a URI, and the options of its database."""
 
     def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
         self.shown = loggable_uri(uri)
@@ -44,13 +44,13 @@ class Source:
 
     def open(self, databases: dict[str, DB]) -> DB:
         options = dict(self.options)
-        # ZODB takes connections that we keep for ones in use, and would warn of them.
+        # The connections that are kept here count as used for ZODB, which would warn of too many.
         options["pool_size"] = sys.maxsize
         options.pop("pool_timeout", None)
         return open_database(self.storage, databases, **options)
 
     def describe(self, error: Exception) -> tuple[Exception, str, bool]:
-        """Return why the database cannot be opened, what is the matter with it, and whether it is damaged."""
+        """Return the reason why the database cannot be opened, its state in words, and whether it is damaged."""
         if isinstance(error, LockError):
             who = "another process has it open; for several there are ZEO and RelStorage"
             if (parent := forks.parent()) is not None:
@@ -70,6 +70,12 @@ class Source:
         return error, "cannot be opened" if was_answered(error) else "cannot be reached", False
 
 
+def was_answered(error: BaseException) -> bool:
+    """Return whether an error of RelStorage comes from the server, and not from the connection to it."""
+    number = getattr(error, "errno", None)
+    return bool(getattr(error, "pgcode", None)) or (isinstance(number, int) and 1000 <= number < 2000)
+
+
 class Given:
     """A database that the application has opened itself."""
 
@@ -87,9 +93,3 @@ class Given:
     def describe(self, error: Exception) -> tuple[Exception, str, bool]:
         """Return why the database cannot be used, what is the matter with it, and that it is not damaged."""
         return error, "cannot be used", False
-
-
-def was_answered(error: BaseException) -> bool:
-    """Whether an error of RelStorage comes from its server, and not from the way to it."""
-    number = getattr(error, "errno", None)
-    return bool(getattr(error, "pgcode", None)) or (isinstance(number, int) and 1000 <= number < 2000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from webob.exc import HTTPException
+from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.composition import Offers, element
 from pipeline.http import debug_key
@@ -18,10 +18,14 @@ from pipeline.http.error_pages import (
     traceback_of,
 )
 from pipeline.interfaces import Handler
+from pipeline.options import on_demand
 from pipeline.publisher import call_view
 from pipeline.request import Request
 from pipeline.response import HTML, Response
 from pipeline.views import View
+
+# It is for developers alone: a site without ``debug`` never imports it.
+tell = on_demand("pipeline.tools.debug_page:tell")
 
 Reporter = Callable[[Request, Exception, str], object]
 
@@ -41,7 +45,8 @@ class ErrorsRequest(DebugRequest):
 def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = None) -> Offers:
     """Answer exceptions: by the error view of the exception's class, or by the built-in error page.
 
-    debug     show tracebacks to visitors who have the key that is logged at start, and to no others (S17)
+    debug     show tracebacks, and why the answer is a 4xx, to visitors who have the key that is logged at start,
+              and to no others (S17)
     reporter  dotted name of ``(request, error, id) -> None``, called for each error that is logged here
 
     An HTTP exception is an answer and is not logged. A temporary error (a conflict in the last attempt, a database
@@ -94,7 +99,9 @@ def answer(request: ErrorsRequest, response: Response, error: Exception) -> None
                 return
             problem = problem_in_view(request, problem, error, failure)
             error = failure
-    if problem.id and request.debug:
+    if request.debug and isinstance(error, WSGIHTTPException):
+        problem = problem._replace(traceback=tell(request, error))
+    elif request.debug and problem.id:
         problem = problem._replace(traceback=traceback_of(error))
     put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
 

@@ -6,6 +6,7 @@ linked in at load, when a command asks for them, and nowhere else.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, NamedTuple
@@ -47,6 +48,7 @@ def build(ini: str, words: list[str], watch: Watch | None = None, opened: Opened
     watch   is called in the place of each part of a pipeline
     opened  is called when the request has opened what an element offers on first use, such as a database
     """
+    logging.getLogger("pipeline").addHandler(logging.NullHandler())  # what loading logs is for who serves the site
     path, name = split_name(ini)
     make_importable(path)
     uri = f"config:{path}"

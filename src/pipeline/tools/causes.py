@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Iterator
 from itertools import pairwise
@@ -17,7 +18,7 @@ from pipeline.tools.unscanned import unscanned
 from pipeline.tools.walking import Walk
 from pipeline.tools.watching import Recorder, Visit
 from pipeline.tools.words import place_of, short, written
-from pipeline.views import View
+from pipeline.views import View, Views
 
 LIMITS = {
     ("forms", 413): ("max_body", "max_memory", "max_disk", "max_parts", "max_fields", "max_header"),
@@ -51,7 +52,8 @@ def causes(recorder: Recorder, status: int, directory: Path) -> Iterator[Cause]:
     if not path:
         yield Cause(
             "outside of every pipeline",
-            "no part of a pipeline saw this request: its length is malformed, or no line of the switch is for it",
+            "no part of a pipeline saw this request: its length is malformed (see the log), or "
+            "no line of the switch is for it",
             "See the branches and default of [composite:...], and the method and the headers of the request.",
         )
         return
@@ -124,18 +126,21 @@ def of_error(
         reason = error.__cause__ if error is not None else None
         if reason is not None:
             what += f" (caused by {type(reason).__name__}: {short(str(reason), 200)})"
+        opened = opened_by(error, path_of(recorder.visits)) if frame is None else None
+        if opened is not None and opened is not visit:
+            return Cause(opened.step.where, f"{opened.name}: {what}", "The log below says more.")
         return Cause(frame or here, f"{_actor(visit, look)} raised {what}", remedy_of(error))
     raised = error.status_int
     if frame is not None and visit.look is not None and visit.look.chosen is not None:
         return Cause(str(frame), f"{_actor(visit, look)} raised {type(error).__name__}: {_detail(error)}")
     if raised == 404 and look is not None and visit.look is not None:
-        return no_view(visit, look, walk, directory)
+        return no_view(visit.step.where, visit.views, look, walk, directory)
     if raised == 405 and look is not None:
-        return wrong_method(visit, look)
+        return wrong_method(visit.step.where, look)
     if raised in (401, 403) and look is not None and look.chosen is not None:
         return refused(visit, look, look.chosen, recorder)
     if walk is not None and visit.fields:
-        return of_traversal(visit, raised, walk)
+        return of_traversal(here, error, walk)
     if (visit.name, raised) in LIMITS and visit.step.element is not None:
         options = visit.step.element.options
         names = LIMITS[visit.name, raised]
@@ -145,10 +150,20 @@ def of_error(
     return Cause(frame or here, f"{_actor(visit, look)} raised {type(error).__name__}: {_detail(error)}")
 
 
-def of_traversal(visit: Visit, raised: int, walk: Walk) -> Cause:
+def opened_by(error: BaseException | None, path: list[Visit]) -> Visit | None:
+    """Return the element that failed to open what another one needs, such as a database."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    for frame in reversed(frames):
+        for visit in path:
+            element = visit.step.element
+            if element is not None and inspect.getsourcefile(element.factory) == frame.filename:
+                return visit
+    return None
+
+
+def of_traversal(where: str, error: WSGIHTTPException, walk: Walk) -> Cause:
     """Return the cause of an answer that traversal gave."""
-    where = f"{visit.name}, {visit.step.where}"
-    detail = _detail(visit.error)
+    raised, detail = error.status_int, _detail(error)
     if raised in (301, 302, 303, 307, 308):
         remedy = "Ask for the address with the slash, or set slash_redirect = false."
         return Cause(where, f"{short(walk.end)} is a container: the address of its page ends in a slash", remedy)
@@ -175,9 +190,8 @@ def of_traversal(visit: Visit, raised: int, walk: Walk) -> Cause:
     return Cause(where, f"{what} was answered {raised}{who}: {detail}")
 
 
-def no_view(visit: Visit, look: Look, walk: Walk | None, directory: Path) -> Cause:
+def no_view(where: str, views: Views, look: Look, walk: Walk | None, directory: Path) -> Cause:
     """Return the cause of a 404 for want of a view."""
-    where = visit.step.where
     if look.is_empty:
         remedy = "Name the modules of your views: scan = package.module"
         return Cause(where, "the publisher has no views at all", remedy)
@@ -198,11 +212,13 @@ def no_view(visit: Visit, look: Look, walk: Walk | None, directory: Path) -> Cau
         remedy = "Register the view for that class, interface or type of request, too, or ask another object."
         view = candidate.view
         return Cause(place_of(view.function), f"{why}: {_name(view)} is {candidate.verdict}", remedy)
-    for other in unscanned([visit.views], directory):
+    for other in unscanned([views], directory):
         if other.name == look.name:
             remedy = f"Name its module in the option scan: {where}"
             why += f"; {other.function} is one, but no scan names its module"
             return Cause(f"{other.file}, line {other.line}", why, remedy)
+    if missed is not None and missed.near:
+        return Cause(where, f"{why}; did you mean the item {missed.near!r}?")
     if near := look.near():
         return Cause(where, f"{why}; did you mean {near!r}?", "pipeline views INI lists every view.")
     names = ", ".join(name or "(the default view)" for name in look.others[:12])
@@ -210,11 +226,11 @@ def no_view(visit: Visit, look: Look, walk: Walk | None, directory: Path) -> Cau
     return Cause(where, why, f"{have}. pipeline views INI lists every view.")
 
 
-def wrong_method(visit: Visit, look: Look) -> Cause:
+def wrong_method(where: str, look: Look) -> Cause:
     """Return the cause of a 405."""
     view = next((candidate.view for candidate in look.candidates if candidate.fits), None)
     return Cause(
-        place_of(view.function) if view is not None else visit.step.where,
+        place_of(view.function) if view is not None else where,
         f"no view {look.name!r} for {look.context} accepts {look.method}; it accepts {', '.join(look.allowed)}",
         f"Add the method to the view: @view(methods=(..., {look.method!r})), or send another one.",
     )

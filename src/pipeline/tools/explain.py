@@ -16,6 +16,7 @@ from pipeline.tools.building import build
 from pipeline.tools.causes import Cause, causes, path_of
 from pipeline.tools.findings import put_json
 from pipeline.tools.ini import split_name
+from pipeline.tools.telling import look_lines, look_title, walk_lines
 from pipeline.tools.watching import Recorder, Visit
 from pipeline.tools.words import bold, short
 
@@ -28,9 +29,6 @@ examples:
 
 The request runs in this process, with the databases of the ini. What it changes is aborted at its end, unless
 --commit is given; what a view does elsewhere (mail, files) is done. Exit status: 0 below 400, 1 from 400 on."""
-
-MOST_STRANGERS = 4
-"""Views for other objects than the context: fewer than these are shown."""
 
 
 class Log(logging.Handler):
@@ -203,10 +201,23 @@ def put(explained: Explained, asked: str, commit: bool) -> None:
             put_visit(visit, width)
     for visit in path:
         if visit.walk is not None:
-            put_walk(visit)
+            print(f"\n{bold('Traversal')}")
+            print("\n".join(walk_lines(visit.walk)))
     for visit in path:
         if visit.look is not None:
-            put_look(visit)
+            print(f"\n{bold('View')} {look_title(visit.look)}")
+            print("\n".join(look_lines(visit.look)))
+    put_database(recorder, commit)
+    if recorder.attempts > 1:
+        print(f"\n{bold('Attempts')}: {recorder.attempts}")
+    if explained.log:
+        print(f"\n{bold('Log')}")
+        for line in explained.log:
+            print(textwrap.indent(line, "  "))
+
+
+def put_database(recorder: Recorder, commit: bool) -> None:
+    """Print what the request did in databases."""
     database = [f"{recorder.loads} objects loaded"] if recorder.loads else []
     if recorder.changed or recorder.stores:
         database.append(f"{recorder.changed} changed, {recorder.stores} stored")
@@ -217,12 +228,6 @@ def put(explained: Explained, asked: str, commit: bool) -> None:
         print(f"\n{bold('Database')}: {', '.join(database)}{undone}")
     for statement in recorder.statements[:50]:
         print(f"  {short(' '.join(statement.split()), 110)}")
-    if recorder.attempts > 1:
-        print(f"\n{bold('Attempts')}: {recorder.attempts}")
-    if explained.log:
-        print(f"\n{bold('Log')}")
-        for line in explained.log:
-            print(textwrap.indent(line, "  "))
 
 
 def put_visit(visit: Visit, width: int) -> None:
@@ -234,40 +239,6 @@ def put_visit(visit: Visit, width: int) -> None:
         print(f"  {'':{width}}    in   {name} = {value}")
     for name, value in visit.answered().items():
         print(f"  {'':{width}}    out  {name}: {value}")
-
-
-def put_walk(visit: Visit) -> None:
-    """Print each step of traversal."""
-    if visit.walk is None:
-        return
-    print(f"\n{bold('Traversal')}")
-    for taken in visit.walk.steps:
-        source = "" if taken.source in ("", "path") else f" ({taken.source})"
-        print(f"  {taken.name or '/'}{source}: {taken.result}")
-        print(f"      answered by {taken.answered_by}")
-
-
-def put_look(visit: Visit) -> None:
-    """Print the views that were candidates."""
-    look = visit.look
-    if look is None:
-        return
-    name = repr(look.name) if look.name else "(the default view)"
-    print(f"\n{bold('View')} {name} for {look.context}, {look.method}")
-    strangers = [candidate for candidate in look.candidates if not candidate.fits]
-    shown = look.candidates if len(strangers) < MOST_STRANGERS else [one for one in look.candidates if one.fits]
-    for candidate in shown:
-        said = candidate.as_dict()
-        mark = "->" if candidate.verdict == "chosen" else "  "
-        others = sum(1 for other in look.candidates if other.verdict.startswith("less specific"))
-        won = f": it is for {candidate.kind}" if candidate.verdict == "chosen" else ""
-        won += f", the most specific of {others + 1}" if won and others else ""
-        print(f"  {mark} {said['function']} ({said['where']})")
-        print(f"       {candidate.verdict}{won}")
-    if len(shown) < len(look.candidates):
-        print(f"     and {len(strangers)} views of that name for other objects (--json lists them)")
-    if not look.candidates:
-        print("     no view has that name")
 
 
 def _put(title: str, text: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import chain
+from difflib import get_close_matches
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from webob.exc import HTTPException
@@ -11,7 +12,6 @@ from zope.interface import alsoProvides, providedBy
 
 from pipeline.interfaces import IDefaultSteps, INamespace, IPublishTraverse
 from pipeline.names import checked
-from pipeline.paste import Step
 from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
 from pipeline.publishing.steps import (
     VIEW,
@@ -30,6 +30,9 @@ FIELDS = [
 ]
 """What traversal reads and sets on the request."""
 
+MOST_NAMES = 1_000
+"""Names of items that are compared with one that is not there."""
+
 
 class Taken(NamedTuple):
     """One step."""
@@ -45,6 +48,8 @@ class Taken(NamedTuple):
     ok: bool = True
     hides: str = ""
     """The view that cannot be reached by this name, because an item has it."""
+    near: str = ""
+    """The item that was meant, most likely."""
 
 
 class Walk:
@@ -66,16 +71,16 @@ def walked_fields(request: Any) -> Mapping[str, Any]:
     return {name: getattr(request, name) for name in FIELDS}
 
 
-def walk_again(request: Any, traverse: Step, fields: Mapping[str, Any]) -> Walk:
+def walk_again(request: Any, fields: Mapping[str, Any], options: Mapping[str, Any] = {}) -> Walk:
     """Walk the path of a request again; the request is left as it was found.
 
-    fields  what ``walked_fields`` returned before traversal
+    fields   what ``walked_fields`` returned before traversal
+    options  those of the element ``traverse``
     """
     now = request.snapshot()
     for name, value in fields.items():
         setattr(request, name, value)
     walk = Walk()
-    options = traverse.element.options if traverse.element is not None else {}
     if options.get("request_type") is not None:
         alsoProvides(request, options["request_type"])
     try:
@@ -136,7 +141,8 @@ class _Walker:
                 if is_lost(error):
                     self.steps.append(Taken(name, source, obj, who, f"a lost object: {error}", False))
                     raise
-                self.steps.append(Taken(name, source, obj, who, "no such item: the name of a view", False))
+                result = "no such item: the name of a view"
+                self.steps.append(Taken(name, source, obj, who, result, False, near=near(obj, name)))
                 self.said.end = obj
                 return obj, name_view(request, name, ahead)
             except Exception as error:
@@ -175,6 +181,15 @@ class _Walker:
         views = self.request.views
         view = views and views.find(obj, self.request, self.request.environ["REQUEST_METHOD"], name)
         return str(view) if view is not None else ""
+
+
+def near(obj: Any, name: str) -> str:
+    """Return the name of an item of a container that is close to a name, or ""; not all of a large one are read."""
+    try:
+        names = [key for key in islice(obj.keys(), MOST_NAMES) if isinstance(key, str)]
+    except Exception:  # it is not a mapping, or says so in its own way
+        return ""
+    return next(iter(get_close_matches(name, names, n=1)), "")
 
 
 def _called(factory: Any) -> str:

@@ -93,7 +93,7 @@ class Recorder:
             if "principal" in outer.step.element.contract.provides:
                 self._identify(request)
             if outer.fields and not outer.inner:
-                outer.walk = walk_again(request, outer.step, outer.fields)
+                outer.walk = walk_again(request, outer.fields, outer.step.element.options)
         visit = Visit(step, request, response)
         (self.visits if outer is None else outer.inner).append(visit)
         if step.element is not None and step.element.is_end and request.views is not None:
@@ -110,8 +110,8 @@ class Recorder:
             ended = perf_counter()
             self._stack.pop()
             self.attempts = max(self.attempts, getattr(request, "attempt", 1))
-            if visit.error is not None and visit.fields and not visit.inner:
-                visit.walk = walk_again(request, step, visit.fields)
+            if visit.error is not None and visit.fields and not visit.inner and step.element is not None:
+                visit.walk = walk_again(request, visit.fields, step.element.options)
             visit.response = state_of_response(response)
             visit.seconds = ended - started
             if outer is not None:
@@ -188,7 +188,7 @@ def state_of_response(response: Any) -> State:
     body = response._app_iter
     state = {"status": response.status, "filters": ", ".join(_called(one) for one in response.filters)}
     if response.transports:
-        state["encodings"] = ", ".join(_called(one) for one in response.transports)
+        state["encodings"] = ", ".join(_called(one) for one, _ in response.transports)
     state["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else type(body).__name__
     for name, value in response.headerlist:
         state[f"header {name}"] = short(value)

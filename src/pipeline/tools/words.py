@@ -60,7 +60,8 @@ def short(value: Any, longest: int = 70) -> str:
     except Exception as error:
         text = f"a {type(value).__qualname__}, whose repr() raises {type(error).__name__}"
     if not isinstance(value, (str, bytes, int, float, tuple, type(None))) and " at 0x" in text:
-        text = f"a {type(value).__qualname__}"
+        kind = type(value).__qualname__
+        text = f"{'an' if kind[0] in 'AEIOUaeio' else 'a'} {kind}"
         name = getattr(value, "__name__", None)
         text += f" named {name!r}" if isinstance(name, str) and name else ""
     text = text if text.isprintable() else repr(text)[1:-1]

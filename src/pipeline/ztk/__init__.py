@@ -8,13 +8,13 @@ traverse.py         ``ztk_traverse``: traversal events, adapters, namespaces, pr
 publisher.py        ``ztk_publisher``: checkers, ``mapply``, results
 manager.py          the transaction manager, implicit as Zope's
 application.py      all of these in one WSGI application
-site.py             what a zope.conf says, loaded by Zope's own packages
-known.py            the rule that keeps short ways safe: where they may be taken
+site.py             the site of a zope.conf, loaded by Zope's own packages
+known.py            the rule that keeps short ways safe
 lean.py             short ways of the request and the response
 principals.py       short ways of authentication
 policy.py           short ways of the security policy
 handling.py         short ways of error views
-events.py           no event object where nobody listens
+events.py           no event object without a subscriber
 ==================  ===============================================================================
 """
 

@@ -1,4 +1,4 @@
-"""``ztk_authenticate``: the inputs are read, and it is found out who asks."""
+"""``ztk_authenticate``: reads the inputs and finds the principal."""
 
 from __future__ import annotations
 

@@ -94,6 +94,6 @@ def original(error: Exception) -> BaseException:
 
 
 def is_raised(error: Exception) -> bool:
-    """Whether a test browser sees an exception: an adapter to IReRaiseException may say no."""
+    """Return whether a test browser sees an exception: an adapter to IReRaiseException may say no."""
     reraise = queryAdapter(error, IReRaiseException, default=None)
     return reraise is None or bool(reraise())

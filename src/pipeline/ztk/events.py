@@ -1,4 +1,4 @@
-"""Events without an event object where nobody listens."""
+"""Events, without an event object if they have no subscriber."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BEFORE_TRAVERSE: Any = implementedBy(BeforeTraverseEvent)  # type: ignore[no-unt
 
 
 def hears_all(adapters: Any) -> bool:
-    """Whether an event before each step has a subscriber for all objects, or one that is no adapter."""
+    """Return whether an event before each step has a subscriber that does not depend on the object."""
     if zope.event.subscribers != [dispatch]:
         return True
     handlers = adapters.subscriptions((BEFORE_TRAVERSE,), None)

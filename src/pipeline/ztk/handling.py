@@ -66,7 +66,7 @@ def place_of(publication: Any, ob: Any) -> Any:
 
 
 def is_shown(request: Any, view: Any, error: Exception, exc_info: Any) -> bool:
-    """Call an error view and commit what it has changed. Whether it has answered."""
+    """Call an error view and commit its changes. Return whether it has answered."""
     zope = request.zope
     try:
         zope.response.setResult(zope.publication.callErrorView(zope, view))

@@ -235,7 +235,7 @@ def put_result(request: Any, answer: Any, result: Any) -> None:
 
 
 def wants_utf8(request: Any) -> bool:
-    """Whether the charset of the answer is UTF-8, as far as can be told without parsing a header."""
+    """Return whether the charset of the answer is UTF-8, as far as can be told without parsing a header."""
     if getSiteManager().adapters.lookup1(providedBy(request), IUserPreferredCharsets) is not HTTPCharsets:
         return False
     if getattr(request, "form", True) or not is_plain_request(type(request)):

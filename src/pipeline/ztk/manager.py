@@ -49,5 +49,5 @@ class ImplicitManager(Manager):
 
 
 def is_retry(error: BaseException) -> bool:
-    """Whether an application asks for another attempt."""
+    """Return whether an application asks for another attempt."""
     return isinstance(error, Retry)

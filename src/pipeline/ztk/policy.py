@@ -59,7 +59,7 @@ class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
         return found[0]
 
     def has_no_grants(self, ob: Any) -> bool:
-        """Whether no map of grants says anything of an object, as far as the object itself can tell."""
+        """Return whether no map of grants says anything of an object, as far as the object itself can tell."""
         provided = providedBy(ob)
         kind = self._kinds.get(provided)
         if kind is None:
@@ -80,7 +80,7 @@ class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
 
 
 class Kind(Enum):
-    """What is known of all objects that provide the same."""
+    """Kind of all objects that provide the same interfaces."""
 
     WITHOUT = auto()
     """They cannot have grants."""
@@ -114,7 +114,7 @@ _WRAPPERS = (LocatingTrustedAdapterFactory, TrustedAdapterFactory, LocatingUntru
 
 
 def makes(factory: Any, cls: type) -> bool:
-    """Whether a factory, which ZCML may have wrapped, makes instances of exactly this class."""
+    """Return whether a factory, which ZCML may have wrapped, makes instances of exactly this class."""
     while type(factory) in _WRAPPERS:
         factory = factory.factory
     return factory is cls

@@ -1,4 +1,4 @@
-"""Who asks: found out once, and not again by the same utility with the same credentials."""
+"""Principals: each authentication utility is asked once for the same credentials."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def at_place(request: Any, zope_request: Any, ob: Any) -> None:
 
 
 def asks_by_password(auth: Any, zope_request: Any) -> bool:
-    """Whether a utility looks at nothing but the name and password that the request has from its header."""
+    """Return whether a utility looks at nothing but the name and password that the request has from its header."""
     if type(auth) is not PrincipalRegistry:
         return False
     found = getSiteManager().adapters.lookup1(providedBy(zope_request), ILoginPassword)

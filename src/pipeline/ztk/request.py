@@ -26,7 +26,7 @@ from pipeline.ztk.site import loaded
 
 
 class ZopeRequest(TransactionRequest):
-    """What the elements of Zope's publication add to a request."""
+    """The attributes that the elements of Zope's publication add to a request."""
 
     zope: Any = None
     """The ``zope.publisher`` request of this attempt. Its response is ``zope.response``."""
