@@ -1076,3 +1076,26 @@ def test_what_the_visitor_and_the_operator_see(
     assert len(lines(caplog)) == len(logged)
     for line, start in zip(lines(caplog), logged, strict=True):
         assert line.startswith(start)
+
+
+# A test browser
+
+
+@pytest.mark.parametrize("environ", [{"x-wsgiorg.throw_errors": True}, {"wsgi.handleErrors": False}])
+@pytest.mark.parametrize("elements", [[], [errors()], [retry(), errors(), transaction()]])
+def test_a_test_browser_gets_the_exception(elements: list[Any], environ: dict[str, Any]) -> None:
+    closed: list[str] = []
+
+    @element
+    def failing() -> Any:
+        def failing(request: Request, response: Response) -> None:
+            request.on_close(lambda: closed.append("closed"))
+            raise Oops("as it was raised")
+
+        return failing
+
+    app = Pipeline(*elements, failing())
+    assert webob.Request.blank("/").get_response(app).status_int == 500
+    with pytest.raises(Oops, match="as it was raised"):
+        webob.Request.blank("/", environ).get_response(app)
+    assert closed == ["closed"] * 2

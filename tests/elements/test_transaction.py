@@ -14,6 +14,7 @@ from webob.exc import HTTPBadRequest, HTTPFound, HTTPNotFound
 
 from around_a_view import View, ask, end
 from pipeline import Pipeline, Request, Response, element
+from pipeline.composition import Offers
 from pipeline.database import transactions
 from pipeline.elements import transaction as module
 from pipeline.elements.errors import errors
@@ -741,3 +742,26 @@ class Quiet:
         import contextlib
 
         return contextlib.nullcontext()
+
+
+# The annotation of another element
+
+
+def test_another_element_may_annotate() -> None:
+    noted: list[str] = []
+
+    def annotate(request: Request) -> None:
+        request.tm.get().note("by another")
+        noted.append(request.tm.get().description)
+
+    @element(adds=module.TransactionRequest)
+    def annotator(next: Any) -> Any:
+        return Offers(next, annotate=annotate)
+
+    def view(request: Request, response: Response) -> None:
+        site.join(request)
+
+    site = Site(annotator())
+    assert ask(site.app(view)).status_int == 200
+    assert noted == ["by another"]
+    assert site.stored == ["value"]

@@ -28,7 +28,7 @@ from ZODB.POSException import ConflictError
 from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
 from pipeline.database.outages import Outage
-from pipeline.database.transactions import is_open
+from pipeline.database.transactions import Manager, is_open
 from pipeline.elements import transaction as transaction_module
 from pipeline.elements import zodb as module
 from pipeline.elements.errors import errors
@@ -1181,3 +1181,52 @@ def test_the_private_parts_that_are_used_are_there() -> None:
     begun = tm.begin()
     assert tm._txn is begun
     assert (begun._resources, begun._voted, begun._before_commit, begun._after_commit) == ([], {}, [], [])
+
+
+# A database of the application
+
+
+@pytest.fixture
+def given() -> Iterator[DB]:
+    db = DB(None)
+    yield db
+    close_all()
+    db.close()
+
+
+def test_a_database_of_the_application_is_used_and_not_closed(given: DB) -> None:
+    app = Pipeline(zodb(db=given), transaction(), end(view=write))
+    ask(app)
+    ask(app)
+    assert len(given.pool.all) == 1
+    close_all()
+    connection = given.open()
+    assert connection.root()["count"] == 2
+    connection.close()
+
+
+def test_a_function_may_return_the_database(given: DB) -> None:
+    app = Pipeline(zodb(db=lambda: given), transaction(), end(view=write))
+    assert ask(app).status_int == 200
+
+
+def test_the_class_of_the_managers_may_be_given(given: DB) -> None:
+    class Own(Manager):
+        pass
+
+    seen: list[type] = []
+    app = Pipeline(zodb(db=given, manager=Own), end(view=lambda request, response: seen.append(type(request.tm))))
+    ask(app)
+    assert seen == [Own]
+
+
+@pytest.mark.parametrize("options", [{}, {"uri": "memory://twice", "db": object()}])
+def test_a_database_comes_from_one_place(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="give one of the options uri and db"):
+        Pipeline(zodb(**options), end(view=read))
+
+
+@pytest.mark.parametrize("options", [{"cache_size": 3}, {"databases": {"other": "memory://other"}}])
+def test_a_database_of_the_application_has_its_own_options(options: dict[str, Any], given: DB) -> None:
+    with pytest.raises(ConfigurationError, match="has its own options"):
+        Pipeline(zodb(db=given, **options), end(view=read))
