@@ -18,8 +18,10 @@ from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
 from zope.app.wsgi.interfaces import IWSGIApplication
 from zope.component.hooks import getSite
 from zope.interface.verify import verifyObject
-from zope.publisher.browser import BrowserRequest
+from zope.publisher.browser import BrowserRequest, BrowserResponse
+from zope.publisher.http import HTTPResponse
 from zope.publisher.interfaces import EndRequestEvent, StartRequestEvent
+from zope.publisher.xmlrpc import XMLRPCResponse
 from zope.security.management import endInteraction, queryInteraction
 from zope.securitypolicy.interfaces import (
     IPrincipalPermissionManager,
@@ -34,7 +36,7 @@ from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import ConfigurationError
 from pipeline.ztk import WSGIPublisherApplication
 from pipeline.ztk.authenticate import ztk_authenticate
-from pipeline.ztk.known import NONE, ways_of
+from pipeline.ztk.known import NONE, is_plain_request, is_plain_response, ways_of
 from pipeline.ztk.manager import ImplicitManager
 from pipeline.ztk.policy import QuickPolicy
 from pipeline.ztk.publisher import ztk_publisher
@@ -197,10 +199,16 @@ def test_a_hook_on_a_publication_itself_is_called(db: DB) -> None:
     assert ways_of(publication, BrowserRequest(None, {"PATH_INFO": "/"})) is NONE
 
 
+def test_a_response_with_a_method_of_its_own_makes_its_headers_and_body() -> None:
+    assert is_plain_response(BrowserResponse)
+    assert is_plain_response(HTTPResponse)
+    assert not is_plain_response(XMLRPCResponse)
+    for name in ("setResult", "_implicitResult", "getHeaders", "getBase"):
+        assert not is_plain_response(type("Response", (BrowserResponse,), {name: lambda self, *arguments: None}))
+
+
 @pytest.mark.parametrize("name", ["__init__", "setupLocale", "_parseCookies", "_setupPath_helper", "get"])
 def test_a_request_with_a_method_of_its_own_is_made_by_it(name: str) -> None:
-    from pipeline.ztk.known import is_plain_request
-
     def own(self: Any, *arguments: Any) -> Any:
         return getattr(BrowserRequest, name)(self, *arguments)
 
