@@ -673,7 +673,8 @@ def test_a_database_that_is_down_at_start(tmp_path: Path, caplog: Any, monkeypat
     assert ask(app).status_int == 200
     assert ask(app).status_int == 200
     down, up = lines_of(caplog)
-    assert re.fullmatch(r"the database file://\S+ cannot be reached; requests that need it are answered 503: \w+: .*", down)
+    answered = r"requests that need it are answered 503: \w+: .*"
+    assert re.fullmatch(rf"the database file://\S+ cannot be reached; {answered}", down)
     assert re.fullmatch(r"the database file://\S+ is reached again, after 0\.\d s", up)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == [
         record for record in caplog.records if record.name == "pipeline.database"
