@@ -8,14 +8,17 @@ VENV = .venv
 PYTHON = python3 python3.13 python3.12 python3.11
 # Further arguments for pytest, such as ARGS="-x -k traverse".
 ARGS =
+# Processes in which `make test` runs the tests.
+WORKERS = 2
 
-.PHONY: help serve test test-servers faults bench bench-ci lint clean
+.PHONY: help serve test test-all test-servers faults bench bench-ci lint clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make serve          install, and serve the site of etc/deploy.ini on http://$(HOST):$(PORT)/"
 	@echo "                    (PORT=9090 another port, VAR=/some/dir another data directory)"
-	@echo "make test           install, and run the tests; missing programs are listed at the end"
+	@echo "make test           install, and run the tests that need no server: 2 minutes on two processors"
+	@echo "make test-all       run every test, the fault experiments shortened; missing programs are listed at the end"
 	@echo "make test-servers   the tests that need a browser, servers or the package index; a missing one is a failure"
 	@echo "                    (PIPELINE_MATRIX=write in the environment writes the table of docs/deployments.rst)"
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
@@ -40,6 +43,11 @@ serve: $(VENV)/serve.stamp
 MAKE_SITE = from pipeline.demo.site import main; raise SystemExit(main())
 
 test: $(VENV)/test.stamp
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m $(QUICK) $(ARGS)
+
+QUICK = "not browser and not servers and not slow and not faults"
+
+test-all: $(VENV)/test.stamp
 	$(VENV)/bin/python -m pytest $(ARGS)
 
 test-servers: $(VENV)/test.stamp
@@ -71,8 +79,8 @@ clean:
 # The environment and its packages: installed once, and again when setup.py changes.
 
 INSTALL_serve = -e '.[demo]'
-INSTALL_test = -e '.[test,browser,databases]'
-INSTALL_lint = -e '.[test,browser,databases,lint]'
+INSTALL_test = -e '.[test,databases]'
+INSTALL_lint = -e '.[test,databases,lint]'
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
 INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt
 

@@ -4,8 +4,8 @@ The server calls ``Edge``. It makes the request and the response, calls the oute
 Behind a foreign middleware, ``resume`` continues the request of the outer pipeline.
 
 ``prepare`` makes an answer ready to be sent. With a body in memory (a list), the request is closed before the
-server gets the body. Any other body is streamed through ``SentBody``, which closes the request when it is closed
-itself. ``pipeline.foreign`` is the opposite: it makes a handler of a foreign WSGI app.
+server gets the body. Any other body is streamed (``pipeline.http.streaming``), and the request is closed with it.
+``pipeline.foreign`` is the opposite: it makes a handler of a foreign WSGI app.
 
 The edge guarantees, whatever views and elements do: HEAD, 204 and 304 have no body; ``Content-Length`` is right or
 absent; no header with a control character is sent (S6); every ``close()`` is called exactly once (R7).
@@ -13,9 +13,8 @@ absent; no header with a control character is sent (S6); every ``close()`` is ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from zope.interface import directlyProvidedBy, directlyProvides
@@ -28,9 +27,10 @@ from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check
 # A plain page does not need these functions. Each is imported when a request first needs it.
 check_body = on_demand("pipeline.http.bodies:check_body")
 finish = on_demand("pipeline.http.finishing:finish")
-log_failure = on_demand("pipeline.http.error_pages:log_failure")
 put_error = on_demand("pipeline.http.error_pages:put_error")
 put_last_resort = on_demand("pipeline.http.error_pages:put_last_resort")
+stream = on_demand("pipeline.http.streaming:stream")
+inner_body = on_demand("pipeline.http.streaming:InnerBody")
 check_redirect = on_demand("pipeline.http.redirects:check")
 
 _new = object.__new__
@@ -128,7 +128,7 @@ def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable
         inner.handler(request, response)
         body = prepare(request, response)
         start_response(response._status, response._own_headers)
-        return body if type(body) is list else InnerBody(request, body)
+        return body if type(body) is list else inner_body(request, body)
     finally:
         environ["pipeline.response"] = outer_response
         request.environ = outer_environ
@@ -240,108 +240,6 @@ def close_with(request: Request, body: Any) -> None:
     closer = getattr(body, "close", None)
     if closer is not None and closer not in (request._closers or ()):
         request.on_close(closer)
-
-
-class InnerBody:
-    """A streamed body as the foreign middleware around an inner pipeline sees it.
-
-    The middleware must close it (PEP 3333), and so must the request. Only the first of the two calls counts (R7).
-    """
-
-    def __init__(self, request: Request, body: Any) -> None:
-        self.request = request
-        self.closer = getattr(body, "close", None)
-        self.blocks: Iterator[bytes] = iter(body)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        return next(self.blocks)
-
-    def close(self) -> None:
-        closers, closer = self.request._closers, self.closer
-        if closers and closer in closers:
-            closers.remove(closer)
-            closer()
-
-
-def stream(request: Request, response: Response, body: Any) -> Any:
-    """Return the body for the server, if it is not in memory.
-
-    A plain file without filters is handed to the server as a file, if the server supports that. Connections that
-    were opened to find the file are given back before a slow client reads the first byte.
-    """
-    if not getattr(body, "is_plain_file", False):
-        return SentBody(request, response, body)
-
-    def close_sent(size: int | None) -> None:
-        request.bytes_sent = size
-        close(request)
-
-    sent = body.sent_by(request.environ.get("wsgi.file_wrapper"), close_sent)
-    if sent is None:
-        sent = SentBody(request, response, body)
-    request.release(body.close)
-    return sent
-
-
-class SentBody:
-    """A body that is streamed to the server in blocks. Closing it, or an error in it, closes the request.
-
-    The first block is made before ``start_response`` is called, so that a view which fails before its first block
-    becomes an error page. A later failure is logged and raised to the server. The server breaks the connection, so
-    the client sees that the answer is incomplete.
-    """
-
-    def __init__(self, request: Request, response: Response, chunks: Any) -> None:
-        self.request = request
-        self.sent = 0
-        length = response.headers.get("Content-Length")
-        blocks = blocks_of(chunks, None if length is None else int(length))
-        self.blocks = chain([block] if (block := next(blocks, None)) else [], blocks)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        try:
-            chunk = next(self.blocks)
-        except StopIteration:
-            raise
-        except BaseException as error:
-            if isinstance(error, Exception):
-                log_failure(self.request, error, f"in mid-stream, after {self.sent} bytes")
-            self.close()
-            raise
-        self.sent += len(chunk)
-        return chunk
-
-    def close(self) -> None:
-        self.request.bytes_sent = self.sent
-        close(self.request)
-
-
-def blocks_of(chunks: Any, length: int | None) -> Iterator[bytes]:
-    """Yield the blocks of a body that are not empty. Raise ValueError if their length is not the Content-Length.
-
-    The last block is held back until it is known that no block follows. Otherwise a body that is too long, or that
-    fails at its very end, would look complete.
-    """
-    left = length
-    iterator = iter(chunks)
-    for block in iterator:
-        if not isinstance(block, bytes):
-            raise TypeError(f"a streamed body yielded {block!r:.80}, which is not bytes")
-        if not block:
-            continue
-        if left is not None:
-            left -= len(block)
-            if left < 0 or (left == 0 and any(iterator)):
-                raise ValueError(f"a streamed body is longer than its Content-Length, {length} bytes")
-        yield block
-    if left:
-        raise ValueError(f"a streamed body is {left} bytes shorter than its Content-Length, {length} bytes")
 
 
 def answer_escaped(request: Request, response: Response, error: Exception) -> None:

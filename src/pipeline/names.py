@@ -11,12 +11,12 @@ from webob.exc import HTTPBadRequest, HTTPNotFound, WSGIHTTPException
 MARK = re.compile(r"@@|\+\+([^+/]+)\+\+")
 """The beginning of a name that is not the name of an item; a bare "@@" is the namespace of views."""
 _REFUSED = re.compile(rf"/(?:{MARK.pattern})?(?:(?P<private>_)|\.\.?(?![^/]))")
-"""A name that is never a step, be it marked or not, behind a slash."""
+"""A name that is never a step, with or without a mark, behind a slash."""
 _PLAIN = re.compile(r"[^_.@+/\0][^/\0]*")
-"""Names that need no closer look, as most of them."""
+"""Names that are valid without a further check, as most are."""
 
 Refusal: TypeAlias = tuple[type[WSGIHTTPException], str]
-"""The class of an exception and its text. A variable with the exception itself would make a cycle."""
+"""The class of an exception and its text. A variable with the exception itself would leave a cycle."""
 
 _NOT_FOUND: Refusal = (HTTPNotFound, "There is nothing at this address.")
 
@@ -32,7 +32,7 @@ def check(name: str) -> None:
 
 
 def checked(names: Iterable[str]) -> tuple[str, ...]:
-    """Check each name; return all."""
+    """Check each name, and return all names."""
     names = tuple(names)
     for name in names:
         check(name)
@@ -50,12 +50,12 @@ def is_segment(name: str) -> bool:
 
 
 def _refusal(name: str) -> Refusal | None:
-    """Return what to say of a name that is refused."""
+    """Return the refusal of a name, or None."""
     return _NOT_FOUND if not name or "/" in name else refusal_in("/" + name)
 
 
 def refusal_in(path: str) -> Refusal | None:
-    """Return what to say of names of which one is refused; each stands behind a slash."""
+    """Return the refusal of a path, in which each name follows a slash, or None."""
     if "\0" in path:
         return HTTPBadRequest, "The address has a NUL in it."
     found = _REFUSED.search(path)

@@ -1,6 +1,6 @@
-"""Paste Deploy: loading an ini, and reading what it puts together without building it.
+"""Paste Deploy: load an ini, or read its pipelines without building them.
 
-The elements are Paste factories themselves (``pipeline.composition.Element``); the composite stands in
+The elements are Paste factories themselves (``pipeline.composition.Element``). The composite is in
 ``pipeline.switch``.
 """
 
@@ -24,10 +24,10 @@ from pipeline.switch import branch_lines, switch
 
 
 def load(uri: str, name: str | None = None, relative_to: str | None = None, **global_conf: str) -> WSGIApp:
-    """The app of an ini (``config:path/to.ini#name``), complete: OrderError if an element is missing.
+    """Return the app of an ini (``config:path/to.ini#name``). Raise OrderError if an element is missing.
 
-    This is ``paste.deploy.loadapp`` for whoever knows that nothing will be put around the app. The order
-    contract is also checked across foreign middleware, which ``loadapp`` alone cannot look behind.
+    Use this in place of ``paste.deploy.loadapp`` if no element will be put around the app. The order contract is
+    also checked across foreign middleware, which ``loadapp`` cannot do.
     """
     for chain in plan(uri, name, relative_to, **global_conf):
         chain.check()
@@ -36,12 +36,12 @@ def load(uri: str, name: str | None = None, relative_to: str | None = None, **gl
 
 
 class Step(NamedTuple):
-    """One thing that an ini puts in a pipeline."""
+    """One element, middleware or app that an ini puts in a pipeline."""
 
     element: Element | None
-    """The element with its options, or None for what is foreign."""
+    """The element with its options, or None for a foreign middleware or app."""
     factory: Any
-    """What makes it."""
+    """The factory of the element, middleware or app."""
     source: Source
     strings: Mapping[str, str]
 
@@ -55,7 +55,7 @@ class Step(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """All that a request passes, outermost first, on its way to one end."""
+    """The steps that a request passes, outermost first, on its way to one end."""
 
     condition: str
     """The line of the ``switch`` that leads here, or ""."""
@@ -71,9 +71,9 @@ class Chain(NamedTuple):
 def plan(
     uri: str, name: str | None = None, relative_to: str | None = None, **global_conf: str
 ) -> Iterator[Chain]:
-    """Every way from the outermost element to an end that the ini describes; nothing is built.
+    """Yield each chain from the outermost element to an end that the ini describes. Nothing is built.
 
-    Raises OptionError for options that are not as they should be.
+    Raises OptionError for unknown, missing and invalid options.
     """
     with named_errors(uri):
         context = loadcontext(APP, uri, name=name, relative_to=relative_to, global_conf=global_conf)

@@ -1,5 +1,5 @@
-"""The publisher: the end of the pipeline. Finds the view for the context, calls it, and puts its
-result on the response. It publishes nothing that was not registered as a view (S2).
+"""The publisher, which is the end of the pipeline. It finds the view for the context, calls it, and puts its result
+on the response. It publishes only registered views (S2).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -
     """Call the view of the context.
 
     scan       dotted names of the packages and modules whose views and adapters are published here
-    arguments  dotted name of what fills the further parameters of views; default: the fields of a form, by
-               pipeline.forms.arguments:arguments_of
+    arguments  dotted name of the function that fills the further parameters of views; default: the fields of a
+               form, by pipeline.forms.arguments:arguments_of
 
-    No view of that name is a 404; one that does not accept the method is a 405 with ``Allow``; OPTIONS is
-    answered with ``Allow`` where no view accepts it itself.
+    If there is no view of the name, the answer is a 404. If the view does not accept the method, it is a 405 with
+    ``Allow``. OPTIONS is answered with ``Allow``, unless a view accepts it.
     """
     views = Views(scan, arguments)
     find = views.find
@@ -53,7 +53,7 @@ def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -
             if view is None:
                 no_view(views, request, response)
                 return
-        authorize = request.authorize  # read, then called: Python calls what an attribute holds more slowly
+        authorize = request.authorize  # read, then called: a method call would look it up more slowly
         authorize(request, view)
         call_view(view, request.context, request, response)
 
@@ -63,9 +63,9 @@ def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -
 def call_view(view: View, context: Any, request: Request, response: Response) -> None:
     """Call a view and put its result on the response. Also used for error views.
 
-    A redirect may be raised as well as returned: it is an answer, and commits; one that leaves this site
-    without being trusted is an error of the view (S8). An HTTP error is raised on, also when it was returned,
-    so that it aborts and finds its error view.
+    A redirect may be raised or returned: it is an answer, and commits. A redirect that leaves this site without
+    being trusted is an error of the view (S8). An HTTP error is raised, also if it was returned, so that the
+    transaction is aborted and an error view is called.
     """
     try:
         call = view.call
@@ -80,7 +80,7 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
         try:
             put_result(result, view, request, response)
         finally:
-            del result  # which may have been raised, and then holds this frame: no cycle is left
+            del result  # it may have been raised, and then its traceback refers to this frame
     if response._status is not OK:
         judge_redirect(request, response, view)
 
@@ -140,10 +140,10 @@ def _put_blocks(result: Any, view: View, request: Request, response: Response) -
 
 
 def null_view(views: Views, request: Request) -> View | None:
-    """Return the view that makes the object of a PUT, if the step to its name leads nowhere yet. The context is
-    then what stands for the object.
+    """Return the view that makes the object of a PUT, if there is no object of that name yet. The context becomes
+    the null resource.
 
-    The name is checked here, too: it need not be that of the path, since a form may name a view.
+    The name is checked here, too. It may not come from the path, since a form may name a view.
     """
     name = request.view_name
     if request.environ["REQUEST_METHOD"] != "PUT" or not name or request.subpath or not is_name(name):
@@ -157,7 +157,7 @@ def null_view(views: Views, request: Request) -> View | None:
 
 
 def no_view(views: Views, request: Request, response: Response) -> None:
-    """Answer for a view that there is not: 404, 405, or OPTIONS."""
+    """Answer a request without a view: with 404 or 405, or with the methods for OPTIONS."""
     allowed = views.allowed(request.context, request, request.view_name)
     if not allowed:
         raise HTTPNotFound("There is nothing at this address.")

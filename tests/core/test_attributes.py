@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from zope.interface import Interface, alsoProvides, implementer, providedBy
 
+from asking import ask
 from pipeline import Pipeline, Request, Response, element, view
 from pipeline.attributes import composed, declaration, names_of
 from pipeline.composition import Element, Offers
@@ -20,7 +21,6 @@ from pipeline.interfaces import ConfigurationError, IJSONRequest, IRequest
 from pipeline.publisher import publisher
 from pipeline.request import OnFirstUse, on_first_use
 from pipeline.testing import fault
-from small_sites import call_app
 
 Look = Callable[[Any], object]
 
@@ -84,7 +84,7 @@ def middleware(app: Any) -> Any:
 
 
 def text(app: Any, path: str = "/") -> str:
-    answer = call_app(app, path)
+    answer = ask(app, path)
     assert answer.status == 200
     return answer.text
 
@@ -168,7 +168,7 @@ def test_a_class_of_another_layout_is_refused(members: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("added", [Request, object, dict, "ColourRequest", ColourRequest({})])
 def test_only_a_subclass_of_request_is_added(added: Any) -> None:
-    with pytest.raises(TypeError, match=r"adds is a subclass of pipeline.Request, not"):
+    with pytest.raises(TypeError, match=r"adds must be a subclass of pipeline.Request, not"):
         element(adds=added)
 
 
@@ -182,7 +182,7 @@ def test_a_request_has_what_all_elements_add() -> None:
         adding(SizeRequest, named="scale", size=3),
         end(look=seen.append),
     )
-    call_app(app)
+    ask(app)
     [request] = seen
     assert isinstance(request, ColourRequest) and isinstance(request, SizeRequest)
     assert (request.colour, request.palette, request.size) == ("grey", ["red"], 3)
@@ -464,7 +464,7 @@ def test_what_was_set_outside_is_seen_inside_and_what_was_set_inside_is_seen_out
 def asking_twice(first: Any, second: Any) -> Any:
     """A foreign middleware that asks two apps, and answers with what both of them say."""
 
-    def ask(app: Any, environ: dict[str, Any]) -> bytes:
+    def body_of(app: Any, environ: dict[str, Any]) -> bytes:
         blocks = app({**environ}, lambda *arguments: None)
         try:
             return b"".join(blocks)
@@ -473,7 +473,7 @@ def asking_twice(first: Any, second: Any) -> Any:
                 blocks.close()
 
     def both(environ: dict[str, Any], start_response: Any) -> list[bytes]:
-        body = b" + ".join(ask(app, environ) for app in (first, second))
+        body = b" + ".join(body_of(app, environ) for app in (first, second))
         start_response("200 OK", [("Content-Type", "text/plain")])
         return [body]
 
@@ -512,12 +512,12 @@ def test_an_inner_pipeline_below_two_outer_ones_serves_both_at_once() -> None:
     threads = 6
     together = Barrier(threads)
 
-    def ask(number: int) -> list[str]:
+    def ask_in_turn(number: int) -> list[str]:
         together.wait(30)
         return [text(apps[(number + turn) % 3]) for turn in range(60)]
 
     with ThreadPoolExecutor(threads) as pool:
-        answers = list(pool.map(ask, range(threads)))
+        answers = list(pool.map(ask_in_turn, range(threads)))
     colours = ["red", "blue", "none"]
     assert answers == [[colours[(number + turn) % 3] for turn in range(60)] for number in range(threads)]
 
@@ -576,7 +576,7 @@ def test_a_type_is_kept_when_the_class_of_the_request_changes() -> None:
         kept.append((type(request), IMobile.providedBy(request), IRequest.providedBy(request)))
 
     app = Pipeline(marking(IMobile), looking(look), middleware, adding(SizeRequest), end(look=look))
-    call_app(app)
+    ask(app)
     (outer, *found), (inner, *found_inside) = kept
     assert outer is not inner and issubclass(inner, SizeRequest)
     assert found == found_inside == [True, True]
@@ -588,7 +588,7 @@ def test_a_type_of_an_attempt_is_gone_in_the_next__R2() -> None:
     app = Pipeline(
         retry(delay=0), fault(error=conflict, at="exit", times=1), look, marking(IMobile), end(look=str)
     )
-    call_app(app)
+    ask(app)
     assert seen == [False, False]
 
 

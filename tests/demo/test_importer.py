@@ -193,7 +193,7 @@ def test_what_was_changed_on_the_site_is_not_overwritten(
     assert run(uri, top) == 1
     said = capsys.readouterr().err
     assert "one.md: It was changed on the site" in said
-    assert "new.md: There is something of this name on the site that was not imported" in said
+    assert "new.md: An item of this name on the site was not imported" in said
     with Stored(uri) as stored:
         assert (stored["one.md"].text, stored["new.md"].text) == ("mine", "mine")
     assert run(uri, top, "--force") == 0

@@ -512,7 +512,7 @@ def test_a_name_with_a_path_loses_the_path(admin: TestApp) -> None:
 
 def test_of_several_files_all_or_none_are_stored(admin: TestApp) -> None:
     page = upload(admin, "/", ("a.txt", b"1"), ("counter", b"2"), status=409)
-    assert "counter: there is something of this name already" in page.text
+    assert "counter: this folder already has an item of this name" in page.text
     admin.get("/a.txt", status=404)
     page = upload(admin, "/", ("a.txt", b"1"), ("_b", b"2"), status=422)
     admin.get("/a.txt", status=404)

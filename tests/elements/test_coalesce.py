@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from webob import Request as Asked
 
-from asking import answer_of
+from asking import ask
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.coalesce import coalesce
 from pipeline.elements.compress import compress
@@ -330,14 +330,14 @@ def test_what_a_filter_makes_of_a_file_is_joined(tmp_path: Any) -> None:
 
 def test_the_headers_stay_as_they_are() -> None:
     attributes = {"content_length": 4, "etag": "x", "accept_ranges": "bytes", "content_type": "text/plain"}
-    answer = answer_of(Pipeline(errors(), coalesce(), says(app_iter=iter(MANY), **attributes)))
+    answer = ask(Pipeline(errors(), coalesce(), says(app_iter=iter(MANY), **attributes)))
     assert answer.content_length == 4 and answer.headers["ETag"] == '"x"' and answer.accept_ranges == "bytes"
 
 
 def test_a_range_of_what_is_joined() -> None:
     attributes = {"content_length": 4, "etag": "x", "conditional_response": True}
     app = Pipeline(errors(), coalesce(), says(app_iter=iter(MANY), **attributes))
-    answer = answer_of(app, environ={"HTTP_RANGE": "bytes=1-2"})
+    answer = ask(app, environ={"HTTP_RANGE": "bytes=1-2"})
     assert answer.status_int == 206 and answer.body == b"bc"
 
 

@@ -16,8 +16,8 @@ import webob
 from transaction.interfaces import TransientError
 from webob.exc import HTTPConflict, HTTPServiceUnavailable
 
-import around_a_view
 from around_a_view import View, end
+from asking import ask
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements import retry as module
 from pipeline.elements.errors import errors
@@ -25,10 +25,6 @@ from pipeline.elements.retry import ReplayableBody, RetryRequest, retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import Unavailable
-
-
-def ask(app: Any, path: str = "/", method: str = "GET", **options: Any) -> Any:
-    return around_a_view.ask(app, path, method, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -473,7 +469,7 @@ def test_a_body_that_cannot_be_kept_is_read_once_and_not_tried_again(
     assert answers == ["503 Service Unavailable"]
     assert failing.seen == [LONG[:size]]
     assert log() == [
-        f"WARNING POST /: not tried again after TransientError, since its body was not kept: {reason}"
+        f"WARNING POST /: not tried again after TransientError, because its body was not kept: {reason}"
     ]
 
 

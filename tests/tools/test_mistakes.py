@@ -162,12 +162,12 @@ MISTAKES = [
     ),
     Mistake(
         "view without request",
-        ("MODULE", "a view takes (context, request)"),
+        ("MODULE", "a view must take (context, request)"),
         code=view("@view(context=Folder, name='z')\ndef z(context):\n    return ''"),
     ),
     Mistake(
         "methods as a text",
-        ("methods is a tuple", "MODULE"),
+        ("methods must be a tuple", "MODULE"),
         code=view("@view(context=Folder, name='z', methods='POST')\ndef z(context, request):\n    return ''"),
     ),
     Mistake(

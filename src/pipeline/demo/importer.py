@@ -1,8 +1,8 @@
 """``pipeline demo-import DIR``: import a directory into the site, one transaction per file.
 
-A file is either in the site as a whole or named with the reason why not, also when the command is
-interrupted. Run again, it goes on where it was: what is imported and unchanged is left alone. The
-exit status is 1 if any file was refused, and 130 after an interruption.
+A file is imported completely, or named with the reason why not, also if the command is interrupted. The same
+command continues after an interruption: files that are imported and unchanged are skipped. The exit status is 1 if
+a file was refused, and 130 after an interruption.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _import(connection: Any, top: Path, way: tuple[str, ...], max_file: int, force: bool) -> int:
-    from tqdm import tqdm  # 4 ms and a MiB, which a site that only scans this module does without
+    from tqdm import tqdm  # takes 4 ms and a MiB, which a site that only scans this module need not pay
 
     counts: Counter[str] = Counter()
     interrupted = False
@@ -95,7 +95,7 @@ def _import(connection: Any, top: Path, way: tuple[str, ...], max_file: int, for
 
 
 def _import_one(connection: Any, found: Found, way: tuple[str, ...], max_file: int, force: bool) -> Outcome:
-    """Import one file in a transaction of its own, again if somebody else wrote at the same time."""
+    """Import one file in a transaction of its own. Try again if another process wrote at the same time."""
     outcome: Outcome = "unchanged"
     for attempt in connection.transaction_manager.attempts(5):
         with attempt:

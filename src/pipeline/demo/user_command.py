@@ -20,11 +20,11 @@ LONGEST_LOGIN = 100
 
 
 class InvalidUser(Exception):
-    """A login, folder or password that cannot be taken, with the reason in words."""
+    """A login, folder or password that is refused, with the reason in words."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status: 0 done, 1 refused or not reached, 2 misused."""
+    """Run the command. Return its exit status: 0 done, 1 refused or not reached, 2 wrong arguments."""
     arguments = _parser().parse_args(argv)
     try:
         _check_login(arguments.login)
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 def _check_login(login: str) -> None:
     """Refuse a login that HTTP basic cannot send, or that looks like a user of a folder."""
     if not login or login != login.strip() or len(login) > LONGEST_LOGIN or not login.isprintable():
-        raise InvalidUser(f"a login has 1 to {LONGEST_LOGIN} printable characters and no blank around it")
+        raise InvalidUser(f"a login must have 1 to {LONGEST_LOGIN} printable characters and no blank around it")
     if ":" in login or "/" in login:
         raise InvalidUser(f"the login {printable(login)} has a ':' or a '/' in it: please choose another one")
 
@@ -75,12 +75,12 @@ def _read_password() -> str:
     else:
         password = sys.stdin.readline().rstrip("\r\n")
     if not SHORTEST <= len(password) <= MAX_PASSWORD:
-        raise InvalidUser(f"a password has {SHORTEST} to {MAX_PASSWORD} characters")
+        raise InvalidUser(f"a password must have {SHORTEST} to {MAX_PASSWORD} characters")
     return password
 
 
 def _set(site: Site, way: Sequence[str], login: str, password: str, edit: bool) -> str:
-    """Set the password in the site, or in the folder at the end of the way; return what was done."""
+    """Set the password in the site, or in the folder at the end of the path. Return a sentence on the result."""
     place: Folder = site
     for name in way:
         inner = place.get(name)

@@ -1,10 +1,10 @@
 """Steps from object to object.
 
-Every name that leads anywhere passes the check of ``pipeline.names`` before an object, an adapter or a hook sees
-it: the segments of a path, the values of namespaces, the names that forms and XML-RPC send, default steps, and
-steps that hooks add. Every step is taken by ``step``. It enters a namespace, or asks an ``IPublishTraverse``
-adapter, or takes an item of a container. It never looks at attributes (S4). ``walk`` takes one step after the
-other, judges what each has led to, and calls the traversal hooks.
+Every name passes the check of ``pipeline.names`` before an object, an adapter or a hook sees it: the segments of a
+path, the values of namespaces, the names that forms and XML-RPC send, default steps, and steps that hooks add.
+``step`` takes every step: it enters a namespace, asks an ``IPublishTraverse`` adapter, or takes an item of a
+container. It never reads attributes (S4). ``walk`` takes one step after the other, checks the kind of each object,
+and calls the traversal hooks.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pipeline.names import MARK, checked, refusal_in
 from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
 
 VIEW = -1
-"""In place of the kind of an object: the walk ended at the name of a view."""
+"""Stands in place of the kind of an object if the walk ended at the name of a view."""
 
 Path: TypeAlias = tuple[tuple[str, ...], bool, bool]
 """The names to walk; whether one of them may have a mark; whether the path ends in a slash."""
 
 
 def parse(path: str, max_segments: int) -> Path:
-    """Take the path of a URL, as WSGI has it, apart. Raise an HTTP exception if it cannot be walked."""
+    """Split the path of a URL, as WSGI has it. Raise an HTTP exception if it cannot be walked."""
     slashed = path[-1:] == "/"
     if not path.isascii():
         path = _decode(path)
@@ -42,7 +42,7 @@ def parse(path: str, max_segments: int) -> Path:
 
 
 def walk(request: Any, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
-    """Walk from an object over names that were checked; return the last object and its kind.
+    """Walk from an object over names that were checked. Return the last object and its kind.
 
     If a name is not a step, it becomes ``request.view_name``, the names behind it become ``request.subpath``,
     and VIEW stands in place of the kind. The hooks are called with each object but the first.
@@ -94,20 +94,20 @@ def has_item(request: Any, obj: Any, name: str) -> bool:
 
 
 def call_hooks(request: Any, obj: Any) -> tuple[str, ...]:
-    """Call the traversal hooks with an object; return the steps that they want to be taken next."""
+    """Call the traversal hooks with an object. Return the steps that they add."""
     for hook in request.traversal_hooks:
         hook(request, obj)
     return checked(request.take_steps()) if request.more_steps else ()
 
 
 def default_steps(request: Any, obj: Any) -> tuple[str, ...]:
-    """Return the further steps that an object wants to be taken where the path ends."""
+    """Return the default steps of the object at the end of the path."""
     default = request.views.adapt(obj, IDefaultSteps) if request.views is not None else None
     return checked(filter(None, default.default_steps(request))) if default is not None else ()
 
 
 def name_view(request: Any, name: str, ahead: Iterable[str]) -> int:
-    """Have the view of that name called, since there is no such step; return VIEW.
+    """Set the name of the view, since there is no step of that name. Return VIEW.
 
     A form may name the view, too (``forms``), but not where the path names one already.
     """
@@ -146,7 +146,7 @@ def _enter(request: Any, obj: Any, space: str, value: str) -> Any:
 
 
 def _decode(path: str) -> str:
-    """Return the path as text: WSGI has its bytes as latin-1 (PEP 3333), and they are UTF-8."""
+    """Return the path as text. WSGI has its UTF-8 bytes decoded as latin-1 (PEP 3333)."""
     try:
         return path.encode("latin-1").decode("utf-8")
     except UnicodeError:
