@@ -98,9 +98,12 @@ def side_effects(request: Any, located: Any, exc_info: Any) -> None:
 
 
 def commit(request: Any, note: str) -> None:
-    """Annotate and commit the transaction if something has joined it."""
+    """Annotate and commit the transaction if something has joined it; abort it if it is doomed."""
     transaction = request.tm._txn
     if transaction is None:
+        return
+    if transaction.isDoomed():
+        transaction.abort()
         return
     if transaction._resources or transaction._before_commit or transaction._after_commit:
         transaction.note(note)
