@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from webob.exc import HTTPBadRequest, HTTPForbidden
+from webob.exc import HTTPForbidden
 from webob.request import BaseRequest
 from zope.interface import implementer
 
 from pipeline.interfaces import PUBLIC, IRequest
+from pipeline.options import on_demand
 from pipeline.publishing.steps import is_name, is_segment
 
 try:
@@ -30,6 +31,9 @@ Closer = Callable[[], object]
 Snapshot: TypeAlias = tuple[Any, ...]
 
 log = logging.getLogger("pipeline")
+
+cookies_by_name = on_demand("pipeline.http.cookies:cookies_by_name")
+query_of = on_demand("pipeline.forms.fields:query_of")
 
 PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
 
@@ -240,14 +244,15 @@ class Request(BaseRequest):
     dropped: tuple[str, ...] = ()
     """Names of the attributes declared with ``on_first_use(dropped=True)``."""
 
-
     @property
     def GET(self) -> Any:
-        """The fields of the query, as WebOb has them; what is no UTF-8 is a 400, and not a failing view."""
-        try:
-            return super().GET
-        except UnicodeDecodeError:
-            raise HTTPBadRequest("The query is not UTF-8.") from None
+        """The fields of the query in WebOb's container; what is not UTF-8 is a 400."""
+        return query_of(self.environ)
+
+    @BaseRequest.cookies.getter
+    def cookies(self) -> Any:
+        """The cookies by name, as WebOb has them."""
+        return cookies_by_name(self.environ)
 
     def make_tempfile(self) -> Any:
         """Make the file into which WebOb copies a large body; it is closed with the request (S15)."""
