@@ -691,6 +691,20 @@ def test_limits(site: Any, options: dict[str, int], fits: bytes, does_not: bytes
     assert refused(app, does_not, type, **chunked) == 413
 
 
+@pytest.mark.parametrize("type", [FORM, "application/json"])
+def test_a_body_that_a_middleware_cut_is_400(site: Any, type: str) -> None:
+    """R11: it is not taken for a short form."""
+
+    def cut(app: Any) -> Any:
+        def middleware(environ: Any, start_response: Any) -> Any:
+            return app({**environ, "wsgi.input": io.BytesIO(b'{"a"')}, start_response)
+
+        return middleware
+
+    asked = Asked.blank("/", method="POST", body=b'{"a":1}', content_type=type)
+    assert asked.get_response(retry()(cut(site()))).status_int == 400
+
+
 def test_the_limit_of_a_query(site: Any) -> None:
     app = site(max_fields=2)
     assert visit(app, "/?a&b").status_int == 200

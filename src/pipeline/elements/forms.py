@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -180,15 +181,21 @@ class Reading:
 
     def _blocks(self, request: FormsRequest, limit: int) -> Iterator[bytes]:
         """Yield the body in blocks: at most ``limit`` bytes (413)."""
-        if int(request.environ.get("CONTENT_LENGTH") or 0) > limit:
-            raise HTTPRequestEntityTooLarge(f"The body of a form has {limit} bytes at most.")
-        stream = request.body_file
-        left = limit
-        while block := stream.read(_BLOCK):
+        environ = request.environ
+        length = environ.get("CONTENT_LENGTH")
+        left = int(length) if length else sys.maxsize if environ.get("wsgi.input_terminated") else 0
+        too_large = f"The body of a form has {limit} bytes at most."
+        if length and left > limit:
+            raise HTTPRequestEntityTooLarge(too_large)
+        stream = environ["wsgi.input"]
+        while left and (block := stream.read(min(left, _BLOCK))):
             left -= len(block)
-            if left < 0:
-                raise HTTPRequestEntityTooLarge(f"The body of a form has {limit} bytes at most.")
+            limit -= len(block)
+            if limit < 0:
+                raise HTTPRequestEntityTooLarge(too_large)
             yield block
+        if length and left:  # R11
+            raise HTTPBadRequest("The body of the request broke off.")
 
 
 def _converters(request: FormsRequest) -> Mapping[str, Converter]:

@@ -31,7 +31,7 @@ def fields_of(sent: bytes, charset: str | None = "utf-8") -> list[tuple[str, str
     pairs = [pair.partition(b"=") for pair in sent.replace(b"+", b" ").split(b"&")]
     fields = [(name, value) for name, _, value in pairs if name]
     if b"%" in sent:
-        fields = [(unquoted(name), unquoted(value)) for name, value in fields]
+        fields = [(unquoted(name), unquoted(value) if b"%" in value else value) for name, value in fields]
     if charset is None:
         charset = known_charset(dict(fields).get(b"_charset_", b"").decode("latin-1")) or "utf-8"
     try:

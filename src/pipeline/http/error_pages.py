@@ -17,6 +17,7 @@ import logging
 import secrets
 import traceback
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from html import escape
 from typing import Any, NamedTuple
 
@@ -264,7 +265,11 @@ def best_type(accept: str | None) -> str:
     Of types with the same q-value, one that the header names beats one that it only allows by ``*``. If it
     names none, plain text wins: ``*/*`` is sent by tools, and by scripts that did not say what they want.
     """
-    header = (bounded(accept) or "").lower()
+    return _best_type((bounded(accept) or "").lower())
+
+
+@lru_cache(maxsize=256)
+def _best_type(header: str) -> str:
     asked = dict(accepted(header, list(_WRITERS)))
 
     def wanted(name: str) -> tuple[float, bool, bool]:
