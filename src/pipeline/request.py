@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 from urllib.parse import quote
 
@@ -36,6 +37,15 @@ cookies_by_name = on_demand("pipeline.http.cookies:cookies_by_name")
 query_of = on_demand("pipeline.forms.fields:query_of")
 
 PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
+
+
+_OF_THE_URL = ("wsgi.url_scheme", "HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "SCRIPT_NAME", "webob.url_encoding")
+
+
+@lru_cache(maxsize=256)
+def _application_url(*values: str | None) -> str:
+    environ = {key: value for key, value in zip(_OF_THE_URL, values, strict=True) if value is not None}
+    return str(BaseRequest(environ).application_url)
 
 
 def refuse_strangers(request: Request, view: Any) -> None:
@@ -248,6 +258,11 @@ class Request(BaseRequest):
     def GET(self) -> Any:
         """The fields of the query in WebOb's container; what is not UTF-8 is a 400."""
         return query_of(self.environ)
+
+    @property
+    def application_url(self) -> str:
+        """The URL of the application, as WebOb makes it: once, and not for each link of a page."""
+        return _application_url(*map(self.environ.get, _OF_THE_URL))
 
     @BaseRequest.cookies.getter
     def cookies(self) -> Any:

@@ -79,6 +79,7 @@ class Resources:
             raise ConfigurationError(f"resources {name!r}: there is no directory {self.top}")
         self.name = name
         self.files = dict(_files(self.top))
+        self.types = {path: _type_of(path) for path in self.files}
         self.copies = dict(_copies(self.files))
         self.folders = {path[:end] for path in self.files for end in range(len(path)) if path[end] == "/"}
         contents = "".join(f"{path}\0{file.sha256}\0" for path, file in self.files.items())
@@ -161,12 +162,11 @@ def show(resource: Resource, request: Request, response: Response) -> None:
             found = copies[encoding]
             response.headers["Content-Encoding"] = encoding
     file, unchanged = found.open(resources.top)
-    kind, packed = mimetypes.guess_type(path)
     serve(
         request,
         response,
         file,
-        content_type=f"{kind}; charset=UTF-8" if kind and kind.startswith("text/") and not packed else None,
+        content_type=resources.types[path],
         name=path.rpartition("/")[2],
         etag=found.sha256[:32] if unchanged else None,
         inline=True,
@@ -234,6 +234,12 @@ def _copies(files: dict[str, File]) -> Iterator[tuple[str, dict[str, File]]]:
                 copies[encoding] = copy
         if copies:
             yield path, dict(sorted(copies.items(), key=lambda item: item[1].size))
+
+
+def _type_of(path: str) -> str | None:
+    """Return the content type of a text, which is UTF-8; None for any other, which ``serve`` knows."""
+    kind, packed = mimetypes.guess_type(path)
+    return f"{kind}; charset=UTF-8" if kind and kind.startswith("text/") and not packed else None
 
 
 def _is_name(name: str) -> bool:
