@@ -7,6 +7,7 @@ has nothing of the kind. All run with the log of errors off.
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -311,6 +312,7 @@ def contenders(name: str, site: Site) -> dict[str, Contender]:
 
 
 def requests(rounds: int = 100, seconds: float = 0.005, names: tuple[str, ...] = ()) -> Result:
+    logging.disable(logging.CRITICAL)
     found = [name for name in SITES if (not names or name in names) and find_spec(PACKAGES.get(name, name.lower()))]
     sites = {name: contenders(name, SITES[name]()) for name in found}
     rows: dict[str, dict[str, Figure]] = {}
