@@ -1,8 +1,8 @@
 """reStructuredText to HTML, without reading files, running raw HTML or knowing Sphinx.
 
-Documentation is written for Sphinx, whose directives and roles docutils does not have. Nothing of
-it is lost: links to other documents and tables of contents become links, a directive that is not
-known is shown as it was written, and a role that is not known shows its text.
+Documentation is written for Sphinx, whose directives and roles docutils does not have. Nothing is
+lost: links to other documents and tables of contents become links, an unknown directive is shown as
+it was written, and an unknown role shows its text.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def rst_html(text: str) -> str:
 
 
 def _role(source: str) -> nodes.Node:
-    """What stands for markup that docutils did not understand, such as ``:doc:`design```."""
+    """Return a node for markup that docutils does not know, such as ``:doc:`design```."""
     found = _ROLE.fullmatch(source)
     if found is None:
         return nodes.Text(source)

@@ -30,7 +30,7 @@ from pipeline.response import Response
 MIB = 1024 * 1024
 _BLOCK = 64 * 1024
 MAX_DEPTH = 100
-"""Levels of arrays and objects in a JSON body: what looks into it level by level must not run out of stack."""
+"""Levels of arrays and objects in a JSON body: code that follows them by recursion must not run out of stack."""
 
 
 @element(
@@ -55,7 +55,7 @@ def forms(
 ) -> Offers:
     """Put the fields of a form on the request: ``request.form``.
 
-    methods     those whose body is read; for any other one it is left to the view
+    methods     methods whose body is read; the body of any other method is left to the view
     max_body    bytes of a body
     max_memory  bytes of it that are held in memory: all text, and files up to 64 KiB
     max_disk    bytes of it in temporary files
@@ -161,7 +161,7 @@ class Reading:
         stream = request.environ["wsgi.input"]
         start = stream.tell() if hasattr(stream, "seekable") and stream.seekable() else None
         parts = read_multipart(self._blocks(request, self.max_body), boundary, self.limits, request.on_close)
-        if start is not None:  # whoever is further in can read it again
+        if start is not None:  # so that inner elements and views can read it again
             stream.seek(start)
             request.environ.pop("webob._body_file", None)
         named = [part.text for part in parts if part.name == b"_charset_"]
@@ -171,7 +171,7 @@ class Reading:
         return [(_text(part.name, used), _value(part, used)) for part in parts]
 
     def _body(self, request: FormsRequest) -> bytes:
-        """The body, which can be read again by whoever is further in."""
+        """Return the body, and have inner elements and views read it again from the start."""
         body = b"".join(self._blocks(request, min(self.max_body, self.limits.memory)))
         environ = request.environ
         environ["wsgi.input"] = io.BytesIO(body)
@@ -199,7 +199,7 @@ class Reading:
 
 
 def _converters(request: FormsRequest) -> Mapping[str, Converter]:
-    """Ours, and those that the application has registered."""
+    """Return our converters, and those that the application has registered."""
     views = request.views
     if views is None or IFieldConverter not in views.adapted:
         return CONVERTERS
@@ -218,7 +218,7 @@ def _value(part: Part, charset: str) -> str | Upload:
     if part.file is None:
         return _text(part.text, known_charset(part.charset) or charset)
     filename = _text(part.filename or b"", charset).replace("\\", "/").rpartition("/")[2]
-    if not filename and not part.length:  # what a browser sends where no file was chosen
+    if not filename and not part.length:  # a browser sends this if no file was chosen
         return ""
     return Upload(filename, part.type, part.file, part.length)
 
@@ -238,4 +238,4 @@ def _is_deep(value: Any) -> bool:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")

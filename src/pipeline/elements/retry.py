@@ -1,4 +1,4 @@
-"""``retry``: a request that met a transient error is tried again, from the start (R2)."""
+"""``retry``: tries a request again, from the start, if it met a transient error (R2)."""
 
 from __future__ import annotations
 
@@ -185,12 +185,12 @@ def tell_unkept(request: RetryRequest, body: Body, error: BaseException | None) 
 class Body(io.RawIOBase):
     """A request body that is kept while it is read, and is read again from there.
 
-    Nothing is read ahead of the application but to fill the buffer around this, and never more than the
-    request has: some servers would wait for it.
+    It reads ahead of the application only to fill the buffer around it, and never more than the request has:
+    some servers would wait for more.
     """
 
     unkept = ""
-    """Why it cannot be read again."""
+    """Why the body cannot be read again; empty if it can."""
 
     def __init__(self, request: RetryRequest, stream: Any, left: int | None, limit: int) -> None:
         self.request: RetryRequest | None = request
@@ -204,7 +204,7 @@ class Body(io.RawIOBase):
         self.kept = self.position = 0
 
     def reader(self) -> io.BufferedReader:
-        """What an attempt reads, from the start."""
+        """Return the stream that an attempt reads, from the start."""
         self.position = 0
         return io.BufferedReader(self)
 
@@ -253,7 +253,7 @@ class Body(io.RawIOBase):
             self.kept += len(block)
 
     def give_up(self, reason: str) -> None:
-        """Do not keep it any more, and have the request not tried again."""
+        """Stop keeping the body, so that the request is not tried again."""
         self.unkept = reason
         if self.request is not None:
             self.request.attempts_left = 0
@@ -261,11 +261,11 @@ class Body(io.RawIOBase):
         self.forget()
 
     def forget(self) -> None:
-        """Close the file in which it is kept, and leave no cycle: the environ of the request leads here."""
+        """Close the file that keeps the body, and leave no reference cycle: the environ refers to this object."""
         self.request = None
         try:
             self.spool.close()
-        except OSError:  # what was still to be written cannot be either
+        except OSError:  # the disk is full, and the file is dropped in any case
             pass
 
 

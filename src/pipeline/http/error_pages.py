@@ -38,7 +38,7 @@ OUTCOMES = {
     "committed": " What you sent was stored all the same.",
     "unknown": " It is not known whether what you sent was stored. Please look before you send it again.",
 }
-"""What is added where it is known, or where it is known that nobody knows (R4)."""
+"""Sentences added to a page by the outcome of the transaction (R4)."""
 
 NO_STORE = ("Cache-Control", "no-store")
 
@@ -111,7 +111,7 @@ class Problem(NamedTuple):
     id: str = ""
     """Under which it is in the log, if it is there."""
     headers: Sequence[tuple[str, str]] = ()
-    """Those that belong to the answer, such as ``Allow``; they replace ours of the same name."""
+    """Headers of the answer, such as ``Allow``; they replace ours of the same name."""
     traceback: str = ""
     """Only for those who may see it (S17)."""
 
@@ -124,7 +124,7 @@ class Problem(NamedTuple):
         return self.status[4:]
 
     def all_headers(self, content_type: str) -> HeaderList:
-        """Those that the answer is sent with."""
+        """Return the headers that the answer is sent with."""
         ours = [("Content-Type", content_type), NOSNIFF, NO_STORE]
         theirs = {name.lower() for name, _ in self.headers}
         return [*(pair for pair in ours if pair[0].lower() not in theirs), *self.headers]
@@ -298,7 +298,7 @@ def text_of(value: object) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback of an error, with those of its causes, as text."""
+    """Return the traceback of an error, with those of its causes, as text."""
     try:
         text = "".join(traceback.format_exception(error))
     except Exception as failure:
@@ -307,12 +307,12 @@ def traceback_of(error: BaseException) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text as one line of a log: control characters, and what else is not printed, as escapes."""
+    """Return a text as one line of a log, with escapes for control and other unprintable characters."""
     return text if text.isprintable() else repr(text)[1:-1]
 
 
 def shortened(text: str, longest: int) -> str:
-    """The beginning and the end of a text that is longer than ``longest`` characters."""
+    """Return the beginning and the end of a text that is longer than ``longest`` characters."""
     if len(text) <= longest:
         return text
     half = longest // 2

@@ -88,7 +88,7 @@ class Resources:
         self.__dict__[NOTES] = (self,)
 
     def register(self, views: Views, target: Any) -> None:
-        """Called by ``scan``: publish these, by what serves any."""
+        """Publish these files; called by ``scan``."""
         views.add_named(self, IResources, self.name)
         views.add_adapter(Namespace, Interface, INamespace, "resource")
         views.add(show, Resource, "", ("GET",), None, PUBLIC)
@@ -208,7 +208,7 @@ class Namespace:
 
 
 def _files(top: str) -> Iterator[tuple[str, File]]:
-    """The files below a directory, by the rest of their path, in its order."""
+    """Yield the files below a directory with their relative paths, in order."""
     for place, folders, names in os.walk(top, onerror=_refuse):
         folders[:] = sorted(filter(_is_name, folders))
         for name in sorted(filter(_is_name, names)):
@@ -260,7 +260,7 @@ def _is_at(path: str, top: str, found: os.stat_result) -> bool:
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:
-    """What tells a file from another one, and from itself changed."""
+    """Return the values that differ if a file was replaced or changed."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
