@@ -4,23 +4,26 @@ HOST = 127.0.0.1
 PORT = 8080
 VAR = var
 VENV = .venv
-# The first of these that is 3.11 or newer makes the environment.
+# The environment is made with the first of these that is 3.11 or newer.
 PYTHON = python3 python3.13 python3.12 python3.11
-# More for pytest, such as ARGS="-x -k traverse".
+# Further arguments for pytest, such as ARGS="-x -k traverse".
 ARGS =
+# Processes in which `make test` runs the tests.
+WORKERS = 2
 
-.PHONY: help serve test test-servers faults bench bench-ci lint clean
+.PHONY: help serve test test-all test-servers faults bench bench-ci lint clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make serve          install, and serve the site of etc/deploy.ini on http://$(HOST):$(PORT)/"
 	@echo "                    (PORT=9090 another port, VAR=/some/dir another data directory)"
-	@echo "make test           install, and run the tests; what is missing for some is said at their end"
-	@echo "make test-servers   the tests that need a browser, servers or the package index; none is skipped"
+	@echo "make test           install, and run the tests that need no server: 2 minutes on two processors"
+	@echo "make test-all       run every test, the fault experiments shortened; missing programs are listed at the end"
+	@echo "make test-servers   the tests that need a browser, servers or the package index; a missing one is a failure"
 	@echo "                    (PIPELINE_MATRIX=write in the environment writes the table of docs/deployments.rst)"
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
-	@echo "make bench          the benchmarks beside the peers, in an environment of their own: 15 minutes"
-	@echo "make bench-ci       a small part of them; fails where a ratio is more than twice its budget"
+	@echo "make bench          the benchmarks of this pipeline and its peers, in a separate environment: 15 minutes"
+	@echo "make bench-ci       a small part of them; fails if a ratio is more than twice its budget"
 	@echo "make lint           ruff and mypy"
 	@echo "make clean          remove the environments and caches; the data directory stays"
 	@echo "PYTHON=python3.13   chooses the Python, ARGS='-x -k retry' adds to pytest's command line"
@@ -40,6 +43,11 @@ serve: $(VENV)/serve.stamp
 MAKE_SITE = from pipeline.demo.site import main; raise SystemExit(main())
 
 test: $(VENV)/test.stamp
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m $(QUICK) $(ARGS)
+
+QUICK = "not browser and not servers and not slow and not faults"
+
+test-all: $(VENV)/test.stamp
 	$(VENV)/bin/python -m pytest $(ARGS)
 
 test-servers: $(VENV)/test.stamp
@@ -48,7 +56,7 @@ test-servers: $(VENV)/test.stamp
 faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
 
-# Of tests/servers, what has a full length.
+# The tests of tests/servers that run longer at full length.
 FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance restarts slow_clients throughput)
 
 # The peers need an environment of their own.
@@ -68,11 +76,11 @@ clean:
 	rm -rf .venv .venv-* build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
-# The environment, and what is installed in it: once, and again when setup.py changes.
+# The environment and its packages: installed once, and again when setup.py changes.
 
 INSTALL_serve = -e '.[demo]'
-INSTALL_test = -e '.[test,browser,databases]'
-INSTALL_lint = -e '.[test,browser,databases,lint]'
+INSTALL_test = -e '.[test,databases]'
+INSTALL_lint = -e '.[test,databases,lint]'
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
 INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt
 
@@ -92,7 +100,7 @@ $(VENV)/pyvenv.cfg:
 	echo "Python 3.11 or newer with venv is needed; tried: $(PYTHON). Name yours: make serve PYTHON=/path/to/python" >&2; \
 	exit 1
 
-# An environment that was moved, lost its Python, or is not that of the PYTHON asked for is made anew.
+# An environment is made again if it was moved, if its Python is gone, or if PYTHON names another version.
 ifneq ($(origin PYTHON),file)
 THE_ONE_ASKED_FOR = && test "$$($(VENV)/bin/python -V)" = "$$($(PYTHON) -V)"
 endif

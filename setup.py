@@ -33,7 +33,6 @@ EXTRAS = {
     # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
     "gunicorn": ["gunicorn"],
     "granian": ["granian"],
-    "browser": ["selenium"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
@@ -49,12 +48,13 @@ EXTRAS["demo"] = [
     "nh3",
     "tqdm",
 ]
-# The tests. Those that drive a browser, or talk to database servers, need one more each.
+# The tests. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
 # What tests/servers start beside the servers of the operating system; uWSGI is compiled when it is installed.
 EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "flup", "uwsgi"]
 EXTRAS["test"] = [
     *EXTRAS["demo"],
+    *EXTRAS["sql"],
     *EXTRAS["component"],
     *EXTRAS["limits"],
     *EXTRAS["brotli"],
@@ -66,6 +66,8 @@ EXTRAS["test"] = [
     "hypothesis",
     "pytest>=8",
     "pytest-timeout",
+    "pytest-xdist",
+    "selenium",
     "WebTest",
 ]
 

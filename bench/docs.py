@@ -60,7 +60,7 @@ def _machine() -> str:
         said.setdefault(what, []).append(path.stem)
         others.append(f"{path.stem} {facts['others']} %")
     lines = [f"{', '.join(f'``{suite}``' for suite in suites)}: {what}" for what, suites in said.items()]
-    lines.append(f"Of the processors' time, what else ran on the machine took meanwhile: {', '.join(others)}.")
+    lines.append(f"Share of the processors' time that other work on the machine took: {', '.join(others)}.")
     return "\n\n".join(lines) + "\n"
 
 

@@ -61,7 +61,7 @@ def growth(rounds: int = 300, seconds: float = 0.003) -> Result:
     pages = {"the same page": _one_page_of, "another page each time": _pages_of}
     return {
         "depth": deep,
-        "segments": flat("What segments cost", _segments(deep.rows["page"])),
+        "segments": flat("Cost of segments", _segments(deep.rows["page"])),
         "views": table("A page that has one view among so many", _views, VIEWS),
         "elements": table("A page in so many elements that do nothing", _in_elements, ELEMENTS),
         "paths": table("A page, where so many are asked for in turn", _in_turn, PATHS),

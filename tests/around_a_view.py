@@ -1,13 +1,11 @@
-"""A pipeline around one view that is a plain function, and questions to it under the validator of wsgiref."""
+"""A pipeline around one view that is a plain function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from wsgiref.validate import validator
 
-import webob
-
+import asking
 from pipeline import Request, Response, element
 
 View = Callable[[Request, Response], object]
@@ -24,20 +22,11 @@ def end(*, view: View) -> Any:
     return end
 
 
-def ask(
-    app: Any, path: str = "/", method: str = "POST", body: bytes | None = None, **environ: Any
-) -> webob.Response:
-    """One request under wsgiref's validator, read to its end and closed."""
-    request = webob.Request.blank(path, environ, method=method)
-    if body is not None:
-        request.body = body
-    status, headers, blocks = request.call_application(validator(app))
-    try:
-        return webob.Response(status=status, headerlist=headers, app_iter=list(blocks))
-    finally:
-        blocks.close()
+def ask(app: Any, path: str = "/", method: str = "POST", **options: Any) -> asking.Answer:
+    """Send a request that may write, unless another method is named."""
+    return asking.ask(app, path, method, **options)
 
 
 def start(app: Any) -> Any:
-    """The body of a request that is not read yet."""
-    return app(webob.Request.blank("/").environ, lambda *arguments: None)
+    """Return the body of a request that is not read yet."""
+    return app(asking.environ_of("/", "GET", b"", {}), lambda *arguments: None)

@@ -1,29 +1,84 @@
-"""A client for tests of answers: it has wsgiref's validator with it, and reads and closes what it gets."""
+"""The client of the tests: one request to a WSGI app, under wsgiref's validator, read to its end and closed."""
 
 from __future__ import annotations
 
+import io
 from typing import Any
+from urllib.parse import unquote_to_bytes
+from wsgiref.util import setup_testing_defaults
 from wsgiref.validate import validator
 
-from webob import Request, Response
+import pytest
+import webob
 
 
-def answer_of(
-    app: Any, path: str = "/", *, method: str = "GET", environ: dict[str, Any] | None = None
-) -> Response:
-    """The answer to a request, read to its end and closed. `environ` is added to that of the request."""
-    asked = Request.blank(path, method=method).environ
-    asked.update(environ or {})
-    started: list[Any] = []
+class Answer(webob.Response):
+    """An answer, read to its end and closed. Its ``status`` is a number."""
 
-    def start_response(status: str, headers: Any, exc_info: Any = None) -> Any:
-        started[:] = status, headers
-        return lambda block: None
+    status = property(lambda self: self.status_int, webob.Response.status.fset)
 
-    blocks = validator(app)(asked, start_response)
+    @property
+    def line(self) -> str:
+        """The status with its reason."""
+        return f"{self._status}"
+
+    def __repr__(self) -> str:
+        return f"<{self.line} {self.headers!r} {self.body!r:.200}>"
+
+
+def environ_of(path: str, method: str, body: bytes, extra: dict[str, Any]) -> dict[str, Any]:
+    """Return the environ of a request for `path`, percent-encoded, with a query or without."""
+    path, _, query = path.partition("?")
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+        "QUERY_STRING": query,
+        "wsgi.input": io.BytesIO(body),
+    }
+    if body or method in ("POST", "PUT"):
+        environ["CONTENT_LENGTH"] = str(len(body))
+    environ.update(extra)
+    setup_testing_defaults(environ)
+    return environ
+
+
+def ask(
+    app: Any,
+    path: str = "/",
+    method: str = "GET",
+    body: bytes = b"",
+    *,
+    environ: dict[str, Any] | None = None,
+    valid: bool = True,
+    **extra: Any,
+) -> Answer:
+    """Send one request. Every answer keeps HTTP's rules, and leaves the environ without a trace.
+
+    environ  is added to that of the request, and so is what is named by keyword
+    valid    False for an environ that breaks PEP 3333 itself, which the validator would refuse
+    """
+    errors = io.StringIO()
+    sent = environ_of(path, method, body, {"wsgi.errors": errors, **(environ or {}), **extra})
+    started: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        started.append((status, headers))
+        return lambda block: pytest.fail("write() was used")
+
+    blocks = (validator(app) if valid else app)(sent, start_response)
     try:
-        body = b"".join(blocks)
+        whole = b"".join(blocks)
     finally:
-        blocks.close()
-    status, headers = started
-    return Response(status=status, headerlist=list(headers), app_iter=[body])
+        if hasattr(blocks, "close"):
+            blocks.close()
+    [(status, headers)] = started
+    assert not [key for key in sent if key.startswith("pipeline.")], "the environ was left clean"
+    assert errors.getvalue() == ""
+    lengths = [value for name, value in headers if name.lower() == "content-length"]
+    assert len(lengths) <= 1
+    if method == "HEAD" or int(status[:3]) in (204, 304) or status < "2":
+        assert whole == b"", "no body where HTTP has none"
+    elif lengths:
+        assert lengths == [str(len(whole))], "Content-Length is right or absent"
+    return Answer(status=status, headerlist=list(headers), app_iter=[whole])

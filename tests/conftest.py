@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -28,9 +29,48 @@ def _missing(what: str, remedy: str) -> NoReturn:
     pytest.skip(reason)
 
 
+LEFT_OUT = pytest.StashKey[Counter[str]]()
+KINDS = ("browser", "servers", "slow", "faults")
+"""Marks of the tests that ``make test`` leaves out."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LEFT_OUT] = Counter()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "faults" in item.path.parts:
+            item.add_marker("faults")
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        kinds = [kind for kind in KINDS if item.get_closest_marker(kind)]
+        item.config.stash[LEFT_OUT].update(kinds[-1:])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # a worker of pytest-xdist
+        session.config.workeroutput["left_out"] = dict(session.config.stash[LEFT_OUT])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take over what a worker has left out; all of them leave out the same."""
+    node.config.stash[LEFT_OUT] = Counter(getattr(node, "workeroutput", {}).get("left_out"))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if left_out := config.stash[LEFT_OUT]:
+        counts = ", ".join(f"{count} {kind}" for kind, count in left_out.items())
+        terminalreporter.write_line(f"Left out: {counts}. They run by: make test-all")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("slow") and not NOTHING_MISSING:
-        pytest.skip("installs from the package index for a minute or more: make test-servers runs it")
+        pytest.skip("installs from the package index for a minute or more: make test-all runs it")
 
 
 @pytest.fixture(scope="session")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from types import ModuleType
 from typing import Any
-from urllib.parse import unquote_to_bytes
-from wsgiref.util import setup_testing_defaults
-from wsgiref.validate import validator
 
 import pytest
-from webob.headers import ResponseHeaders
 
+from asking import Answer, ask, environ_of
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
@@ -42,77 +38,9 @@ def made_by_the_edge(environ: dict[str, Any]) -> tuple[Request, Response]:
     return made[0], made[1]
 
 
-class Answer:
-    """An answer, read to its end and closed."""
-
-    def __init__(self, status: str, headers: list[tuple[str, str]], body: bytes) -> None:
-        self.line = status
-        self.status = int(status[:3])
-        self.headers = ResponseHeaders(headers)
-        self.body = body
-
-    @property
-    def text(self) -> str:
-        return self.body.decode()
-
-    def __repr__(self) -> str:
-        return f"<{self.line} {self.headers!r} {self.body!r:.200}>"
-
-
-def environ_of(path: str, method: str, body: bytes, extra: dict[str, Any]) -> dict[str, Any]:
-    """The environ of a request for `path`, percent-encoded, with a query or without."""
-    path, _, query = path.partition("?")
-    environ: dict[str, Any] = {
-        "REQUEST_METHOD": method,
-        "SCRIPT_NAME": "",
-        "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
-        "QUERY_STRING": query,
-        "wsgi.input": io.BytesIO(body),
-        "wsgi.errors": io.StringIO(),
-    }
-    if body or method in ("POST", "PUT"):
-        environ["CONTENT_LENGTH"] = str(len(body))
-    environ.update(extra)
-    setup_testing_defaults(environ)
-    return environ
-
-
-def call_app(
-    app: Any, path: str = "/", method: str = "GET", body: bytes = b"", *, valid: bool = True, **extra: Any
-) -> Answer:
-    """One request, under wsgiref's validator. Whatever is asked for, the answer keeps HTTP's rules and
-    the environ is left without a trace. ``valid=False`` is for an environ that breaks PEP 3333 itself.
-    """
-    environ = environ_of(path, method, body, extra)
-    errors = environ["wsgi.errors"]
-    started: list[tuple[str, list[tuple[str, str]]]] = []
-
-    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-        started.append((status, headers))
-        return lambda block: pytest.fail("write() was used")
-
-    iterable = (validator(app) if valid else app)(environ, start_response)
-    try:
-        blocks = list(iterable)
-    finally:
-        if hasattr(iterable, "close"):
-            iterable.close()
-    [(status, headers)] = started
-    answer = Answer(status, headers, b"".join(blocks))
-    assert not [key for key in environ if key.startswith("pipeline.")], "the environ was left clean"
-    assert errors.getvalue() == ""
-    lengths = answer.headers.getall("Content-Length")
-    assert len(lengths) <= 1
-    if method == "HEAD" or answer.status in (204, 304) or answer.status < 200:
-        assert answer.body == b"", "no body where HTTP has none"
-    elif lengths:
-        assert lengths == [str(len(answer.body))], "Content-Length is right or absent"
-    return answer
-
-
 @pytest.fixture(scope="session")
 def call() -> Callable[..., Answer]:
-    return call_app
+    return ask
 
 
 @pytest.fixture(scope="session")

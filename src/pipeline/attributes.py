@@ -1,4 +1,4 @@
-"""What the elements of a pipeline add to its requests: the class of the requests is made from it at load."""
+"""The attributes that elements add to requests. The class of the requests is made from them at load."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _is_dropped(value: object) -> bool:
 
 
 def declaration(cls: type[Request], name: str) -> Any:
-    """Return what stands for an attribute in a class of requests; a slot and a mere annotation are None."""
+    """Return the value that a class of requests has for an attribute. A slot or a mere annotation gives None."""
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
@@ -95,7 +95,7 @@ def refuse_undeclared(element: str, added: type[Request] | None, offered: Iterab
 def refuse_other_layout(added: type[Request]) -> None:
     """Raise TypeError for a class that cannot be combined with those of other elements."""
     if not (isinstance(added, type) and issubclass(added, Request) and added is not Request):
-        raise TypeError(f"adds is a subclass of pipeline.Request, not {added!r}")
+        raise TypeError(f"adds must be a subclass of pipeline.Request, not {added!r}")
     for cls in added.__mro__[: added.__mro__.index(Request)]:
         if "__slots__" in vars(cls) or "__init__" in vars(cls):
-            raise TypeError(f"{cls!r} has __slots__ or __init__; it declares attributes and nothing else")
+            raise TypeError(f"{cls!r} has __slots__ or __init__. It may only declare attributes")

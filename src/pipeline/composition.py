@@ -1,16 +1,16 @@
-"""Elements, and pipelines of them: linked once at load, WSGI apps ever after.
+"""Elements and pipelines. A pipeline is linked once, at load, and is a WSGI app.
 
-``@element`` makes an ``Element`` of a factory ``name(next, *, options) -> handler``. Called with
-options, an element is configured. Called with an app, it is put around it: that is a ``Pipeline`` of
-one element, or, if the app is a pipeline itself, the same pipeline with one element more, their
-handlers linked so that a request passes from one to the next by a plain call::
+``@element`` makes an ``Element`` of a factory ``name(next, *, options) -> handler``. Calling an element with
+options configures it. Calling it with an app puts it around the app, which makes a ``Pipeline`` of one element.
+If the app is a pipeline itself, the result is that pipeline with one more element. The handlers are linked, so
+that a request passes from one to the next by a plain call::
 
     log()(errors()(publisher))    log -> errors -> publisher      one pipeline, one edge
     log()(foreign(errors()(app))) log -> [edge] foreign -> errors -> [edge] app
 
-That is all that Paste Deploy's ``[pipeline:]`` needs. It builds from the inside out and never says
-that it is done, so what it builds is checked for order at each join, and for completeness by
-``Pipeline.finish``: called by whoever knows that the pipeline is done, else by the first request.
+Paste Deploy's ``[pipeline:]`` needs no more than that. It builds from the inside out and never says that it is
+done. So the order is checked each time an element is added, and completeness by ``Pipeline.finish``. A caller
+that knows that the pipeline is complete calls it, or else the first request does.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ foreign = on_demand("pipeline.foreign:foreign")
 class Offers:
     """Return this instead of a handler if the element has more to give at load.
 
-    ``handler`` is ``next`` if the element only adds attributes to the request. ``attributes`` are what it offers:
-    by the name of an attribute of the request, the function that makes it if it is declared by ``on_first_use``, or
-    else its value. If several elements offer one attribute, the outermost counts.
+    ``handler`` is ``next`` if the element only adds attributes to the request. ``attributes`` has the value of each
+    attribute of the request that the element offers; or, if the attribute is declared by ``on_first_use``, the
+    function that makes the value. If several elements offer one attribute, the outermost counts.
     """
 
     def __init__(self, handler: Handler, **attributes: Any) -> None:
@@ -46,10 +46,10 @@ class Offers:
 class Element:
     """One step of a pipeline, with or without its options.
 
-    ``element(option=1)`` is the element with options, from Python; ``element(global_conf, option="1")``
-    the same from an ini (``paste.filter_factory``); ``element(...)(app)`` is the element around an app.
-    A factory that takes no ``next`` makes the end of a pipeline; called with ``global_conf`` it is a
-    pipeline by itself (``paste.app_factory``).
+    ``element(option=1)`` is the element with options, from Python. ``element(global_conf, option="1")`` is the same
+    from an ini (``paste.filter_factory``). ``element(...)(app)`` is the element around an app. A factory that takes
+    no ``next`` makes the end of a pipeline; called with ``global_conf``, it is a pipeline by itself
+    (``paste.app_factory``).
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Element:
         return self._around(conf_or_app)
 
     def configured(self, source: Any, strings: Mapping[str, str]) -> Element:
-        """This element with the options of an ini, converted; OptionError says which one is wrong."""
+        """Return this element with the options of an ini, converted. OptionError says which one is wrong."""
         values = self.signature.from_strings(self.name, strings, source)
         return self._with(values, source)
 
@@ -119,7 +119,7 @@ class Element:
             if self.source is not None:
                 error.args = (f"{self.source.section_of(self.options)}: {error}",)
             raise
-        except ValueError as error:  # of an option: nothing else is given to a factory
+        except ValueError as error:  # an option is wrong: a factory is given nothing else
             where = f"{self.source.section_of(self.options)}: " if self.source is not None else ""
             raise ConfigurationError(f"{where}{self.name}: {error}") from error
         offers = made if isinstance(made, Offers) else Offers(made)
@@ -159,17 +159,17 @@ def element(
 ) -> Element | Callable[[Callable[..., Handler | Offers]], Element]:
     """Make an element of a factory ``name(next, *, option: type = default) -> handler``.
 
-    requires  what outer elements must have provided, such as ("root",)
-    provides  what inner elements find done, such as ("context",)
-    inside    {"errors": "why"}: where an element of that name (or one that provides that) stands in
-              the same pipeline, it stands outside of this one
-    outside   the reverse: it stands inside of this one
+    requires  things that outer elements must provide, such as ("root",)
+    provides  things that inner elements can rely on, such as ("context",)
+    inside    {"errors": "why"}: if an element of that name, or one that provides a thing of that name, stands in
+              the same pipeline, it must be outside this one
+    outside   the reverse: it must be inside this one
     adds      a subclass of Request with the attributes that the element adds to it: each with its type, its
               meaning, and a default or ``on_first_use()``
     """
     for given in (requires, provides):
         if isinstance(given, str):
-            raise TypeError(f"requires and provides are tuples of names, not {given!r}")
+            raise TypeError(f"requires and provides must be tuples of names, not {given!r}")
     if adds is not None:
         refuse_other_layout(adds)
 
@@ -181,32 +181,32 @@ def element(
 
 
 class Pipeline(Edge):
-    """Elements, outermost first, around a publisher or any WSGI app; itself a WSGI app.
+    """A WSGI app: elements, outermost first, around a publisher or any other WSGI app.
 
-    A part that is neither an element nor the last is a foreign middleware: a callable that takes an app
-    and returns one. Raises ConfigurationError where the parts do not fit; then nothing was started.
+    A part that is neither an element nor the last is a foreign middleware: a callable that takes an app and
+    returns one. Raises ConfigurationError if the parts do not fit; then nothing has been started.
     """
 
     contracts: tuple[Contract, ...]
-    """Those of the elements that are linked here, outermost first: up to the next foreign middleware."""
+    """Contracts of the elements that are linked here, outermost first, up to the next foreign middleware."""
     beyond: tuple[Contract, ...]
-    """Those of the elements behind that middleware, as far as they are known at load."""
+    """Contracts of the elements behind that middleware, as far as they are known at load."""
     lineage: tuple[Contract, ...]
-    """Those of all elements from the outermost pipeline, as met by a request, to the end of this one."""
+    """Contracts of all elements that a request meets, from the outermost pipeline to the end of this one."""
     names: frozenset[str]
-    """The names of the elements of the lineage, and of what they provide."""
+    """The names of the elements of the lineage, and of the things that they provide."""
     offered: Mapping[str, Any]
-    """What the elements of the lineage offer, by attribute of the request."""
+    """The values or functions that the elements of the lineage offer, by attribute of the request."""
 
     def __init__(self, *parts: Any) -> None:
         if not parts:
-            raise ConfigurationError("a pipeline needs at least its end: a publisher or a WSGI app")
+            raise ConfigurationError("a pipeline needs at least an end: a publisher or a WSGI app")
         chain: list[Contract] = []
         for part in parts:
             chain += (*part.contracts, *part.beyond) if isinstance(part, Pipeline) else ()
             chain += [part.contract] if isinstance(part, Element) else ()
             if isinstance(part, Element) and part.is_end and part is not parts[-1]:
-                raise ConfigurationError(f"{part.name} is the end of a pipeline; it stands last")
+                raise ConfigurationError(f"{part.name} is the end of a pipeline, so it must stand last")
             if not callable(part):
                 raise ConfigurationError(f"{part!r} is neither an element nor a WSGI app or middleware")
         refuse_wrong_order(chain)
@@ -260,20 +260,20 @@ class Pipeline(Edge):
         if not isinstance(end, Element):
             return cls._linked((), foreign(end), {})
         if not end.is_end:
-            raise ConfigurationError(f"{end.name} is not the end of a pipeline: it needs an app inside it")
+            raise ConfigurationError(f"{end.name} cannot be the end of a pipeline: it needs an app inside it")
         made = end.link()
         return cls._linked((end.contract,), made.handler, made.attributes)
 
     def finish(self) -> None:
-        """Say that no element will be put around this pipeline: raise OrderError if one is missing."""
+        """Complete this pipeline: no element will be put around it. Raise OrderError if one is missing."""
         if not self.finished:
             refuse_missing(self.lineage)
             self.request_class = composed(_added(self.lineage), self.offered)
             self.finished = True
 
     def behind(self, outer: Edge) -> Edge:
-        """Return this pipeline as it is behind a foreign middleware of ``outer``: checked, and with the class of
-        the requests of both. It is made by the first request that comes that way."""
+        """Return this pipeline as it is behind a foreign middleware of ``outer``: checked, and with a request class
+        for the elements of both. The first request that comes through the middleware makes it."""
         found = self._behind.get(outer)
         if found is None and isinstance(outer, Pipeline):
             lineage = (*outer.lineage, *self.contracts)
@@ -285,7 +285,7 @@ class Pipeline(Edge):
 
 
 def _added(contracts: Iterable[Contract]) -> list[tuple[str, type[Request]]]:
-    """The names of the elements that add attributes to the request, with their classes."""
+    """Return the names of the elements that add attributes to the request, with their classes."""
     return [(contract.name, contract.adds) for contract in contracts if contract.adds is not None]
 
 

@@ -1,4 +1,4 @@
-"""A handler made of a WSGI app that is not ours: it captures ``start_response`` and takes over the answer."""
+"""A handler for a foreign WSGI app. It captures ``start_response`` and takes over the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.response import HeaderList, Response
 
 
 def foreign(app: WSGIApp) -> Handler:
-    """A handler that calls a WSGI app of others and takes over its answer."""
+    """Return a handler that calls a foreign WSGI app and takes over its answer."""
 
     def foreign(request: Request, response: Response) -> None:
         started: list[tuple[str, HeaderList]] = []
@@ -36,7 +36,7 @@ def foreign(app: WSGIApp) -> Handler:
         wrapper = environ.get("wsgi.file_wrapper")
         if wrapper is None:
             body = app(environ, start_response)
-        else:  # a file stays one for the filters and for the edge, which hands it to the server's own wrapper
+        else:  # a file stays a file for the filters and the edge, which hands it to the server's own wrapper
             environ["wsgi.file_wrapper"] = FileBody.wrap
             try:
                 body = app(environ, start_response)

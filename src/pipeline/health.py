@@ -1,4 +1,4 @@
-"""``health``: whether the process is alive, and whether every database of the ini answers.
+"""``health``: an app that tells whether the process is alive, and whether every database of the ini answers.
 
 A small app for the container, systemd and the proxies::
 
@@ -33,11 +33,11 @@ from pipeline.response import Response
 
 
 def _health(*, timeout: float = 3.0, app: str = "main") -> None:
-    """The options of ``health``, for their check."""
+    """Declare the options of ``health``, for the check."""
 
 
 def health(global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
-    """Say whether this process is alive and whether every database of the ini answers.
+    """Make the app that tells whether this process is alive and whether every database of the ini answers.
 
     timeout  seconds that a database has to answer
     app      name of the app in the ini whose databases are asked
@@ -59,7 +59,7 @@ def _database_steps(global_conf: Mapping[str, str], app: str) -> Iterable[Elemen
 
 
 class Database:
-    """A database that is asked in a thread of its own, so that one that hangs holds up nobody."""
+    """A database that is asked in a thread of its own, so that a database that hangs does not delay the others."""
 
     def __init__(self, step: Element) -> None:
         self.name = step.name
@@ -108,7 +108,7 @@ def question(*, name: str) -> Handler:
 
 
 class Health:
-    """The app."""
+    """The WSGI app of ``health``."""
 
     def __init__(self, databases: tuple[Database, ...], timeout: float) -> None:
         self.databases = databases
@@ -127,7 +127,7 @@ class Health:
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
     def problems(self) -> list[str]:
-        """A line for each database that does not answer in time."""
+        """Return a line for each database that does not answer in time."""
         asked = [(database, database.start()) for database in self.databases]
         end = time.monotonic() + self.timeout
         found = []

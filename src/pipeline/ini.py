@@ -1,6 +1,6 @@
-"""Where an option stands in an ini: file, section and line, for the errors of options.
+"""The place of an option in an ini, with file, section and line, for error messages.
 
-Paste Deploy hands an element a dict of strings. Everything else is found out here, by reading the ini again.
+Paste Deploy hands an element only a dict of strings. This module finds the rest by reading the ini again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pipeline.interfaces import OptionError
 
 
 class Source:
-    """Where in an ini the options of one thing stand, to the line.
+    """The sections of an ini that configure one factory.
 
-    Paste Deploy hands a factory the options but neither section nor line, so the section is found
-    again: it is one whose ``use`` (or ``paste.*`` key) leads to the factory, asked of Paste Deploy. It may
-    stand in another ini that the first one uses.
+    Paste Deploy hands a factory the options without section and line. So the sections are searched for those whose
+    ``use`` (or ``paste.*`` key) leads to the factory, with the help of Paste Deploy. They may stand in another ini
+    that the first one uses.
     """
 
     def __init__(self, global_conf: Mapping[str, str], factory: object) -> None:
@@ -35,23 +35,25 @@ class Source:
         self._loaders: dict[str, ConfigLoader] = {}
 
     def option(self, option: str, text: str | None = None) -> str:
-        """``file, section [...], line N`` of an option, as exactly as can be told."""
+        """Return ``file, section [...], line N`` of an option, as exactly as possible."""
         for where, _, keys in self._sections():
             if option in keys and (text is None or keys[option][1] in (None, text)):
                 return f"{where}, line {keys[option][0]}"
         return self.section_of({})
 
     def section_of(self, options: Mapping[str, object]) -> str:
-        """``file, section [...], line N`` of the first section with exactly these options."""
+        """Return ``file, section [...], line N`` of the section with these options, preferably with these texts."""
+        found = ""
         for where, line, keys in self._sections():
             if all(option in keys for option in options):
-                return f"{where}, line {line}"
-        return self.file or "an ini"
+                if all(keys[option][1] in (None, text) for option, text in options.items()):
+                    return f"{where}, line {line}"
+                found = found or f"{where}, line {line}"
+        return found or self.file or "an ini"
 
     def refuse_unseen(self, name: str, options: Mapping[str, Any], seen: Mapping[str, str]) -> None:
-        """Refuse what stands in a section as an option of ``name`` and does not reach it: a key that Paste
-        Deploy drops because ``[DEFAULT]``, or a variable given on the command line, has it too; and
-        ``set key``, which is for variables."""
+        """Refuse a key that is meant as an option of ``name`` and does not reach it. Paste Deploy drops a key that
+        ``[DEFAULT]`` or a variable of the command line has too. ``set key`` sets a variable, not an option."""
         for file, sections in self.inis.items():
             for section, (_, keys) in sections.items():
                 for key, (line, _) in keys.items():
@@ -87,7 +89,7 @@ class Source:
         object_type = {"filter": FILTER}.get(kind, APP)
         try:
             context = self._loader(file).get_context(object_type, name.strip(), dict(self.global_conf))
-        except Exception:  # this section does not load: not the one that did
+        except Exception:  # a section that does not load is not the one that was loaded
             return False
         chain = [context, getattr(context, "filter_context", None), getattr(context, "next_context", None)]
         return any(getattr(link, "object", None) is self.factory for link in chain)
@@ -99,18 +101,33 @@ class Source:
         return self._loaders[file]
 
 
+def place_of_value(file: str, text: str) -> str:
+    """Return ``file, section [...], line N`` of the first option with that value, in an ini or one that it uses."""
+    for name, sections in _inis(file):
+        for section, (_, keys) in sections.items():
+            for line, value in keys.values():
+                if value is not None and (value == text or value.startswith(f"{text}#")):
+                    return f"{name}, section [{section}], line {line}"
+    return file
+
+
 _Section = tuple[int, dict[str, tuple[int, "str | None"]]]
-"""The line of a section, and its keys with line and, if it can be told, the text."""
+"""The line of a section, and its keys, each with its line and, if it is known, its text."""
+
+
+def sections_of(file: str) -> dict[str, _Section]:
+    """Return the sections of one ini."""
+    return dict(_inis(file)).get(file, {})
 
 
 def _inis(file: str) -> Iterator[tuple[str, dict[str, _Section]]]:
-    """An ini and those that it uses (``use = config:other.ini``), each with its sections."""
+    """Yield an ini, and the inis that it uses (``use = config:other.ini``), each with its sections."""
     files = [file] if file else []
-    for file in files:  # which grows
+    for file in files:  # the list grows
         try:
             state = stat(file)
             sections, used = _parse(file, state.st_mtime_ns, state.st_size)
-        except (OSError, ParsingError):  # Paste Deploy did not read it either: a value that looks like one
+        except (OSError, ParsingError):  # a value that only looks like an ini; Paste Deploy has not read it
             continue
         yield file, sections
         files += [other for other in used if other not in files]

@@ -17,7 +17,7 @@ from webob.exc import HTTPException, WSGIHTTPException
 from zope.interface import Attribute, Interface
 
 Handler: TypeAlias = Callable[[Any, Any], None]
-"""What an element wraps and what it returns: ``(request, response) -> None``.
+"""The callable that an element wraps, and that it returns: ``(request, response) -> None``.
 
 The request is a ``pipeline.Request``, with what the elements of the pipeline add to it; a handler names in its
 annotation what it needs. The response is a ``pipeline.Response``.
@@ -47,7 +47,7 @@ class ViewError(ConfigurationError):
 
 
 class ResultError(TypeError):
-    """A view returned something that is no result. Names the view and the value."""
+    """A view returned a value that is not a valid result. The message names the view and the value."""
 
 
 class UnsafeHeader(ValueError):
@@ -55,7 +55,7 @@ class UnsafeHeader(ValueError):
 
 
 class UnsafeRedirect(ValueError):
-    """A redirect that would leave this origin (S8): a fault of the view that made it, and so a 500."""
+    """A redirect that would leave this origin (S8). The view that made it is at fault, so the answer is a 500."""
 
 
 class Unavailable(Exception):
@@ -65,116 +65,117 @@ class Unavailable(Exception):
     """Seconds after which a client may try again."""
 
     logged = False
-    """Whether it stands in the log already: an outage is logged when it begins, and not by each request."""
+    """True if the log has it already. An outage is logged when it begins, and not for each request."""
 
 
 class ReadOnlyTransaction(Exception):
-    """A write where the database can only be read: outside of ``transaction``, or in a streamed body (R8)."""
+    """A write where the database can only be read: outside ``transaction``, or in a streamed body (R8)."""
 
 
 class CommitUncertain(Exception):
-    """A commit that failed when part of it may have been stored, or all: never tried again, and the
-    answer says so (R4). The error that it failed with is its ``__cause__``."""
+    """A commit that failed although some or all of it may have been stored. It is never tried again, and the
+    answer says so (R4). Its ``__cause__`` is the error of the commit."""
 
 
 class IRequest(Interface):
-    """What every request provides, and what a view is registered for when it names no
-    request type. A request type is an interface that extends this one; ``switch`` branches,
-    elements and traversal put it on the request with ``zope.interface.alsoProvides``."""
+    """The interface of every request. A view that names no request type is registered for it. A request type
+    is an interface that extends this one; ``switch`` branches, elements and traversal put it on the request
+    with ``zope.interface.alsoProvides``."""
 
     environ = Attribute("The WSGI environ, a dict.")
-    root = Attribute("Where traversal starts. Opens the database on first use.")
+    root = Attribute("The object where traversal starts. Opens the database on first use.")
     context = Attribute("The object that traversal found.")
-    view_name = Attribute("Name of the view to be called on the context; '' is the default view.")
+    view_name = Attribute("Name of the view to call on the context; '' is the default view.")
     subpath = Attribute("Tuple of the path segments behind the view name.")
-    principal = Attribute("Identifier of who asks, a str, or None.")
+    principal = Attribute("Identifier (a str) of the user who is logged in, or None.")
 
 
 class IJSONRequest(IRequest):
-    """From a program that speaks JSON."""
+    """A request from a program that speaks JSON."""
 
 
 class IXMLRPCRequest(IRequest):
-    """A call of XML-RPC."""
+    """An XML-RPC call."""
 
 
 class IView(Interface):
-    """Under this interface views stand in the registry. Applications use ``@view``."""
+    """The interface under which views are registered. Applications use ``@view``."""
 
 
 class IPublishTraverse(Interface):
-    """One step of traversal from an object; an adapter of it, or provided by it.
+    """One step of traversal from an object: an adapter of the object, or provided by it.
 
-    Called by ``traverse`` in place of the object's ``__getitem__``. The name is decoded, is not
-    empty, and neither starts with ``_`` nor is ``.`` or ``..``: those never get this far (S3).
+    ``traverse`` calls it in place of the object's ``__getitem__``. The name is decoded and not empty. It does not
+    start with ``_``, and is neither ``.`` nor ``..``: traversal refuses those before (S3).
     """
 
     def publishTraverse(request: Any, name: str) -> Any:
-        """Return the next object; raise ``LookupError`` if there is none of that name."""
+        """Return the next object. Raise ``LookupError`` if there is no object of that name."""
 
 
 class INamespace(Interface):
     """A traversal namespace, ``++name++value``: an adapter of objects, registered with its name."""
 
     def step(request: Any, name: str) -> Any:
-        """Return the object that the rest of the path is walked from, for ``++namespace++name``.
+        """Return the object for ``++namespace++name``. The rest of the path is walked from it.
 
-        Raise ``LookupError`` if there is none: the answer is 404. The name is one that a step may have: it does
-        not start with ``_``, and is neither ``.`` nor ``..`` (S3).
+        Raise ``LookupError`` if there is no such object: the answer is 404. The name does not start with ``_``,
+        and is neither ``.`` nor ``..`` (S3).
         """
 
 
 class IDefaultSteps(Interface):
-    """Where a path leads on that ends at an object; an adapter of the object, or provided by it."""
+    """The steps after a path that ends at an object: an adapter of the object, or provided by it."""
 
     def default_steps(request: Any) -> Sequence[str]:
-        """Return names of further steps, the last of which may be that of a view; empty for none."""
+        """Return the names of further steps. The last may name a view. Empty means no further step."""
 
 
 class INullResource(Interface):
-    """What a PUT is published on whose name is not there yet: an adapter of the container.
+    """The context of a PUT whose name does not exist yet: an adapter of the container.
 
-    It is made with the container, and gets the name as ``__name__``: one that a step may have, and that leads
-    nowhere yet. A view for its class and for PUT makes the new object.
+    It is made with the container. Its ``__name__`` is set to the name, which traversal accepts as a step and which
+    leads to no object yet. A view for its class and for PUT makes the new object.
     """
 
 
 class ISkin(Interface):
-    """Under this interface skins stand in the registry, see ``pipeline.publishing.namespaces.skin``."""
+    """The interface under which skins are registered, see ``pipeline.publishing.namespaces.skin``."""
 
 
 class IEtc(Interface):
-    """Of utilities that ``++etc++name`` leads to."""
+    """The interface of the utilities that ``++etc++name`` leads to."""
 
 
 class IAuthentication(Interface):
-    """Finds out who asks. Registered as a utility, or, for a place and below, an adapter of the place."""
+    """Identifies the user of a request. Registered as a utility; or as an adapter of a place, for the place and
+    all below it."""
 
     def identify(request: Any) -> str | None:
-        """Return the principal that the request shows, or None if it shows nobody.
+        """Return the principal of the request, or None if the request has no valid credentials.
 
-        Called before traversal, or, for a place, when traversal reaches it. May raise an HTTP exception.
+        Called before traversal; for a place, when traversal reaches it. May raise an HTTP exception.
         """
 
     def challenge(request: Any, error: WSGIHTTPException) -> HTTPException:
-        """Return what is answered when a login is needed: ``error`` (a 401) with a header that asks for
-        one, or another HTTP exception, such as a redirect to a login page.
+        """Return the answer to a request that needs a login: ``error`` (a 401) with a header that asks for a
+        login, or another HTTP exception, such as a redirect to a login page.
 
-        Called for the place that traversal reached, or else for each way to log in, until one returns
-        something else than ``error``.
+        Called for the place that traversal reached, or else for each registered utility, until one returns
+        another exception than ``error``.
         """
 
 
 PUBLIC = "public"
-"""The permission of a view that anybody may call, by any method that it accepts. No policy is asked."""
+"""The permission of a view that every client may call, by any method that it accepts. No policy is asked."""
 
 
 class ISecurityPolicy(Interface):
-    """Decides who may call a view."""
+    """Decides which principals may call a view."""
 
     def permits(request: Any, permission: str, context: Any) -> bool:
-        """Whether ``request.principal`` (None: nobody) holds the permission on the context: True, or it
-        is refused. If it raises, the answer is an error page.
+        """Return True if ``request.principal`` (None without a login) holds the permission on the context. Any
+        other value refuses. If it raises, the answer is an error page.
 
         The permission is what the view declares, or ``pipeline.auth.policy.UNDECLARED``; for ``PUBLIC`` no policy
         is asked.
@@ -182,7 +183,7 @@ class ISecurityPolicy(Interface):
 
 
 class IResult(Interface):
-    """Turns a value that a view returned into a response; an adapter of it, or provided by it."""
+    """Turns a value that a view returned into a response: an adapter of the value, or provided by it."""
 
     def __call__(request: Any, response: Any) -> Any:
-        """Return what a view may return: str, bytes, an iterable of bytes, None, ..."""
+        """Return a value that a view may return: str, bytes, an iterable of bytes, None, ..."""

@@ -1,4 +1,4 @@
-"""Options of elements: from what was written to what the element takes, with errors that say where.
+"""Options of elements: check them, and convert the strings of an ini to values.
 
 An element's options are the keyword-only parameters of its factory. From Python they arrive as
 values and only their names are checked. From an ini they arrive as strings and are converted by
@@ -11,7 +11,7 @@ the parameters' annotations::
     Callable, Any               a dotted name, "package.module:attribute"
     X | None                    an empty string is None
 
-Errors name file, section, line, option and what would be accepted.
+Errors name file, section, line and option, and say what would be accepted.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
 
 
 def resolve(dotted: str) -> Any:
-    """The object at ``package.module:attribute`` (or ``package.module.attribute``)."""
+    """Return the object at ``package.module:attribute`` (or ``package.module.attribute``)."""
     module, colon, attribute = dotted.partition(":")
     if not colon:
         module, _, attribute = dotted.rpartition(".")
     if not module or not attribute or module.startswith("."):
-        raise ValueError(f"{dotted!r} is no dotted name such as package.module:attribute")
+        raise ValueError(f"{dotted!r} is not a dotted name such as package.module:attribute")
     try:
         found = import_module(module)
     except ModuleNotFoundError as error:
@@ -53,8 +53,8 @@ def resolve(dotted: str) -> Any:
 
 
 def on_demand(dotted: str) -> Callable[..., Any]:
-    """Return a function that calls the function of that name, which is imported by the first call: for what most
-    pipelines never need."""
+    """Return a function that calls the function of that dotted name. The first call imports it. This is for
+    functions that most pipelines never need."""
     found: Callable[..., Any] | None = None
 
     def call(*arguments: Any, **options: Any) -> Any:
@@ -68,25 +68,16 @@ def on_demand(dotted: str) -> Callable[..., Any]:
 
 
 def convert(text: str, annotation: Any) -> Any:
-    """An ini string as the value that ``annotation`` asks for; ValueError says what was expected."""
+    """Convert an ini string to the type ``annotation``. ValueError says what was expected."""
     text = text.strip()
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        if not text and type(None) in arguments:
-            return None
-        problems = []
-        for choice in arguments:
-            if choice is not type(None):
-                try:
-                    return convert(text, choice)
-                except ValueError as error:
-                    problems.append(str(error))
-        raise ValueError(" or ".join(problems))
+        return _to_first_of(text, arguments)
     if annotation is str:
         return text
     if annotation is bool:
         if text.lower() not in _BOOLEANS:
-            raise ValueError(f"{text!r} is neither of {', '.join(_BOOLEANS)}")
+            raise ValueError(f"{text!r} is not one of {', '.join(_BOOLEANS)}")
         return _BOOLEANS[text.lower()]
     if annotation in (int, float):
         try:
@@ -96,7 +87,7 @@ def convert(text: str, annotation: Any) -> Any:
             raise ValueError(f"{text!r} is not {kind}") from None
     if origin is Literal:
         if text not in arguments:
-            raise ValueError(f"{text!r} is none of {', '.join(map(str, arguments))}")
+            raise ValueError(f"{text!r} is not one of {', '.join(map(str, arguments))}")
         return text
     if origin is tuple:
         return tuple(convert(word, arguments[0]) for word in text.split())
@@ -105,6 +96,20 @@ def convert(text: str, annotation: Any) -> Any:
     if annotation is Any or origin in (Callable, type) or annotation in (Callable, object):
         return resolve(text)
     raise ValueError(f"its type {annotation!r} cannot be written in an ini")
+
+
+def _to_first_of(text: str, choices: tuple[Any, ...]) -> Any:
+    """Convert ``text`` to the first of the types that accepts it. An empty text is None if that is a choice."""
+    if not text and type(None) in choices:
+        return None
+    problems = []
+    for choice in choices:
+        if choice is not type(None):
+            try:
+                return convert(text, choice)
+            except ValueError as error:
+                problems.append(str(error))
+    raise ValueError(" or ".join(problems))
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -144,7 +149,7 @@ class Signature(NamedTuple):
             raise OptionError(f"{where}{name} needs the option {option!r}")
 
     def from_strings(self, name: str, strings: Mapping[str, str], source: Any) -> dict[str, Any]:
-        """What an ini said, checked and converted."""
+        """Check and convert the options of an ini."""
         source.refuse_unseen(name, self.annotations, strings)
         self.check(name, strings, source)
         options = {}
@@ -159,7 +164,7 @@ class Signature(NamedTuple):
 
 
 def _evaluated(annotation: Any, names: dict[str, Any]) -> Any:
-    """An annotation as an object, also where ``from __future__ import annotations`` made it a string."""
+    """Return an annotation as an object, also if ``from __future__ import annotations`` made it a string."""
     if annotation is inspect.Parameter.empty:
         return str
     return typing.get_type_hints(types.SimpleNamespace(__annotations__={"it": annotation}), names)["it"]

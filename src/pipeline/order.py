@@ -1,15 +1,15 @@
-"""The order contract: what elements say of their place, and the check of it.
+"""The order contract: each element declares its place, and the order of a pipeline is checked.
 
-Order is declared and checked, never sorted. A contract is refused when
+Order is declared and checked, never sorted. A pipeline is refused when
 
-* two elements of one name stand in one pipeline;
-* an element stands outside one that it says it is ``inside`` of, or inside one that it says it is
-  ``outside`` of (the names are those of elements, or of what elements provide);
-* an element requires something that is provided only further in, or not at all. A requirement is
-  also met by an option of its own of the same name (``traverse`` with ``root``).
+* two of its elements have the same name;
+* an element is outside one that it declares to be ``inside`` of, or inside one that it declares to be
+  ``outside`` of (the names are those of elements, or of things that elements provide);
+* an element requires a thing that is provided only further in, or not at all. An option of the same name also
+  meets the requirement (``traverse`` with ``root``).
 
-``refuse_wrong_order`` finds all of these but the last; it may be asked of a pipeline that is not yet
-finished. ``refuse_missing`` finds the last, once the outermost element is known.
+``refuse_wrong_order`` finds the first two; it works on a pipeline that is not yet complete. ``refuse_missing``
+finds the last, once the outermost element is known.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pipeline.interfaces import OrderError
 
 
 class Contract(NamedTuple):
-    """What one element says of its place in any pipeline."""
+    """The place of one element in any pipeline, as the element declares it."""
 
     name: str
     requires: tuple[str, ...] = ()
     """Things that an outer element must have provided."""
     provides: tuple[str, ...] = ()
     inside: Mapping[str, str] = {}
-    """Names of elements or provided things that are outside of this one: the reason by name."""
+    """Names of elements or provided things that must be outside this element, each with the reason."""
     outside: Mapping[str, str] = {}
-    """Names of elements or provided things that are inside of this one: the reason by name."""
+    """Names of elements or provided things that must be inside this element, each with the reason."""
     met: frozenset[str] = frozenset()
     """Requirements met by the element's own options."""
     adds: Any = None
@@ -44,7 +44,7 @@ class Contract(NamedTuple):
 
 
 _PROVIDERS = {"root": "zodb", "context": "traverse", "database": "zodb or sql"}
-"""Who provides what among our own elements; for hints in errors alone."""
+"""The elements of this package that provide each thing. Only used for hints in errors."""
 
 
 def refuse_wrong_order(chain: Sequence[Contract]) -> None:
@@ -53,10 +53,10 @@ def refuse_wrong_order(chain: Sequence[Contract]) -> None:
         for inner in chain[position + 1 :]:
             if outer.name == inner.name:
                 raise OrderError(
-                    f"{outer.name} stands twice in the pipeline {_written(chain)}; "
-                    f"each element may stand in it once"
+                    f"{outer.name} stands twice in the pipeline {_written(chain)}. "
+                    f"Each element may stand in a pipeline once"
                 )
-            if reason := _objection(outer, inner, chain[:position]):
+            if reason := objection(outer, inner, chain[:position]):
                 raise OrderError(
                     f"{inner.name} must be outside {outer.name}: {reason}. "
                     f"The order as written, outermost first: {_written(chain)}. "
@@ -78,8 +78,8 @@ def refuse_missing(chain: Sequence[Contract]) -> None:
                 )
 
 
-def _objection(outer: Contract, inner: Contract, beyond: Iterable[Contract]) -> str | None:
-    """Why ``outer`` may not stand outside ``inner``, or None."""
+def objection(outer: Contract, inner: Contract, beyond: Iterable[Contract]) -> str | None:
+    """Return the reason why ``outer`` may not stand outside ``inner``, or None."""
     for name, reason in inner.outside.items():
         if outer.answers_to(name):
             return reason
@@ -97,17 +97,17 @@ def _written(chain: Iterable[Contract]) -> str:
 
 
 def _working(chain: Sequence[Contract]) -> str:
-    """An order that works, as near as can be to the one written; said only, never applied."""
+    """Describe an order that works, as close as possible to the one written. It is never applied."""
     left = list(chain)
     ordered: list[Contract] = []
     while left:
         for candidate in left:
             if not any(
-                _objection(candidate, other, ordered) for other in left if other is not candidate
+                objection(candidate, other, ordered) for other in left if other is not candidate
             ):
                 ordered.append(candidate)
                 left.remove(candidate)
                 break
         else:
-            return f"No order works: what {_written(left)} say of each other is contradictory"
+            return f"No order works: the contracts of {_written(left)} contradict one another"
     return f"An order that works: {_written(ordered)}"

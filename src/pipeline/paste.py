@@ -1,29 +1,33 @@
-"""Paste Deploy: loading an ini, and reading what it puts together without building it.
+"""Paste Deploy: load an ini, or read its pipelines without building them.
 
-The elements are Paste factories themselves (``pipeline.composition.Element``); the composite stands in
+The elements are Paste factories themselves (``pipeline.composition.Element``). The composite is in
 ``pipeline.switch``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, entry_points
 from typing import Any, NamedTuple
 
 from paste.deploy import loadapp
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.composition import Element
-from pipeline.ini import Source
+from pipeline.ini import Source, place_of_value
 from pipeline.interfaces import WSGIApp
 from pipeline.order import refuse_missing, refuse_wrong_order
 from pipeline.switch import branch_lines, switch
 
 
 def load(uri: str, name: str | None = None, relative_to: str | None = None, **global_conf: str) -> WSGIApp:
-    """The app of an ini (``config:path/to.ini#name``), complete: OrderError if an element is missing.
+    """Return the app of an ini (``config:path/to.ini#name``). Raise OrderError if an element is missing.
 
-    This is ``paste.deploy.loadapp`` for whoever knows that nothing will be put around the app. The order
-    contract is also checked across foreign middleware, which ``loadapp`` alone cannot look behind.
+    Use this in place of ``paste.deploy.loadapp`` if no element will be put around the app. The order contract is
+    also checked across foreign middleware, which ``loadapp`` cannot do.
     """
     for chain in plan(uri, name, relative_to, **global_conf):
         chain.check()
@@ -32,12 +36,12 @@ def load(uri: str, name: str | None = None, relative_to: str | None = None, **gl
 
 
 class Step(NamedTuple):
-    """One thing that an ini puts in a pipeline."""
+    """One element, middleware or app that an ini puts in a pipeline."""
 
     element: Element | None
-    """The element with its options, or None for what is foreign."""
+    """The element with its options, or None for a foreign middleware or app."""
     factory: Any
-    """What makes it."""
+    """The factory of the element, middleware or app."""
     source: Source
     strings: Mapping[str, str]
 
@@ -51,7 +55,7 @@ class Step(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """All that a request passes, outermost first, on its way to one end."""
+    """The steps that a request passes, outermost first, on its way to one end."""
 
     condition: str
     """The line of the ``switch`` that leads here, or ""."""
@@ -67,12 +71,55 @@ class Chain(NamedTuple):
 def plan(
     uri: str, name: str | None = None, relative_to: str | None = None, **global_conf: str
 ) -> Iterator[Chain]:
-    """Every way from the outermost element to an end that the ini describes; nothing is built.
+    """Yield each chain from the outermost element to an end that the ini describes. Nothing is built.
 
-    Raises OptionError for options that are not as they should be.
+    Raises OptionError for unknown, missing and invalid options.
     """
-    context = loadcontext(APP, uri, name=name, relative_to=relative_to, global_conf=global_conf)
-    return _chains(context, "", ())
+    with named_errors(uri):
+        context = loadcontext(APP, uri, name=name, relative_to=relative_to, global_conf=global_conf)
+        yield from _chains(context, "", ())
+
+
+@contextmanager
+def named_errors(uri: str) -> Iterator[None]:
+    """Say of ``use = egg:package#name`` that leads nowhere where it stands, and what was meant."""
+    file = uri.removeprefix("config:").partition("#")[0]
+    try:
+        yield
+    except PackageNotFoundError as error:
+        where = place_of_value(file, f"egg:{error.name}")
+        raise LookupError(f"{where}: the package {error.name!r} is not installed") from None
+    except LookupError as error:
+        found = re.match(r"Entry point '(.+)' not found in egg '(.+)' \(protocols: (.+);", str(error))
+        if found is None:
+            raise
+        name, egg, protocols = found.groups()
+        where = place_of_value(file, f"egg:{egg}#{name}")
+        hint = _near(name, egg, protocols)
+        raise LookupError(f"{where}: {egg} has no {name!r} for such a section; {hint}") from None
+
+
+_SECTIONS = {"filter_factory": "filter", "app_factory": "app", "composite_factory": "composite"}
+"""The kind of section for each kind of entry point."""
+
+
+def _near(name: str, egg: str, protocols: str) -> str:
+    """Return what may have been meant by the name of an entry point that is not there."""
+    known = {
+        group: sorted(point.name for point in entry_points(group=f"paste.{group}") if _is_of(point, egg))
+        for group in _SECTIONS
+    }
+    for group, names in known.items():
+        if name in names:
+            return f"it is for a section [{_SECTIONS[group]}:...]"
+    here = [name for group, names in known.items() if f"paste.{group}" in protocols.split(", ") for name in names]
+    if near := get_close_matches(name, here, n=1, cutoff=0.5):
+        return f"did you mean {near[0]!r}?"
+    return f"it has {', '.join(here) or 'none'}"
+
+
+def _is_of(point: Any, egg: str) -> bool:
+    return point.dist is not None and point.dist.name.lower().replace("_", "-") == egg.lower().replace("_", "-")
 
 
 def _chains(context: LoaderContext, condition: str, outer: tuple[Step, ...]) -> Iterator[Chain]:
@@ -91,7 +138,7 @@ def _chains(context: LoaderContext, condition: str, outer: tuple[Step, ...]) -> 
             inner = context.loader.app_context(name, global_conf=context.global_conf)
             yield from _chains(inner, f"{condition}, {line}" if condition else line, outer)
     else:
-        yield Chain(condition, (*outer, _step(context)))
+        yield Chain(condition, (*outer, step_of(context)))
 
 
 def _filters(context: LoaderContext) -> Iterator[Step]:
@@ -99,10 +146,11 @@ def _filters(context: LoaderContext) -> Iterator[Step]:
         yield from _filters(context.filter_context)
         yield from _filters(context.next_context)
     else:
-        yield _step(context)
+        yield step_of(context)
 
 
-def _step(context: LoaderContext) -> Step:
+def step_of(context: LoaderContext) -> Step:
+    """Return what a section of an ini puts in a pipeline."""
     made: Mapping[str, str] = context.local_conf
     factory = context.object
     source = Source(context.global_conf, factory)

@@ -1,5 +1,5 @@
-"""The publisher: the end of the pipeline. Finds the view for the context, calls it, and puts its
-result on the response. It publishes nothing that was not registered as a view (S2).
+"""The publisher, which is the end of the pipeline. It finds the view for the context, calls it, and puts its result
+on the response. It publishes only registered views (S2).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from webob.exc import (
 from pipeline.composition import Offers, element
 from pipeline.edge import close_with
 from pipeline.interfaces import INullResource, IResult, ResultError
+from pipeline.names import is_name
 from pipeline.options import on_demand
-from pipeline.publishing.steps import has_item, is_name
+from pipeline.publishing.steps import has_item
 from pipeline.request import Request
 from pipeline.response import HTML, OK, Response, adopt_exception
 from pipeline.views import Arguments, View, Views
@@ -36,11 +37,11 @@ def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -
     """Call the view of the context.
 
     scan       dotted names of the packages and modules whose views and adapters are published here
-    arguments  dotted name of what fills the further parameters of views; default: the fields of a form, by
-               pipeline.forms.arguments:arguments_of
+    arguments  dotted name of the function that fills the further parameters of views; default: the fields of a
+               form, by pipeline.forms.arguments:arguments_of
 
-    No view of that name is a 404; one that does not accept the method is a 405 with ``Allow``; OPTIONS is
-    answered with ``Allow`` where no view accepts it itself.
+    If there is no view of the name, the answer is a 404. If the view does not accept the method, it is a 405 with
+    ``Allow``. OPTIONS is answered with ``Allow``, unless a view accepts it.
     """
     views = Views(scan, arguments)
     find = views.find
@@ -52,7 +53,7 @@ def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -
             if view is None:
                 no_view(views, request, response)
                 return
-        authorize = request.authorize  # read, then called: Python calls what an attribute holds more slowly
+        authorize = request.authorize  # read, then called: a method call would look it up more slowly
         authorize(request, view)
         call_view(view, request.context, request, response)
 
@@ -62,9 +63,9 @@ def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -
 def call_view(view: View, context: Any, request: Request, response: Response) -> None:
     """Call a view and put its result on the response. Also used for error views.
 
-    A redirect may be raised as well as returned: it is an answer, and commits; one that leaves this site
-    without being trusted is an error of the view (S8). An HTTP error is raised on, also when it was returned,
-    so that it aborts and finds its error view.
+    A redirect may be raised or returned: it is an answer, and commits. A redirect that leaves this site without
+    being trusted is an error of the view (S8). An HTTP error is raised, also if it was returned, so that the
+    transaction is aborted and an error view is called.
     """
     try:
         call = view.call
@@ -79,63 +80,70 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
         try:
             put_result(result, view, request, response)
         finally:
-            del result  # which may have been raised, and then holds this frame: no cycle is left
+            del result  # it may have been raised, and then its traceback refers to this frame
     if response._status is not OK:
         judge_redirect(request, response, view)
 
 
-_NO_RESULT = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBase, type)
-"""What could be iterated over, and not for blocks of bytes."""
+_NOT_BLOCKS = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBase, type)
+"""Types that can be iterated over, but do not yield blocks of bytes."""
 
 
 def put_result(result: Any, view: View, request: Request, response: Response) -> None:
-    """Put what a view returned on the response; ResultError if it is nothing that can be."""
-    adapted: Any = None
-    if result is None:
+    """Put the result of a view on the response. Raise ResultError if it is not a valid result."""
+    if result is None or result is response:
         if type(response._app_iter) is not list:
             close_with(request, response._app_iter)
     elif isinstance(result, str):
-        charset = response.charset
-        if charset is None:  # a content type without charset: str has only one sensible encoding
-            charset = "utf-8"
-        response._app_iter = [result.encode(charset)]
+        # Without a charset in the content type, UTF-8 is the only sensible choice.
+        response._app_iter = [result.encode(response.charset or "utf-8")]
     elif isinstance(result, bytes):
         response._app_iter = [result]
-    elif result is response:
-        put_result(None, view, request, response)
-    elif isinstance(result, WSGIHTTPException):
-        if result.status_int >= 400 and not result.has_body:
-            try:
-                raise result
-            finally:
-                del result
-        adopt_exception(response, result)
     elif isinstance(result, webob.Response):
+        try:
+            _put_response(result, request, response)
+        finally:
+            del result  # it may have been raised, and then its traceback refers to this frame
+    elif request.views is not None and (adapted := request.views.adapt(result, IResult)) is not None:
+        put_result(adapted(request, response), view, request, response)
+    else:
+        _put_blocks(result, view, request, response)
+
+
+def _put_response(result: webob.Response, request: Request, response: Response) -> None:
+    """Take over a response that a view returned. Raise an error that has no body of its own."""
+    if not isinstance(result, WSGIHTTPException):
         close_with(request, result.app_iter)
         response.adopt(result.status, list(result.headerlist), result.app_iter)
         response.conditional_response = result.conditional_response
-    elif request.views is not None and (adapted := request.views.adapt(result, IResult)) is not None:
-        put_result(adapted(request, response), view, request, response)
-    elif isinstance(result, (list, tuple)) and all(isinstance(block, bytes) for block in result):
+    elif result.status_int >= 400 and not result.has_body:
+        try:
+            raise result
+        finally:
+            del result  # its traceback refers to this frame
+    else:
+        adopt_exception(response, result)
+
+
+def _put_blocks(result: Any, view: View, request: Request, response: Response) -> None:
+    """Put a file, or an iterable of bytes, on the response. Raise ResultError for any other object."""
+    if isinstance(result, (list, tuple)) and all(isinstance(block, bytes) for block in result):
         response._app_iter = list(result)
-    elif isinstance(result, _NO_RESULT) or not (hasattr(result, "read") or hasattr(result, "__iter__")):
+        return
+    if isinstance(result, _NOT_BLOCKS) or not (hasattr(result, "read") or hasattr(result, "__iter__")):
         raise ResultError(
             f"view {view} returned {result!r:.200}, a {type(result).__name__}; a view returns str, bytes, an "
-            f"iterable of bytes, a binary file, None, a webob.Response, or what has an IResult adapter"
+            f"iterable of bytes, a binary file, None, a webob.Response, or a value with an IResult adapter"
         )
-    elif hasattr(result, "read"):
-        close_with(request, result)
-        response._app_iter = file_body(result)
-    else:
-        close_with(request, result)
-        response._app_iter = result
+    close_with(request, result)
+    response._app_iter = file_body(result) if hasattr(result, "read") else result
 
 
 def null_view(views: Views, request: Request) -> View | None:
-    """Return the view that makes the object of a PUT, if the step to its name leads nowhere yet. The context is
-    then what stands for the object.
+    """Return the view that makes the object of a PUT, if there is no object of that name yet. The context becomes
+    the null resource.
 
-    The name is checked here, too: it need not be that of the path, since a form may name a view.
+    The name is checked here, too. It may not come from the path, since a form may name a view.
     """
     name = request.view_name
     if request.environ["REQUEST_METHOD"] != "PUT" or not name or request.subpath or not is_name(name):
@@ -149,7 +157,7 @@ def null_view(views: Views, request: Request) -> View | None:
 
 
 def no_view(views: Views, request: Request, response: Response) -> None:
-    """Answer for a view that there is not: 404, 405, or OPTIONS."""
+    """Answer a request without a view: with 404 or 405, or with the methods for OPTIONS."""
     allowed = views.allowed(request.context, request, request.view_name)
     if not allowed:
         raise HTTPNotFound("There is nothing at this address.")

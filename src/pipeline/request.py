@@ -1,9 +1,10 @@
 """The request: WebOb's, with the state of the pipeline as real attributes.
 
-The request is open. This file has the attributes that the core needs. An element declares the attributes that it
-adds in a small subclass of ``Request`` in its own file and names it by ``@element(adds=...)``; the pipeline makes
-the class of its requests from all of these when it is linked (``composed``). An attribute that costs something to
-make is declared by ``on_first_use``, and the element offers at load what makes it (``composition.Offers``).
+The request is open. This file has the attributes that the core needs. An element declares its own attributes in a
+small subclass of ``Request`` in its own file, and names that subclass by ``@element(adds=...)``. The pipeline
+combines these classes into the class of its requests when it is linked (``composed``). An attribute that is costly
+to make is declared by ``on_first_use``; at load, the element offers the function that makes it
+(``composition.Offers``).
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from webob.request import BaseRequest
 from zope.interface import implementer
 
 from pipeline.interfaces import PUBLIC, IRequest
+from pipeline.names import is_name, is_segment
 from pipeline.options import on_demand
-from pipeline.publishing.steps import is_name, is_segment
 
 try:
     from transaction.interfaces import TransientError
@@ -66,15 +67,15 @@ OF_AN_ATTEMPT: dict[str, Any] = {
     "views": None,
     "virtual_root_path": (),
 }
-"""The fields that every request sets or reads, with their first values. ``restore`` puts them back."""
+"""The fields that every request sets or reads, with their first values. ``restore`` restores them."""
 
-OF_ALL_ATTEMPTS: dict[str, Any] = {"_closers": None, "attempts_left": 0}
-"""The fields that count over all attempts at a request. They stay as they are."""
+OF_ALL_ATTEMPTS: dict[str, Any] = {"_closers": None, "announces_body": False, "attempts_left": 0}
+"""The fields that count over all attempts at a request. ``restore`` does not change them."""
 
 
 def _compiled(name: str, arguments: str, lines: Iterable[str], values: Mapping[str, Any] = {}) -> Any:
-    """Return a function of plain statements, made from the list of fields as ``dataclasses`` makes an ``__init__``.
-    A loop over the fields takes 0.4 microseconds more for each request."""
+    """Return a function with one statement for each field, as ``dataclasses`` makes an ``__init__``. A loop over
+    the fields would take 0.4 microseconds more for each request."""
     scope = dict(values)
     exec("\n    ".join([f"def {name}({arguments}):", *lines]), scope)
     return scope[name]
@@ -84,7 +85,7 @@ _FIELDS = ", ".join(f"request.{name}" for name in OF_AN_ATTEMPT)
 
 
 class Verdict(NamedTuple):
-    """What is known of an error: judged once, by whoever catches the error first (R2, R4)."""
+    """The judgement of an error. It is made once, by the first element that catches the error (R2, R4)."""
 
     error: BaseException
     transient: bool
@@ -92,7 +93,7 @@ class Verdict(NamedTuple):
 
 
 class OnFirstUse:
-    """An attribute of a request that is made when it is first read, by what an element offered at load."""
+    """An attribute of a request that is made when it is first read, by the function that an element offered."""
 
     def __init__(self, dropped: bool = False, opener: Callable[[Any], Any] | None = None) -> None:
         self.dropped = dropped
@@ -110,12 +111,12 @@ class OnFirstUse:
         return value
 
     def opened_by(self, opener: Callable[[Any], Any]) -> OnFirstUse:
-        """Return the same attribute with what makes it."""
+        """Return the same attribute with the function that makes it."""
         return type(self)(self.dropped, opener)
 
 
 class TransactionManagerOnFirstUse(OnFirstUse):
-    """``request.tm``. It is kept in the field ``tm_in_use``, so that an element can look without making one."""
+    """``request.tm``. It is kept in the field ``tm_in_use``, which an element can read without making one."""
 
     def __get__(self, request: Request | None, owner: type) -> Any:
         if request is None:
@@ -132,22 +133,22 @@ class TransactionManagerOnFirstUse(OnFirstUse):
 def on_first_use(*, dropped: bool = False) -> Any:
     """Declare an attribute that an element offers and that is made when it is first read.
 
-    dropped  whether the value is dropped after an abort, so that it is made again when it is read again: for
-             what is read from a database
+    dropped  whether the value is dropped after an abort, and made again when it is next read. Use it for objects
+             that come from a database
     """
     return OnFirstUse(dropped)
 
 
 def is_transient(request: Request, error: BaseException) -> bool:
-    """Whether an error says of itself that the same request may succeed if it is tried again."""
+    """Return whether the class of an error says that the same request may succeed if it is tried again."""
     return isinstance(error, TransientError)
 
 
 @implementer(IRequest)
 class Request(BaseRequest):
-    """One request on its way through the pipeline; every API of ``webob.request.BaseRequest``."""
+    """One request on its way through the pipeline, with the whole API of ``webob.request.BaseRequest``."""
 
-    # A slot is read and written as fast as can be, also once ``retry`` has copied what else is on the request.
+    # Slots are the fastest attributes, also after ``retry`` has copied the ``__dict__`` of the request.
     __slots__ = ("environ", *OF_ALL_ATTEMPTS, *OF_AN_ATTEMPT)
 
     environ: dict[str, Any]
@@ -156,14 +157,14 @@ class Request(BaseRequest):
     """The pipeline that the request is in: the innermost one entered and not yet left."""
 
     views: Any
-    """The ``pipeline.views.Views`` of this pipeline's publisher, which the publisher offers; None without one."""
+    """The ``pipeline.views.Views`` that the publisher of this pipeline offers; None without a publisher."""
 
     root: Any = on_first_use(dropped=True)
-    """Where traversal starts. Offered by the element of a database, or set by ``traverse``."""
+    """The object where traversal starts. Offered by the element of a database, or set by ``traverse``."""
     tm: Any = TransactionManagerOnFirstUse()
     """The ``transaction.TransactionManager`` of this request, with a transaction begun."""
     tm_in_use: Any
-    """The transaction manager, or None while nobody has asked for it."""
+    """The transaction manager, or None until ``tm`` is read."""
 
     context: Any
     view_name: str
@@ -174,53 +175,55 @@ class Request(BaseRequest):
     virtual_root: Any = None
     """Object whose URL is ``application_url``, set when traversal reaches it; None means the root."""
     virtual_root_path: tuple[str, ...]
-    """Path from the root to the virtual root; walked before the path of the URL."""
+    """Path from the root to the virtual root. It is walked before the path of the URL."""
     default_steps: tuple[str, ...] = ()
-    """The steps that were taken though the path does not name them (IDefaultSteps)."""
+    """The steps that were taken although the path does not name them (IDefaultSteps)."""
     lacks_slash: bool = False
-    """Whether this is the default view of a container at a URL that does not end in its slash: relative links
-    in the page are meant for the URL that does. Set by traversal."""
+    """True for the default view of a container at a URL without the slash at its end. The relative links of the
+    page are meant for the URL with the slash. Set by traversal."""
     more_steps: tuple[str, ...] = ()
-    """Steps that a traversal hook wants to be taken next, see ``add_steps``."""
+    """Steps that a traversal hook has added, to be taken next, see ``add_steps``."""
     namespaces: tuple[str, ...] = ()
     """The traversal namespaces that the path has entered."""
     traversal_hooks: tuple[Callable[[Request, Any], object], ...]
 
+    announces_body: bool
+    """Whether the request has a Content-Length or a Transfer-Encoding, and so most likely a body."""
     attempts_left: int
-    """How often the request is tried again if this attempt fails with a transient error. A view that must not
-    run twice sets it to 0."""
+    """Number of further attempts if this one fails with a transient error. A view that must not run twice sets it
+    to 0."""
     verdict: Verdict | None
-    """What is known of the last error that was caught, see ``judge``."""
+    """The verdict on the last error that was caught, see ``judge``."""
     outcome: str = ""
-    """What is known of the changes of this request when its transaction has ended: "committed", "unknown" (R4),
-    or "" if there are none. An error that is answered after that says so in the header ``X-Outcome``."""
+    """The outcome of the changes of this request, when its transaction has ended: "committed", "unknown" (R4), or
+    "" if there are none. The answer to a later error says so in the header ``X-Outcome``."""
 
     read_afresh: Callable[[Any], None] | None = None
-    """``(request)`` ends what the request has begun in a database, so that it reads what is stored now and writes
-    no more. Offered by the element of a database."""
+    """``(request)`` ends the transaction of the request. From then on the request reads the current state of the
+    database and cannot write. Offered by the element of a database."""
     authorize: Callable[[Any, Any], None]
     """``(request, view)`` raises an HTTP exception if the view may not be called. Offered by the element that
     authenticates."""
     is_transient: Callable[[Any, BaseException], bool] = staticmethod(is_transient)
-    """``(request, error)`` is whether the same request may succeed if it is tried again. Offered by the element of
-    a database, which knows more errors. Call ``judge`` instead."""
+    """``(request, error)`` tells whether the same request may succeed if it is tried again. Offered by the element
+    of a database, which knows more errors. Elements call ``judge`` instead."""
     answer_error: Callable[[Any, Any, Exception], None] | None = None
-    """``(request, response, error)`` answers an error that left the outermost element, or that is raised while the
-    edge makes the body. Offered by the element that answers errors."""
+    """``(request, response, error)`` answers an error that the outermost element raised, or that is raised while
+    the edge makes the body. Offered by the element that answers errors."""
     response_before: Any
     """Snapshot of the response as it was when that element was entered; None before."""
     reporter: Callable[[Any, Exception, str], object] | None = None
     """``(request, error, id)`` is called for each error that is logged. Offered by the same element."""
 
     bytes_sent: int | None = 0
-    """Bytes of the body that the server took; known once the request is being closed. None means that the server
-    sent a file by its own means, and does not say how much of it."""
+    """Bytes of the body that the server took; known when the request is closed. None means that the server sent a
+    file itself and does not say how many bytes it sent."""
 
     _closers: list[Closer] | None
     _closers_before: int = 0
-    """How many there were when this attempt began."""
+    """Number of closers when this attempt began."""
     _closers_last: int = 0
-    """How many of those that came after are for ``last``."""
+    """Number of closers of this attempt that were given with ``last``."""
 
     def __init__(self, environ: dict[str, Any], charset: str | None = None, **attributes: Any) -> None:
         # WebOb's checks cost more than the rest of a request; servers hand us a plain dict.
@@ -235,11 +238,11 @@ class Request(BaseRequest):
         "request",
         ["added = request.__dict__", f"return {_FIELDS}, added.copy() if added else None"],
     )
-    """``request.snapshot()`` returns what ``restore`` needs to make the request what it is now; the environ is not
-    part of it."""
+    """``request.snapshot()`` returns the current state of the request, for ``restore``. The environ is not part of
+    it."""
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Be again as ``snapshot`` found the request, but for the environ and what counts over all attempts."""
+        """Restore the state of a snapshot, except the environ and the fields that count over all attempts."""
         *fields, added = snapshot
         for name, value in zip(OF_AN_ATTEMPT, fields, strict=True):
             setattr(self, name, value)
@@ -247,7 +250,7 @@ class Request(BaseRequest):
         self.__dict__.update(added or ())
 
     def drop(self) -> None:
-        """Drop what was read from a database in a transaction that was aborted, so that it is read anew."""
+        """Drop the objects that come from an aborted transaction. They are made again when they are next read."""
         for name in self.dropped:
             self.__dict__.pop(name, None)
 
@@ -270,17 +273,17 @@ class Request(BaseRequest):
         return cookies_by_name(self.environ)
 
     def make_tempfile(self) -> Any:
-        """Make the file into which WebOb copies a large body; it is closed with the request (S15)."""
+        """Make the file into which WebOb copies a large body. It is closed with the request (S15)."""
         file = super().make_tempfile()
         self.on_close(file.close)
         return file
 
     def on_close(self, closer: Closer, *, last: bool = False) -> None:
-        """Have ``closer()`` called when this request is closed: its body sent or abandoned.
+        """Have ``closer()`` called when this request is closed, after its body was sent or abandoned.
 
-        Last in, first out; exactly once each; whatever the others raise. For a body in memory this
-        is before the server gets it. ``last`` is for what the others may need, such as a connection
-        to the database: it is closed after all of them, whenever it was opened.
+        Closers run last in, first out, exactly once each, also if others raise. A body in memory is closed before
+        the server gets it. ``last`` is for things that other closers may need, such as a connection to a database:
+        these closers run after all others.
         """
         if last:
             self._closers_last += 1
@@ -292,9 +295,8 @@ class Request(BaseRequest):
             self._closers.append(closer)
 
     def release(self, closer: Closer) -> None:
-        """Close all that ``on_close`` was given for ``last``, if besides it only ``closer`` is yet to be
-        closed, which needs none of it: called by the edge for a plain file, so that a client that reads it
-        slowly holds no connection to a database."""
+        """Run the closers given with ``last``, if ``closer`` is the only other one. The edge calls this for a plain
+        file, so that a client that reads slowly does not hold a connection to a database."""
         closers = self._closers
         first = self._closers_before
         if self._closers_last and closers is not None and closers[first + self._closers_last :] == [closer]:
@@ -303,9 +305,9 @@ class Request(BaseRequest):
             closers.append(closer)
 
     def close(self, mark: int = 0) -> None:
-        """Run what ``on_close`` was given, down to the first ``mark`` of it; called by the edge, and
-        by ``retry`` between two attempts. An error is logged and stops no other closer (R6)."""
-        self.verdict = None  # the traceback of its error holds the request: no cycle is left
+        """Run the closers, except the first ``mark`` of them. The edge calls this, and ``retry`` between two
+        attempts. An error of a closer is logged, and the others run all the same (R6)."""
+        self.verdict = None  # the traceback of its error refers to the request: no cycle is left
         closers = self._closers
         interrupt: BaseException | None = None
         while closers and len(closers) > mark:
@@ -320,8 +322,8 @@ class Request(BaseRequest):
             raise interrupt
 
     def judge(self, error: BaseException) -> Verdict:
-        """Return the verdict on an error. It is made by the first call, which must come while the transaction is
-        still open: only then the database can tell whether the error is transient."""
+        """Return the verdict on an error. The first call makes it, and must come while the transaction is still
+        open: only then can the database tell whether the error is transient."""
         verdict = self.verdict
         if verdict is None or verdict.error is not error:
             verdict = Verdict(error, self.is_transient(self, error))
@@ -332,7 +334,7 @@ class Request(BaseRequest):
 
     @property
     def path_info_safe(self) -> str:
-        """The path as it may stand in a log: percent-encoded, whatever bytes it has."""
+        """The path as it may stand in a log: percent-encoded."""
         path: str = self.environ.get("PATH_INFO", "")
         return quote(path.encode("latin-1", "replace"), safe="/" + PATH_SAFE)
 
@@ -341,21 +343,21 @@ class Request(BaseRequest):
         self.traversal_hooks = (*self.traversal_hooks, hook)
 
     def add_steps(self, *names: str) -> None:
-        """For a traversal hook: have these steps taken before the rest of the path."""
+        """Add steps that are taken before the rest of the path. Traversal hooks call this."""
         self.more_steps = (*self.more_steps, *filter(None, names))
 
     def take_steps(self) -> tuple[str, ...]:
-        """The steps that hooks have added, once."""
+        """Return the steps that hooks have added, and forget them."""
         steps, self.more_steps = self.more_steps, ()
         return steps
 
     def absolute_url(self, obj: object, *names: str) -> str:
-        """URL of ``obj`` as the visitor sees it, with ``names`` as further path segments.
+        """Return the URL of ``obj`` as the visitor sees it, with ``names`` as further path segments.
 
-        ``obj`` has ``__parent__`` and ``__name__`` up to the virtual root (or to a root whose
-        ``__parent__`` is None); ValueError if it has not, or if no URL would lead to it: because it is
-        outside of the virtual root, or because traversal refuses one of the names or takes it for something
-        else. The last of ``names`` may be empty, for a slash at the end. The URL of the root ends in a slash.
+        ``obj`` and its parents must have ``__parent__`` and ``__name__``, up to the virtual root (or to a root
+        whose ``__parent__`` is None). Raises ValueError if they do not, if ``obj`` is outside the virtual root, or
+        if traversal would refuse one of the names or read it as a view or a namespace. The last of ``names`` may be
+        empty, for a slash at the end. The URL of the root ends in a slash.
         """
         for segment in names[:-1] if names[-1:] == ("",) else names:
             if not is_segment(segment):
@@ -373,15 +375,15 @@ class Request(BaseRequest):
         if place is not top:
             depth = len(self.virtual_root_path)
             if top is not None or tuple(path[:depth]) != self.virtual_root_path:
-                raise ValueError(f"{obj!r} is outside of the virtual root, so it has no URL")
+                raise ValueError(f"{obj!r} is outside the virtual root, so it has no URL")
             del path[:depth]
         below = "/".join([quote(name, safe=PATH_SAFE) for name in (*path, *names)])
         return f"{self.application_url}/{below}"
 
 
 def beginning(values: Mapping[str, Any]) -> Callable[[type[Request], dict[str, Any]], Any]:
-    """Return a function ``(cls, environ)`` that makes a request as ``cls(environ)`` does, with these values in the
-    place of the first values of some fields."""
+    """Return a function ``(cls, environ)`` that makes a request as ``cls(environ)`` does, but with these first
+    values for some fields."""
     first = OF_ALL_ATTEMPTS | OF_AN_ATTEMPT
     first |= {name: value for name, value in values.items() if name in first}
     lines = ["request = new(cls)", "request.environ = environ", *(f"request.{name} = {name}" for name in first)]

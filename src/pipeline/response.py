@@ -1,7 +1,7 @@
 """The response: WebOb's, inert, with headers that refuse control characters (S6).
 
-Elements and views change it; none sends it. ``snapshot`` and ``restore`` let an element take an
-answer back. ``check_header`` is the one definition of what may be sent.
+Elements and views change the response, and the edge sends it. With ``snapshot`` and ``restore`` an element can take
+an answer back. ``check_header`` alone defines which headers may be sent.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ HTML = ("Content-Type", "text/html; charset=UTF-8")
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 
 LIVE = ("text/event-stream", "multipart/x-mixed-replace")
-"""Content types of streams whose client waits for each block: nothing on the way may hold a block back."""
+"""Content types of streams whose client waits for each block. No filter or proxy may hold a block back."""
 
 _LINKED = re.compile(r"https?:|[^:/?#]*(?:[/?#]|\Z)", re.IGNORECASE)
-"""How an address begins that may be a link in a page: a script would run as the site's own."""
+"""The beginning of an address that may be a link in a page. A script would run as a script of the site."""
 
 KNOWN_NAMES: set[str] = set()
-"""Names of headers that ``check_header`` has found fit to be sent: not worth a second look."""
+"""Names of headers that ``check_header`` has accepted before, and need not check again."""
 
 
 def check_header(name: str, value: str) -> None:
-    """Refuse what must not be sent: a control character (C0, DEL), or no latin-1 text (PEP 3333)."""
+    """Raise UnsafeHeader for a control character (C0, DEL), or for text that is not latin-1 (PEP 3333)."""
     if name in KNOWN_NAMES and isinstance(value, str) and value.isascii() and value.isprintable():
         return
     for what, text in (("name", name), ("value", value)):
         if not isinstance(text, str):
-            raise UnsafeHeader(f"header {name!r}: its {what} {text!r} is no str")
+            raise UnsafeHeader(f"header {name!r}: its {what} {text!r} is not a str")
         if any(character < " " or character == "\x7f" for character in text):
             raise UnsafeHeader(f"header {name!r}: its {what} {text!r} has a control character")
         try:
@@ -48,13 +48,13 @@ def check_header(name: str, value: str) -> None:
         except UnicodeEncodeError:
             raise UnsafeHeader(f"header {name!r}: its {what} {text!r} is not latin-1") from None
     if not name or not name.isascii() or any(character in ' "(),/:;<=>?@[\\]{}' for character in name):
-        raise UnsafeHeader(f"header name {name!r} is no token (RFC 9110 section 5.1)")
-    if len(KNOWN_NAMES) < 1000:  # a site has no more, unless it makes them of what clients send
+        raise UnsafeHeader(f"header name {name!r} is not a token (RFC 9110 section 5.1)")
+    if len(KNOWN_NAMES) < 1000:  # no site has more, unless it makes names from input of clients
         KNOWN_NAMES.add(name)
 
 
 class Headers(ResponseHeaders):
-    """``response.headers``: a multidict over the header list that refuses what cannot be sent."""
+    """``response.headers``: a multidict over the header list that refuses headers which cannot be sent."""
 
     def __setitem__(self, name: str, value: str) -> None:
         check_header(name, value)
@@ -80,61 +80,63 @@ class Headers(ResponseHeaders):
 
 
 class Response(webob.Response):
-    """What will be answered; every API of ``webob.Response`` but being called as an application."""
+    """The answer, with the API of ``webob.Response``, except that it cannot be called as an application."""
 
     # Slots: Python reads an attribute faster if no class has a default for it.
-    __slots__ = ("_app_iter", "_own_headers", "_status", "conditional_response", "filters", "transports")
+    __slots__ = ("_app_iter", "_own_headers", "_status", "conditional_response", "delivery_filters", "filters")
 
     _status: str
     _app_iter: Any
     _own_headers: HeaderList | None
-    """The headers, once somebody has asked for them; None is those of any page, ``HTML`` alone. To make and
-    copy a list for each request, each attempt and ``errors`` took 1,900 of 47,000 instructions."""
+    """The headers, once they were read or changed; None means ``HTML`` alone. A list made and copied for each
+    request, each attempt and ``errors`` took 1,900 of 47,000 instructions."""
     _headers: Headers | None = None
     filters: tuple[Filter, ...]
     """Output filters, in the order in which they see the body."""
-    transports: tuple[tuple[Filter, bool], ...]
-    """Filters that see the body after those; with each, whether it rewrites what it is given."""
-    decided = False
+    delivery_filters: tuple[tuple[Filter, bool], ...]
+    """Filters that see the body after all output filters; with each, whether it changes the bytes."""
+    filters_applied = False
     """Whether the edge has put the filters around the body."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
         self._status = OK
         self._own_headers = None
-        self._app_iter = self.filters = self.transports = ()
+        self._app_iter = self.filters = self.delivery_filters = ()
         self.conditional_response = False
-        if arguments or attributes or type(self) is not Response:  # which may have other defaults
+        if arguments or attributes or type(self) is not Response:  # a subclass may have other defaults
             super().__init__(*arguments, **attributes)
             for name, value in self._headerlist:
                 check_header(name, value)
 
     def add_filter(self, filter: Filter) -> None:
-        """Have the body go through ``filter(chunks) -> chunks``: an iterator of bytes in, an iterable
-        of bytes out. Filters see the body in the order in which they were added.
+        """Send the body through ``filter(chunks) -> chunks``: it takes an iterator of bytes and returns an iterable
+        of bytes. Filters see the body in the order in which they were added.
 
-        The edge calls the filter once, when all is decided but the headers can still be changed, and never
-        for an answer that has no body. One that returns ``chunks`` itself takes no part. If it returns
-        anything else, Content-Length, digests and Accept-Ranges are dropped and the ETag becomes weak.
+        The edge calls the filter once, after all elements have answered. The filter can still change the headers.
+        It is not called for an answer without a body. If it returns ``chunks`` itself, it has no effect. If it
+        returns anything else, Content-Length, digests and Accept-Ranges are dropped and the ETag becomes weak.
         """
-        if self.decided:
-            raise RuntimeError("the body is being sent: a view that is a generator adds its filters too late")
+        if self.filters_applied:
+            raise RuntimeError("the body is being sent already: a generator must add its filters before it yields")
         self.filters = (*self.filters, filter)
 
-    def add_transport(self, filter: Filter, *, rewrites: bool = True) -> None:
-        """As ``add_filter``, for one that changes how the body is sent and not what it says: it comes after
-        all of those, and is added when the request is answered, so that inner elements come first. One that
-        rewrites nothing, and only cuts the same bytes into other blocks, leaves the headers as they are."""
-        self.transports = (*self.transports, (filter, rewrites))
+    def add_delivery_filter(self, filter: Filter, *, rewrites: bool = True) -> None:
+        """Add a filter that changes how the body is sent and not its meaning, such as compression.
+
+        It sees the body after all filters of ``add_filter``. Elements add it when the request is answered, so those
+        of inner elements come first. With ``rewrites=False`` it only cuts the same bytes into other blocks, and the
+        headers stay as they are."""
+        self.delivery_filters = (*self.delivery_filters, (filter, rewrites))
 
     @property
     def in_memory(self) -> bool:
-        """Whether the body is a list or tuple of blocks, whatever filters are to see it."""
+        """Whether the body is a list or tuple of blocks, before any filter."""
         return type(self._app_iter) in (list, tuple)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the body is in memory and nothing is left to be done to it: no error can come of sending it."""
-        return type(self._app_iter) in (list, tuple) and not self.filters and not self.transports
+        """Whether the body is in memory and has no filters, so that sending it cannot fail."""
+        return type(self._app_iter) in (list, tuple) and not self.filters and not self.delivery_filters
 
     @property  # type: ignore[override]
     def headers(self) -> Headers:
@@ -148,7 +150,7 @@ class Response(webob.Response):
 
     @property
     def _headerlist(self) -> HeaderList:
-        """The headers, under the name that WebOb has for them."""
+        """The headers, under the name that WebOb uses."""
         if self._own_headers is None:
             self._own_headers = [HTML]
         return self._own_headers
@@ -159,7 +161,7 @@ class Response(webob.Response):
 
     @property
     def headerlist(self) -> HeaderList:
-        """The headers as a plain list of pairs; what is put in here is checked when it is sent."""
+        """The headers as a plain list of pairs. Pairs that are added to the list are checked when they are sent."""
         return self._headerlist
 
     @headerlist.setter
@@ -193,35 +195,35 @@ class Response(webob.Response):
             raise
 
     def set_cookie(self, name: str | bytes, *arguments: Any, **attributes: Any) -> None:
-        check_header(name if isinstance(name, str) else name.decode("latin-1"), "")  # it is a token as well
-        super().set_cookie(name, *arguments, **attributes)  # which quotes the rest
+        check_header(name if isinstance(name, str) else name.decode("latin-1"), "")  # the name must be a token, too
+        super().set_cookie(name, *arguments, **attributes)  # quotes the value
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        raise TypeError("a pipeline's response is inert: the edge sends it, nothing calls it (DESIGN)")
+        raise TypeError("the response of a pipeline cannot be called: the edge sends it")
 
     def snapshot(self) -> tuple[Any, ...]:
-        """What ``restore`` needs to take back all that is changed from now on."""
+        """Return the current state of the response, for ``restore``."""
         headers = self._own_headers
         if headers is not None:
             headers = headers.copy()
         return self._status, headers, self._app_iter, self.conditional_response, self.filters
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
-        """Be again as when ``snapshot`` was taken. May be called repeatedly with one snapshot."""
+        """Restore the state of a snapshot. The same snapshot may be restored repeatedly."""
         self._status, headers, self._app_iter, self.conditional_response, self.filters = snapshot
         self._own_headers = None if headers is None else headers.copy()
-        self.transports = ()  # they are added when answered: there were none yet
-        self.decided = False
+        self.delivery_filters = ()  # elements add them only when they have answered
+        self.filters_applied = False
         self._headers = None
 
     def adopt(self, status: str, headers: HeaderList, app_iter: Any) -> None:
         """Take over the answer of another response or of a foreign app.
 
-        Its headers replace ours of the same name; ours of other names, and every cookie, stay.
-        The content type is always its own, also when it has none.
+        Its headers replace headers of the same name. Headers of other names, and all cookies, stay. The content
+        type is always that of the other response, also if it has none.
         """
         kept: HeaderList = []
-        if self._own_headers is not None:  # else there is a content type alone
+        if self._own_headers is not None:  # else there is only a content type
             theirs = {name.lower() for name, _ in headers} - {"set-cookie"}
             theirs |= {"content-type", "content-length"}
             kept = [pair for pair in self._own_headers if pair[0].lower() not in theirs]
@@ -231,19 +233,19 @@ class Response(webob.Response):
         self._app_iter = app_iter
 
     def plain(self, status: str, text: str) -> None:
-        """Be an answer in plain text that no browser takes for anything else (S7)."""
+        """Answer in plain text, which no browser reads as another type (S7)."""
         body = (text + "\n").encode()
         self.adopt(status, [("Content-Type", "text/plain; charset=UTF-8"), NOSNIFF], [body])
 
 
 def _checked(header: property) -> property:
-    """A property of WebOb's, such as ``location``: what cannot be sent is refused and changes nothing."""
+    """Return a property of WebOb, such as ``location``, that refuses a value which cannot be sent."""
 
     def fset(response: Response, value: Any) -> None:
         before = response._headerlist[:]
         try:
             header.fset(response, value)  # type: ignore[misc]
-            for name, text in response._headerlist[-1:]:  # it was put there
+            for name, text in response._headerlist[-1:]:  # WebOb has appended the header
                 check_header(name, text)
         except ValueError:
             response._headerlist[:] = before
@@ -258,7 +260,7 @@ for _name, _header in vars(webob.Response).items():
 
 
 def _length_or_0(header: property) -> property:
-    """WebOb's ``content_length``, which is 0 also of a response that nobody has touched yet."""
+    """Return WebOb's ``content_length`` as a property that is 0 also for a response without any body."""
 
     def fget(response: Response) -> int | None:
         length: int | None = header.fget(response)  # type: ignore[misc]
@@ -273,8 +275,8 @@ Response.content_length = _length_or_0(Response.content_length)  # type: ignore[
 def adopt_exception(response: Response, error: WSGIHTTPException) -> None:
     """Put an HTTP exception on the response: its status, headers and body.
 
-    One without a body of its own says in plain text what it is, and a redirect where it leads, as a link;
-    WebOb's own pages are not used, since they show what the client sent.
+    An error without a body of its own gets a text, and a redirect gets a link. WebOb's own pages are not used,
+    since they show input of the client.
     """
     if error.has_body or error.empty_body:
         response.adopt(error.status, list(error.headerlist), error.app_iter)
@@ -292,9 +294,9 @@ def adopt_exception(response: Response, error: WSGIHTTPException) -> None:
 
 
 def _page_of_redirect(title: str, text: str, location: str) -> str:
-    """The page of a redirect, for a visitor whose browser does not follow it."""
-    shown = escape(location)
+    """Return the page of a redirect, for a visitor whose browser does not follow it."""
+    link = escape(location)
     if _LINKED.match(location):
-        shown = f'<a href="{shown}">{shown}</a>'
+        link = f'<a href="{link}">{link}</a>'
     head = f'<!DOCTYPE html>\n<html lang="en">\n<title>{escape(title)}</title>\n'
-    return f"{head}<p>{escape(text)}: {shown}</p>\n</html>\n"
+    return f"{head}<p>{escape(text)}: {link}</p>\n</html>\n"

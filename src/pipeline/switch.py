@@ -17,7 +17,7 @@ from pipeline.response import Response
 
 
 class Branch(NamedTuple):
-    """One line of ``branches``: the app, and what a request must be like to be given to it."""
+    """One line of ``branches``: the app, and the conditions for a request to be given to it."""
 
     app: WSGIApp
     tests: tuple[Callable[[dict[str, Any]], bool], ...]
@@ -30,8 +30,8 @@ def _switch(*, branches: str = "", default: str | None = None) -> None:
 def switch(loader: Any, global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
     """Pick an app by the request: ``[composite:main] use = egg:wsgi-pipeline#switch``.
 
-    branches  one line for each branch: the name of an app and what the request must be like. All conditions
-              of a line must hold; the first line that holds wins. Conditions::
+    branches  one line for each branch: the name of an app and the conditions for the request. All conditions of a
+              line must hold. The first line that holds wins. Conditions::
 
                 method=PUT,DELETE          one of these methods
                 type=text/xml,*/json       content type of the body, "*" for any run of characters
@@ -58,7 +58,7 @@ def switch(loader: Any, global_conf: Mapping[str, str], **strings: str) -> WSGIA
 
 @element
 def no_branch() -> Handler:
-    """The end for requests that no branch is for."""
+    """Answer 404 to requests that no branch fits."""
 
     def no_branch(request: Request, response: Response) -> None:
         raise HTTPNotFound("There is nothing at this address.")
@@ -67,7 +67,7 @@ def no_branch() -> Handler:
 
 
 def branch_lines(strings: Mapping[str, str]) -> list[str]:
-    """The lines of the option ``branches``; the first word of each is the name of an app."""
+    """Return the lines of the option ``branches``. The first word of each is the name of an app."""
     return list(filter(None, map(str.strip, strings.get("branches", "").splitlines())))
 
 
@@ -114,13 +114,13 @@ def _test(condition: str, branch: str, where: str) -> Callable[[dict[str, Any]],
         matches = _pattern(value)
         return lambda environ: key in environ and matches(environ[key])
     raise OptionError(
-        f"{where}: branch {branch!r} has the condition {condition!r}; a condition is method=, type=, "
+        f"{where}: branch {branch!r} has the condition {condition!r}; a condition must be method=, type=, "
         f"scheme=, path=/ or header.NAME= with a value"
     )
 
 
 def _steps(path: str) -> list[str]:
-    """The segments of a path that traversal walks: a slash too many leads around no branch."""
+    """Return the segments of a path that traversal walks. So a doubled slash does not avoid a branch."""
     return [segment for segment in path.split("/") if segment and segment != "."]
 
 
@@ -130,8 +130,8 @@ def _pattern(value: str) -> Callable[[str], bool]:
 
 
 def _word(word: str) -> str:
-    """One word of a pattern. What stands between two "*" is taken where it comes first, and that is never
-    tried again: so a header takes time in proportion to its length, whatever is in it (S12)."""
+    """Return the regular expression for one word of a pattern. A part between two "*" matches at its first place
+    only, so that matching takes time in proportion to the length of the header (S12)."""
     first, *parts = map(re.escape, word.split("*"))
     if not parts:
         return first

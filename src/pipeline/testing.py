@@ -1,7 +1,7 @@
-"""For the tests of what is built on this: a data manager and an element that fail when they are told to, and
-the ledger by which loss is judged.
+"""The test kit, for tests of applications and elements.
 
-::
+``FakeDataManager`` and the element ``fault`` fail where a test wants it. The element ``guard_environ`` finds the
+element that changes the environ in place. ``Ledger`` tells whether a write was lost::
 
     app = Pipeline(retry(), transaction(), fault(error=ConflictError, at="exit", times=2), publisher(...))
 
@@ -13,21 +13,28 @@ the ledger by which loss is judged.
     answer = requests.post(url, params={"id": id})
     ledger.answered(id, answer.status_code, answer.headers.get("X-Outcome", ""))
     assert ledger.judge(ids_in_the_database) == []
+
+    app = Pipeline(retry(), guard_environ(), my_element(), publisher(...))
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from threading import Lock
+from types import FrameType
 from typing import Any, Literal
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from transaction import TransactionManager
 from transaction.interfaces import IDataManager
 from zope.interface import implementer
 
 from pipeline.composition import element
+from pipeline.elements.retry import RetryRequest
 from pipeline.interfaces import Handler
 from pipeline.request import Request
 from pipeline.response import Response
@@ -36,7 +43,7 @@ Fault = BaseException | Callable[[], BaseException]
 """An exception, or a class or function that makes one."""
 
 STEPS = ("join", "tpc_begin", "commit", "tpc_vote", "tpc_finish", "tpc_abort", "abort")
-"""Where a data manager can fail, in the order of a commit; the last two are those of giving up."""
+"""The steps at which a data manager can fail, in the order of a commit. The last two belong to an abort."""
 
 
 def _raise(fault: Fault) -> None:
@@ -45,16 +52,16 @@ def _raise(fault: Fault) -> None:
 
 @implementer(IDataManager)
 class FakeDataManager:
-    """A data manager that adds a value to a list when its transaction is committed, or fails on the way.
+    """A data manager that adds a value to a list when its transaction is committed, or fails before.
 
     tm      the transaction manager, ``request.tm``
     stored  the list that stands for the database
-    value   what is added to it
-    fails   by step (one of STEPS) what is raised there
-    key     its place among other data managers: they vote and finish in the order of their keys
-    retry   what it says of an error when it is asked whether a new attempt is worthwhile
+    value   the value that is added to the list
+    fails   the exception to raise, by step (one of STEPS)
+    key     its place among other data managers, which vote and finish in the order of their keys
+    retry   its answer to the question whether an error is worth a new attempt
 
-    ``steps`` are those that were taken, the failed one included.
+    ``steps`` has the steps that were taken, with the one that failed.
     """
 
     def __init__(
@@ -69,7 +76,7 @@ class FakeDataManager:
     ) -> None:
         unknown = set(fails or ()).difference(STEPS)
         if unknown:
-            raise ValueError(f"{', '.join(sorted(unknown))}: no such step; there are {', '.join(STEPS)}")
+            raise ValueError(f"{', '.join(sorted(unknown))}: not a step; the steps are {', '.join(STEPS)}")
         self.transaction_manager = tm
         self.stored = [] if stored is None else stored
         self.value = value
@@ -126,10 +133,11 @@ def fault(
 ) -> Handler:
     """Raise an exception where this element stands.
 
-    error  what is raised: an exception, or the dotted name of its class
-    at     enter: in place of what is inside; exit: when that has answered; close: when the request is closed
-    times  how often, and never after that; 0 is always
-    when   dotted name of ``(request) -> bool``: for which requests
+    error  the exception, or the dotted name of its class
+    at     enter: in place of calling the inner elements; exit: after they have answered; close: when the request is
+           closed
+    times  how often the exception is raised; 0 means always
+    when   dotted name of ``(request) -> bool``, which chooses the requests; default: all
     """
     lock = Lock()
     raised = 0
@@ -155,42 +163,131 @@ def fault(
     return fault
 
 
-class Ledger:
-    """What became of every write, as its client saw it; and whether the database agrees.
+class EnvironChanged(Exception):
+    """A further attempt would start with another environ than the first."""
 
-    Every write carries an id of its own, which is stored with it. It is entered as sent before it is sent,
-    and as acknowledged, failed or unknown when the client knows; what stays sent counts as unknown.
+
+@element(inside={"retry": "it compares each attempt with the first"})
+def guard_environ(next: Handler) -> Handler:
+    """Find the element that makes a further attempt start with another environ than the first.
+
+    Put it directly inside ``retry`` in a test. ``retry`` puts the environ back between two attempts, but not a
+    change inside one of its values, such as an append to a list. EnvironChanged names the key and the element or
+    view that changed the value. Slow: it uses the profiler of Python.
+    """
+    watches: WeakKeyDictionary[Request, EnvironWatch] = WeakKeyDictionary()
+
+    def guard_environ(request: RetryRequest, response: Response) -> None:
+        watch = watches.get(request)
+        if watch is None:
+            watch = watches[request] = EnvironWatch(request.environ)
+        watch.call(next, request, response)
+
+    return guard_environ
+
+
+class EnvironWatch:
+    """Finds the handler that changes a value of the environ in place.
+
+    The environ is compared whenever a handler is entered or left. The handler that was entered last is blamed for a
+    change since the comparison before. The watch keeps no reference to the environ, which refers to the request.
+    """
+
+    def __init__(self, environ: dict[str, Any]) -> None:
+        self.first = self.last = _frozen(environ)
+        self.inside: list[str] = ["retry"]
+        self.blamed: dict[str, str] = {}
+        self.seen: list[str] = []
+
+    def call(self, next: Handler, request: RetryRequest, response: Response) -> None:
+        """Call the next handler. Raise EnvironChanged if the environ is not that of the first attempt."""
+        environ = request.environ
+        now = _frozen(environ)
+        for key in _changes(self.first, now):
+            raise EnvironChanged(
+                f"attempt {request.attempt} would start with another environ than the first: {key!r} was "
+                f"changed in place by {self.blamed.get(key, 'an unknown caller')}, one of {', '.join(self.seen)}; "
+                f"it is now {environ.get(key)!r:.200}"
+            )
+        self.last = now
+        before = sys.getprofile()
+        sys.setprofile(partial(self._profile, environ))
+        try:
+            next(request, response)
+        finally:
+            sys.setprofile(before)
+
+    def _profile(self, environ: dict[str, Any], frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if code.co_varnames[code.co_argcount - 2 : code.co_argcount] != ("request", "response"):
+            return
+        if event in ("call", "return"):
+            now = _frozen(environ)
+            for key in _changes(self.last, now):
+                self.blamed[key] = self.inside[-1]
+            self.last = now
+        if event == "call":
+            self.inside.append(code.co_name)
+            if code.co_name not in self.seen:
+                self.seen.append(code.co_name)
+        elif event == "return":
+            self.inside.pop()
+
+
+def _frozen(value: Any, depth: int = 5) -> Any:
+    """Return an object that is equal only while ``value`` is unchanged. Other objects count by their identity."""
+    if isinstance(value, dict) and depth:
+        return {key: _frozen(value[key], depth - 1) for key in list(value)}
+    if isinstance(value, (list, tuple)) and depth:
+        return [_frozen(item, depth - 1) for item in value]
+    if isinstance(value, (set, bytearray)):
+        return type(value)(value)
+    return value if isinstance(value, (str, bytes, int, float)) else id(value)
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
+    """Yield the keys by which two frozen environs differ. Each attempt has another reader for the body."""
+    for key in [*before, *(key for key in after if key not in before)]:
+        if key != "wsgi.input" and before.get(key, KeyError) != after.get(key, KeyError):
+            yield key
+
+
+class Ledger:
+    """The outcome of every write, as its client saw it, to compare with the database.
+
+    Every write carries an id of its own, which is stored with it. The client enters the write as sent before it
+    sends it, and later as acknowledged, failed or unknown. A write that stays sent counts as unknown.
     """
 
     def __init__(self) -> None:
         self.states: dict[str, str] = {}
-        """By id: sent, acknowledged, failed or unknown."""
+        """The state by id: sent, acknowledged, failed or unknown."""
 
     def send(self) -> str:
-        """A new id, entered as sent."""
+        """Enter a new write as sent, and return its id."""
         id = uuid4().hex
         self.sent(id)
         return id
 
     def sent(self, id: str) -> None:
         if id in self.states:
-            raise ValueError(f"{id} was sent before: a write that is sent again is another one")
+            raise ValueError(f"{id} was sent before: a write that is sent again needs a new id")
         self.states[id] = "sent"
 
     def acknowledged(self, id: str) -> None:
-        """The client was told that it is stored."""
+        """Enter that the client was told that the write is stored."""
         self._enter(id, "acknowledged")
 
     def failed(self, id: str) -> None:
-        """The client was told that it is not stored."""
+        """Enter that the client was told that the write is not stored."""
         self._enter(id, "failed")
 
     def unknown(self, id: str) -> None:
-        """The client was told nothing, or that nobody knows."""
+        """Enter that the client got no answer, or one that says that the outcome is unknown."""
         self._enter(id, "unknown")
 
     def answered(self, id: str, status: int, outcome: str = "") -> None:
-        """Enter what an answer says: its status, and its header ``X-Outcome`` if it has one.
+        """Enter the outcome that an answer tells by its status and its header ``X-Outcome``.
 
         A status of 0 is a connection that was cut, or that ended before the answer did.
         """
@@ -208,13 +305,14 @@ class Ledger:
         self.states[id] = state
 
     def counts(self) -> Counter[str]:
-        """How many writes are in each state."""
+        """Return the number of writes in each state."""
         return Counter(self.states.values())
 
     def judge(self, stored: Mapping[str, int] | Iterable[str]) -> list[str]:
-        """What is wrong with what is stored; nothing, if nothing was lost.
+        """Return a line for each write whose state does not match the database. Empty if nothing was lost.
 
-        stored  the ids found in the database: each as often as it is there, or how often by id
+        stored  the ids in the database: a list in which an id is repeated if it is stored repeatedly, or the counts
+                by id
         """
         times = Counter(stored) if not isinstance(stored, Mapping) else stored
         problems = []

@@ -1,12 +1,11 @@
-"""Registering views, and finding them.
+"""Register views, and find them.
 
-``@view`` only notes on the function what it is for; ``Views.scan`` collects what was noted in a package.
-So a module can be imported anywhere, and each publisher has views of its own.
+``@view`` only puts a note on the function. ``Views.scan`` collects the notes of a package. So a module can be
+imported anywhere, and each publisher has views of its own.
 
-Views stand in a zope.interface adapter registry, under the context and the request type they are
-for, with "METHOD name" as their name: the most specific view for the method wins, by the rules of
-adapter lookup, in one look-up, whose result is kept. Only names that some view has are ever looked up,
-so that what clients invent does not fill any cache.
+The adapter registry of zope.interface has the views by their context and request type, under the name "METHOD
+name". One look-up finds the most specific view for the method, by the rules of adapter lookup, and its result is
+kept. Only names of registered views are looked up, so names that clients invent do not fill a cache.
 """
 
 from __future__ import annotations
@@ -36,26 +35,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 NOTES = "__pipeline_notes__"
 _ERROR = "error"
-"""Stands for the method of error views, which are called for any; no method is written like this."""
+"""The key in place of the method for error views, which are called for any method. HTTP methods are upper case."""
 
 
 class Fill(Protocol):
-    """Fills the further parameters of a view, those behind ``(context, request, response)``."""
+    """Fills the further parameters of a view, behind ``(context, request, response)``."""
 
     names: Sequence[str]
     """The names of these parameters, in their order."""
 
     def __call__(self, request: Any) -> dict[str, Any]:
-        """Return their values by name, for a request."""
+        """Return the values of the parameters by name, for a request."""
 
 
 Arguments: TypeAlias = Callable[[Callable[..., Any], int], Fill | None]
-"""``(function, leading)`` returns what fills the parameters of a function behind the leading ones. It returns None
-if there are none, and raises ViewError for a parameter that it cannot fill."""
+"""``(function, leading)`` returns the Fill for the parameters of a function behind the leading ones. It returns
+None if there are none, and raises ViewError for a parameter that it cannot fill."""
 
 
 class View:
-    """A registered view: what the publisher calls, and what it must know before it does."""
+    """A registered view: the function to call, and the facts that the publisher needs before the call."""
 
     __slots__ = ("call", "fill", "function", "methods", "name", "permission", "takes_response")
 
@@ -82,19 +81,24 @@ class View:
             self.call = _call_of_function(function, self.fill)
 
     def __str__(self) -> str:
-        code = getattr(inspect.unwrap(self.function), "__code__", None)
-        if code is None:
-            try:
-                where = f"{inspect.getsourcefile(self.function)}:{inspect.getsourcelines(self.function)[1]}"
-            except (OSError, TypeError):
-                where = self.function.__module__
-        else:
-            where = f"{code.co_filename}:{code.co_firstlineno}"
-        return f"{self.function.__module__}.{self.function.__qualname__} ({where})"
+        return named(self.function)
+
+
+def named(function: Callable[..., Any]) -> str:
+    """Return the name of a function or class, with its file and line."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        try:
+            where = f"{inspect.getsourcefile(function)}:{inspect.getsourcelines(function)[1]}"
+        except (OSError, TypeError):
+            where = function.__module__
+    else:
+        where = f"{code.co_filename}:{code.co_firstlineno}"
+    return f"{function.__module__}.{function.__qualname__} ({where})"
 
 
 class ViewNote(NamedTuple):
-    """What ``@view`` noted on a function or class."""
+    """The note of ``@view`` on a function or class."""
 
     context: Any
     name: str
@@ -107,7 +111,7 @@ class ViewNote(NamedTuple):
 
 
 class AdapterNote(NamedTuple):
-    """What ``@adapter`` noted on a factory."""
+    """The note of ``@adapter`` on a factory."""
 
     adapts: Any
     provides: Any
@@ -119,7 +123,7 @@ class AdapterNote(NamedTuple):
 
 
 class UtilityNote(NamedTuple):
-    """What ``@utility`` noted on a class."""
+    """The note of ``@utility`` on a class."""
 
     provides: Any
     name: str
@@ -129,6 +133,8 @@ class UtilityNote(NamedTuple):
 
 
 def view(
+    bare: Any = None,
+    /,
     *,
     context: Any = None,
     name: str = "",
@@ -140,19 +146,21 @@ def view(
     ``(context, request)`` with ``__call__()``, a view. Further parameters of the function, or of
     ``__call__``, are filled with the fields of the form (``pipeline.forms.arguments``).
 
-    context       class or interface of the objects it is for; None is any object. For a class of
-                  exceptions it is an error view: called with the exception, for any method
-    name          the path segment that calls it; "" is the default view
-    methods       HTTP methods it accepts; "GET" includes HEAD, and OPTIONS is answered by itself
-    request_type  an interface that the request must provide; None is any request
-    permission    what the principal must hold to call it; None is left to the security policy. An error view
-                  takes none
+    context       class or interface of the objects that the view is for; None means any object. For a class of
+                  exceptions it is an error view, which is called with the exception, for any method
+    name          the path segment that calls the view; "" is the default view
+    methods       HTTP methods that the view accepts. "GET" includes HEAD. OPTIONS is answered automatically
+    request_type  an interface that the request must provide; None means any request
+    permission    permission that the principal must hold; None leaves the decision to the security policy. An error
+                  view has no permission
 
-    It may return str, bytes, an iterable of bytes, an open binary file, None (what stands on the
-    response), a ``webob.Response``, or anything with an ``IResult`` adapter.
+    It may return str, bytes, an iterable of bytes, an open binary file, None (the response has the answer), a
+    ``webob.Response``, or a value with an ``IResult`` adapter.
     """
+    if bare is not None:
+        raise ViewError(f"@view stands bare on {named(bare)}; write @view() or @view(name=...)")
     if isinstance(methods, str):
-        raise TypeError(f"methods is a tuple such as ('GET', 'POST'), not {methods!r}")
+        raise TypeError(f"methods must be a tuple such as ('GET', 'POST'), not {methods!r}")
     return _noting(ViewNote(context, name, tuple(methods), request_type, permission))
 
 
@@ -166,7 +174,7 @@ def adapter(adapts: Any, provides: Any, name: str = "", request_type: Any = None
 
 
 def utility(provides: Any, name: str = "") -> Callable[[F], F]:
-    """Make an instance of a class, made when it is scanned, the utility for an interface."""
+    """Register an instance of a class as the utility for an interface. The instance is made by the scan."""
     return _noting(UtilityNote(provides, name))
 
 
@@ -185,19 +193,19 @@ class Views:
     def __init__(self, scan: Iterable[str] = (), arguments: Arguments | None = None) -> None:
         self.arguments = arguments
         self.registry = AdapterRegistry()
-        # Methods that AdapterRegistry makes per instance, in C.
+        # AdapterRegistry makes these methods for each instance, in C.
         self.lookup: Callable[[tuple[Any, ...], Any, str], Any] = self.registry.lookup  # type: ignore[attr-defined]
         self.lookup1: Callable[..., Any] = self.registry.lookup1  # type: ignore[attr-defined]
         self.known: dict[str, dict[str, dict[Any, View]]] = {}
-        """By name and method, what is worth a look-up, with the views that were found for what a context provides.
-        Kept views save a request 0.13 microseconds: the registry has a cache of its own, but its call parses
+        """The views that were found, by name, method, and interfaces of the context. Only names and methods in here
+        are looked up. This cache saves a request 0.13 microseconds: the registry has one too, but its call parses
         keywords."""
         self.typed: set[tuple[str, str]] = set()
-        """Methods and names where the type of the request matters, so that no view is kept."""
+        """Methods and names of views for a type of request. These views are not kept."""
         self.adapted: set[Any] = set()
-        """The interfaces that some adapter provides."""
+        """The interfaces that an adapter provides."""
         self.adapter_names: set[str] = set()
-        """The names of adapters: no other is ever looked up."""
+        """The names of adapters. Other names are not looked up."""
         self.has_traversers = False
         self.has_typed_adapters = False
         self.has_defaults = False
@@ -210,7 +218,7 @@ class Views:
         for module in _modules(dotted):
             for target in list(vars(module).values()):
                 if getattr(target, "__module__", None) == module.__name__:
-                    # a subclass inherits the attribute, but it is not what was decorated
+                    # A subclass inherits the attribute, but was not decorated.
                     for note in getattr(target, "__dict__", {}).get(NOTES, ()):
                         note.register(self, target)
 
@@ -223,7 +231,8 @@ class Views:
         request_type: Any,
         permission: str | None,
     ) -> None:
-        """Register one view; ViewError if another one stands there, or if it is not callable as one."""
+        """Register one view. Raise ViewError if there is another for the same, or if it cannot be called as a
+        view."""
         found = View(function, name, methods, permission, self.arguments)
         if name.startswith(("_", "@", "+")) or "/" in name:
             raise ViewError(f"{found}: a view cannot be named {name!r}: no path leads to that name")
@@ -231,14 +240,14 @@ class Views:
             raise ViewError(f"{found}: it accepts no method")
         for method in methods:
             if not method or " " in method:
-                raise ViewError(f"{found}: {method!r} is no method")
+                raise ViewError(f"{found}: {method!r} is not a method")
         spec = _specification(context, found)
         request_spec = _specification(request_type, found, IRequest)
         if isinstance(context, type) and issubclass(context, BaseException):
             if found.fill is not None:
-                raise ViewError(f"{found}: an error view takes no fields of a form: there may be none")
+                raise ViewError(f"{found}: an error view cannot take fields of a form, which may be missing")
             if permission is not None:
-                raise ViewError(f"{found}: an error view takes no permission: whoever has the error sees its page")
+                raise ViewError(f"{found}: an error view cannot have a permission: every client may see its error")
             by_method = {_ERROR: False}
         else:
             by_method = {method.upper(): False for method in methods}
@@ -269,7 +278,9 @@ class Views:
         required: tuple[Any, ...] = (_specification(adapts, factory),)
         if request_type is not None:
             if provides not in (INamespace, IPublishTraverse):
-                raise ViewError(f"{factory!r}: no adapter for {provides!r} is chosen by the type of the request")
+                raise ViewError(
+                    f"{factory!r}: an adapter for {provides!r} cannot depend on the type of the request"
+                )
             required += (_specification(request_type, factory),)
             self.has_typed_adapters = True
         other = self.registry.registered(required, provides, name)
@@ -282,19 +293,19 @@ class Views:
         self.has_defaults = IDefaultSteps in self.adapted
 
     def add_utility(self, factory: Callable[[], Any], provides: Any, name: str = "") -> None:
-        """Register an instance for an interface; ViewError if another one has that name."""
+        """Register an instance for an interface. Raise ViewError if another one has that name."""
         self.add_named(factory(), provides, name)
         self.adapted.add(provides)
 
     def add_named(self, thing: Any, provides: Any, name: str) -> None:
-        """Register anything under an interface and a name; ViewError if another thing has that name."""
+        """Register an object under an interface and a name. Raise ViewError if another object has that name."""
         other = self.registry.registered((), provides, name)
         if other is not None and other is not thing:
-            raise ViewError(f"two things for {provides!r} are named {name!r}: {other!r} and {thing!r}")
+            raise ViewError(f"two objects for {provides!r} are named {name!r}: {other!r} and {thing!r}")
         self.registry.register((), provides, name, thing)
 
     def named(self, provides: Any, name: str) -> Any:
-        """What is registered under an interface and a name, or None."""
+        """Return the object that is registered under an interface and a name, or None."""
         return self.registry.registered((), provides, name)
 
     def find(self, context: Any, request: Any, method: str, name: str) -> View | None:
@@ -308,7 +319,8 @@ class Views:
         return self._look_up(spec, request, method, name, kept) if view is None else view
 
     def _look_up(self, spec: Any, request: Any, method: str, name: str, kept: dict[Any, View]) -> View | None:
-        """Look a view up in the registry; it is kept for the next request unless the type of the request counts."""
+        """Look a view up in the registry, and keep it for the next request unless the type of the request
+        matters."""
         key = f"{method} {name}"
         if (method, name) in self.typed:
             return self.lookup((spec, providedBy(request)), IView, key)  # type: ignore[no-any-return]
@@ -319,23 +331,23 @@ class Views:
         return view  # type: ignore[no-any-return]
 
     def changed(self, specification: Any) -> None:
-        """Forget what was found: called by a specification that is no longer what it was, as that of a class
-        which was declared to implement one interface more."""
+        """Forget the views that were found. A specification calls this when it has changed, such as that of a class
+        which was declared to implement a further interface."""
         for known in self.known.values():
             for found in known.values():
                 found.clear()
 
     def find_error(self, error: BaseException, request: Any) -> View | None:
-        """The error view for an exception: that of its most specific class."""
+        """Return the error view for the most specific class of an exception, or None."""
         return self.find(error, request, _ERROR, "")
 
     def allowed(self, context: Any, request: Any, name: str) -> list[str]:
-        """The methods that some view of that name accepts, sorted; empty if there is no such view."""
+        """Return the methods that the views of that name accept, sorted; empty if there is no such view."""
         methods = [method for method in self.known.get(name, ()) if method != _ERROR]
         return sorted(method for method in methods if self.find(context, request, method, name))
 
     def adapt(self, obj: Any, provides: Any) -> Any:
-        """``obj`` itself if it provides the interface, or its adapter, or None."""
+        """Return ``obj`` itself if it provides the interface, or its adapter, or None."""
         if provides.providedBy(obj):
             return obj
         if provides not in self.adapted:
@@ -344,18 +356,18 @@ class Views:
         return None if factory is None else factory(obj)
 
     def adapter_for(self, obj: Any, request: Any, provides: Any, name: str = "") -> Callable[[Any], Any] | None:
-        """What makes the adapter of ``obj`` for the type of the request, or else for any request; or None."""
+        """Return the adapter factory of ``obj`` for the type of the request, or else for any request, or None."""
         spec = providedBy(obj)
         found = self.lookup((spec, providedBy(request)), provides, name) if self.has_typed_adapters else None
         return self.lookup1(spec, provides, name) if found is None else found  # type: ignore[no-any-return]
 
     def utilities(self, provides: Any) -> list[Any]:
-        """What ``@utility`` registered for an interface, in the order of the names."""
+        """Return the utilities for an interface, in the order of their names."""
         named = self.registry.lookupAll((), provides)  # type: ignore[attr-defined]
         return [thing for _, thing in sorted(named)]
 
     def __iter__(self) -> Iterator[tuple[Any, Any, str, View]]:
-        """Each registration: context, request type, "METHOD name", view."""
+        """Yield each registration: context, request type, "METHOD name", view."""
         return ((*place, found) for place, (found, _) in self._views.items())
 
 
@@ -370,10 +382,10 @@ def _specification(for_: Any, who: Any, default: Any = Interface) -> Any:
 
 
 def _filling(function: Callable[..., Any], leading: int, arguments: Arguments | None) -> Fill | None:
-    """Return what fills the parameters behind the leading ones, or None if there are none to fill."""
+    """Return the Fill for the parameters behind the leading ones, or None if there are none to fill."""
     try:
         further = list(inspect.signature(function).parameters.values())[leading:]
-    except (TypeError, ValueError):  # of builtins it cannot always be told
+    except (TypeError, ValueError):  # some builtins have no signature
         return None
     if arguments is None or all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in further):
         return None
@@ -381,14 +393,14 @@ def _filling(function: Callable[..., Any], leading: int, arguments: Arguments | 
 
 
 def _call_of_class(cls: type, fill: Fill | None) -> Callable[..., Any]:
-    """Return what makes a view of a class and calls it."""
+    """Return a function that makes an instance of a view class and calls it."""
     if fill is None:
         return lambda context, request: cls(context, request)()
     return lambda context, request: cls(context, request)(**fill(request))
 
 
 def _call_of_function(function: Callable[..., Any], fill: Fill | None) -> Callable[..., Any]:
-    """Return what calls a view that is a function."""
+    """Return a function that calls a view that is a function."""
     if fill is None:
         return function
     return lambda context, request, *response: function(context, request, *response, **fill(request))
@@ -399,14 +411,14 @@ def _takes_response(function: Callable[..., Any]) -> bool:
         raise ViewError(f"{function!r} cannot be called as a view")
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of builtins it cannot always be told
+    except (TypeError, ValueError):  # some builtins have no signature
         return False
     names = list(signature.parameters)
     try:
         signature.bind_partial(None, None)
     except TypeError:
         raise ViewError(
-            f"{function!r} takes {', '.join(names) or 'nothing'}; a view takes (context, request) "
+            f"{named(function)} takes {', '.join(names) or 'nothing'}; a view must take (context, request) "
             f"or (context, request, response), and fields of a form"
         ) from None
     return names[2:3] == ["response"]
@@ -414,17 +426,17 @@ def _takes_response(function: Callable[..., Any]) -> bool:
 
 def _refuse_no_view(cls: type) -> None:
     if not any("__call__" in vars(base) for base in cls.__mro__):
-        raise ViewError(f"{cls!r} has no __call__, so it is no view")
+        raise ViewError(f"{named(cls)} has no __call__, so it is not a view")
     try:
         inspect.signature(cls).bind(None, None)
     except TypeError as error:
-        raise ViewError(f"{cls!r} is made with (context, request) to be a view: {error}") from None
-    except ValueError:  # of builtins it cannot always be told
+        raise ViewError(f"{named(cls)} must take (context, request) to be a view: {error}") from None
+    except ValueError:  # some builtins have no signature
         pass
 
 
 def _modules(dotted: str) -> Iterator[ModuleType]:
-    """The module or package of that name and every module below it, imported."""
+    """Import the module or package of that name, and every module below it. Yield them."""
     try:
         top = import_module(dotted)
     except ModuleNotFoundError as error:

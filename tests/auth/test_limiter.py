@@ -122,9 +122,9 @@ def test_an_address_of_IPv6_is_counted_by_its_64(one: str, other: str, same: boo
 
 
 def test_a_long_login_takes_no_time__S12() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     keys_of("\u0300\u0316" * 1_000_000, "")
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
 
 
 class Shared:

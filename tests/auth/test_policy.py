@@ -57,7 +57,7 @@ def test_a_grant_that_is_a_word_is_refused() -> None:
     """S2: "edit" is in "editor"."""
     root = Place()
     root.__grants__ = {"ann": "editor"}
-    with pytest.raises(TypeError, match="holds a str"):
+    with pytest.raises(TypeError, match="has a str; give it a set"):
         ask("ann", "edit", root)
 
 

@@ -102,9 +102,9 @@ def test_a_planted_cookie_ends_no_session_that_is_sent_with_it() -> None:
 
 def test_many_cookies_of_the_name_take_no_time__S12() -> None:
     many = "; ".join(["session=e30.aaaaaa.bbbb"] * 20_000)
-    began = time.perf_counter()
+    began = time.process_time()
     assert SESSION.identify(request_of(HTTP_COOKIE=many)) is None
-    assert time.perf_counter() - began < 0.3
+    assert time.process_time() - began < 0.3
 
 
 def test_a_session_that_was_ended_is_none() -> None:

@@ -153,15 +153,15 @@ def middle(next: Any) -> Any:
 
 
 BROKEN: list[tuple[Callable[[], Any], str]] = [
-    (lambda: Pipeline(), "a pipeline needs at least its end"),
-    (lambda: Pipeline(middle), "middle is not the end of a pipeline: it needs an app inside it"),
-    (lambda: Pipeline(hello, middle), "middle is not the end of a pipeline"),
-    (lambda: Pipeline(end, hello), "end is the end of a pipeline; it stands last"),
+    (lambda: Pipeline(), "a pipeline needs at least an end"),
+    (lambda: Pipeline(middle), "middle cannot be the end of a pipeline: it needs an app inside it"),
+    (lambda: Pipeline(hello, middle), "middle cannot be the end of a pipeline"),
+    (lambda: Pipeline(end, hello), "end is the end of a pipeline, so it must stand last"),
     (lambda: Pipeline(3, hello), "3 is neither an element nor a WSGI app or middleware"),
     (lambda: Pipeline(middle, None), "None is neither an element nor a WSGI app or middleware"),
     (lambda: Pipeline(middle, lambda app: None, hello), "None is neither an element nor a WSGI app"),
     (lambda: middle(3), "3 is neither an element nor a WSGI app"),
-    (lambda: middle(middle), "middle is not the end of a pipeline"),
+    (lambda: middle(middle), "middle cannot be the end of a pipeline"),
     (lambda: Pipeline(middle, middle, hello), "middle stands twice in the pipeline middle middle"),
     (lambda: middle(middle(hello)), "middle stands twice in the pipeline middle middle"),
     (lambda: Pipeline(middle, Pipeline(middle, hello)), "middle stands twice"),
@@ -199,7 +199,7 @@ def test_options_and_an_app_at_once_are_refused() -> None:
 
 
 def test_names_that_are_a_string_are_refused() -> None:
-    with pytest.raises(TypeError, match="requires and provides are tuples of names, not 'root'"):
+    with pytest.raises(TypeError, match="requires and provides must be tuples of names, not 'root'"):
         element(requires="root")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from webob import Request as Asked
 
-from asking import answer_of
+from asking import ask
 from pipeline import Pipeline, Request, Response, element, view
 from pipeline.elements.base import base
 from pipeline.elements.coalesce import coalesce
@@ -49,7 +49,7 @@ class Blocks:
         self.closed += 1
 
 
-def says(app_iter: Any = None, *, filters: Any = (), transports: Any = (), **attributes: Any) -> Any:
+def says(app_iter: Any = None, *, filters: Any = (), delivery_filters: Any = (), **attributes: Any) -> Any:
     """The end of a pipeline: an answer with these filters."""
 
     @element
@@ -61,8 +61,8 @@ def says(app_iter: Any = None, *, filters: Any = (), transports: Any = (), **att
                 setattr(response, name, value)
             for filter in filters:
                 response.add_filter(filter)
-            for filter, rewrites in transports:
-                response.add_transport(filter, rewrites=rewrites)
+            for filter, rewrites in delivery_filters:
+                response.add_delivery_filter(filter, rewrites=rewrites)
 
         return says
 
@@ -98,18 +98,18 @@ def of_bytes(made: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_holds_for_the_bytes_is_dropped_when_they_change(kind: Any) -> None:
     made = kind()
-    answer = answer_of(Pipeline(errors(), says(made, filters=[upper], **of_bytes(made))))
+    answer = ask(Pipeline(errors(), says(made, filters=[upper], **of_bytes(made))))
     assert answer.body == b"BODY" and answer.headers["ETag"] == 'W/"x"'
     assert not {"Accept-Ranges", "Content-MD5"} & set(answer.headers)
     assert answer.headers.get("Content-Length", "4") == "4"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", ["filters", "transports"])
+@pytest.mark.parametrize("way", ["filters", "delivery_filters"])
 def test_a_filter_that_takes_no_part_changes_nothing(kind: Any, way: str) -> None:
     made = kind()
     added = [passing] if way == "filters" else [(passing, True)]
-    answer = answer_of(Pipeline(errors(), says(made, **{way: added}, **of_bytes(made))))
+    answer = ask(Pipeline(errors(), says(made, **{way: added}, **of_bytes(made))))
     assert answer.body == BODY and answer.headers["ETag"] == '"x"' and answer.content_length == 4
     assert answer.accept_ranges == "bytes" and answer.headers["Content-MD5"] == "x"
 
@@ -120,12 +120,12 @@ def test_one_that_only_cuts_the_bytes_into_other_blocks(kind: Any) -> None:
         return (chunk[place : place + 1] for chunk in chunks for place in range(len(chunk)))
 
     made = kind()
-    answer = answer_of(Pipeline(errors(), says(made, transports=[(cut, False)], **of_bytes(made))))
+    answer = ask(Pipeline(errors(), says(made, delivery_filters=[(cut, False)], **of_bytes(made))))
     assert answer.body == BODY and answer.headers["ETag"] == '"x"' and answer.content_length == 4
 
 
 def test_a_weak_etag_stays_a_weak_one() -> None:
-    answer = answer_of(Pipeline(errors(), says(filters=[upper, upper], etag=("x", False))))
+    answer = ask(Pipeline(errors(), says(filters=[upper, upper], etag=("x", False))))
     assert answer.headers["ETag"] == 'W/"x"'
 
 
@@ -138,13 +138,13 @@ def test_transports_come_after_all_filters(stream: bool) -> None:
         def outer(request: Request, response: Response) -> None:
             response.add_filter(marked(b"1"))
             next(request, response)
-            response.add_transport(marked(b"5"))
+            response.add_delivery_filter(marked(b"5"))
             response.add_filter(marked(b"3"))
 
         return outer
 
-    end = says(iter([b""]) if stream else None, filters=[marked(b"2")], transports=[(marked(b"4"), True)])
-    answer = answer_of(Pipeline(errors(), outer(), end))
+    end = says(iter([b""]) if stream else None, filters=[marked(b"2")], delivery_filters=[(marked(b"4"), True)])
+    answer = ask(Pipeline(errors(), outer(), end))
     assert answer.body == (b"" if stream else BODY) + b"12345"
 
 
@@ -165,19 +165,19 @@ def test_a_filter_sees_the_headers_as_they_are_at_last_and_may_change_them() -> 
 
         return around
 
-    answer = answer_of(Pipeline(errors(), around(), says(content_type="text/html")))
+    answer = ask(Pipeline(errors(), around(), says(content_type="text/html")))
     assert seen == ["text/css"] and answer.headers["X-Filtered"] == "yes" and answer.body == BODY
 
 
-@pytest.mark.parametrize("way", ["filters", "transports"])
+@pytest.mark.parametrize("way", ["filters", "delivery_filters"])
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
 def test_no_filter_is_called_for_what_has_no_body(way: str, status: str) -> None:
     def never(chunks: Iterator[bytes]) -> Iterator[bytes]:
         raise AssertionError
 
     added: Any = [never] if way == "filters" else [(never, True)]
-    answer = answer_of(Pipeline(errors(), says([], status=status, **{way: added})))
-    assert answer.status == status and answer.body == b""
+    answer = ask(Pipeline(errors(), says([], status=status, **{way: added})))
+    assert answer.line == status and answer.body == b""
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -185,15 +185,15 @@ def test_HEAD_has_the_headers_of_GET(stream: bool) -> None:
     def end() -> Any:
         return says(Blocks(BODY) if stream else None, filters=[upper], etag="x")
 
-    got, head = (answer_of(Pipeline(errors(), end()), method=method) for method in ("GET", "HEAD"))
+    got, head = (ask(Pipeline(errors(), end()), method=method) for method in ("GET", "HEAD"))
     assert head.body == b"" and head.headerlist == got.headerlist
 
 
 def test_HEAD_without_a_body_says_no_length_of_what_is_filtered() -> None:
     """Not 0, which would be wrong."""
-    answer = answer_of(Pipeline(errors(), says([], filters=[upper], content_length=100)), method="HEAD")
+    answer = ask(Pipeline(errors(), says([], filters=[upper], content_length=100)), method="HEAD")
     assert "Content-Length" not in answer.headers
-    answer = answer_of(Pipeline(errors(), says([], filters=[passing], content_length=100)), method="HEAD")
+    answer = ask(Pipeline(errors(), says([], filters=[passing], content_length=100)), method="HEAD")
     assert answer.content_length == 100
 
 
@@ -225,8 +225,8 @@ def test_an_answer_taken_back_has_no_filters() -> None:
 
         return failing
 
-    added = {"filters": [upper], "transports": [(upper, True)]}
-    answer = answer_of(Pipeline(errors(), failing(), says(**added)))
+    added = {"filters": [upper], "delivery_filters": [(upper, True)]}
+    answer = ask(Pipeline(errors(), failing(), says(**added)))
     assert answer.status_int == 500 and answer.body.startswith(b"An error occurred")
 
 
@@ -250,7 +250,7 @@ def test_a_filter_on_an_app_of_others_and_on_a_pipeline_behind_a_middleware() ->
     def middleware(app: Any) -> Any:
         return lambda environ, start_response: app(environ, start_response)
 
-    answer = answer_of(Pipeline(errors(), filtering(mark="2"), middleware, again(), app))
+    answer = ask(Pipeline(errors(), filtering(mark="2"), middleware, again(), app))
     assert answer.body.startswith(BODY) and answer.body.endswith(b"2") and answer.headers["ETag"] == 'W/"x"'
 
 
@@ -270,8 +270,8 @@ def test_a_filter_that_is_added_too_late_is_an_error(caplog: pytest.LogCaptureFi
         answers[0].add_filter(upper)
         yield BODY
 
-    answer = answer_of(Pipeline(errors(), watching(), says(late())))
-    assert answer.status_int == 500 and "adds its filters too late" in caplog.text
+    answer = ask(Pipeline(errors(), watching(), says(late())))
+    assert answer.status_int == 500 and "must add its filters before it yields" in caplog.text
 
 
 # Errors in filters: an error page, or a visibly broken stream; closed once in any case (R7).
@@ -305,13 +305,13 @@ def nothing(chunks: Iterator[bytes]) -> Any:
 
 
 @pytest.mark.parametrize("failing", [before, at_first, at_second, at_the_end, no_bytes, nothing])
-@pytest.mark.parametrize("way", ["filters", "transports"])
+@pytest.mark.parametrize("way", ["filters", "delivery_filters"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_filter_that_fails_on_a_body_in_memory_is_an_error_page(
     failing: Any, way: str, method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     added: Any = [failing] if way == "filters" else [(failing, True)]
-    answer = answer_of(Pipeline(errors(), says(**{way: added})), method=method)
+    answer = ask(Pipeline(errors(), says(**{way: added})), method=method)
     assert answer.status_int == 500 and BODY not in answer.body and b"secret" not in answer.body
     assert "ZeroDivisionError" in caplog.text or "TypeError" in caplog.text
 
@@ -320,7 +320,7 @@ def test_a_filter_that_fails_on_a_body_in_memory_is_an_error_page(
     ("failing", "is_page"),
     [(before, True), (at_first, True), (no_bytes, True), (nothing, True), (at_second, False), (at_the_end, False)],
 )
-@pytest.mark.parametrize("way", ["filters", "transports"])
+@pytest.mark.parametrize("way", ["filters", "delivery_filters"])
 def test_a_filter_that_fails_on_a_stream(
     failing: Any, is_page: bool, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -350,7 +350,7 @@ def test_filters_and_body_are_closed_once_when_the_client_goes_away(read: int) -
             closed.append("filter")
 
     body = Blocks(*[BODY] * 5)
-    app = Pipeline(errors(), says(body, filters=[noting], transports=[(upper, True)]))
+    app = Pipeline(errors(), says(body, filters=[noting], delivery_filters=[(upper, True)]))
     sent = app(Asked.blank("/").environ, lambda status, headers: None)
     for _ in range(read):
         next(sent)
@@ -397,7 +397,7 @@ def test_all_three_around_a_view() -> None:
         publisher(scan=(__name__,)),
     )
     environ = Asked.blank("/").environ | {"PATH_INFO": "", "SCRIPT_NAME": "/app", "HTTP_ACCEPT_ENCODING": "gzip"}
-    answer = answer_of(app, environ=environ)
+    answer = ask(app, environ=environ)
     page = zlib.decompress(answer.body, 31)
     assert page.count(b'<base href="http://localhost/app/" />') == 1 and page.endswith(b"<p>999</p>\n")
 

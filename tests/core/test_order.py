@@ -46,8 +46,8 @@ CONSTRAINTS = [
     ("errors", "transaction", "a failed commit must reach an error view"),
     ("database", "transaction", "it commits what that connection changed, before the first byte"),
     ("errors", "forms", "a malformed form"),
-    ("errors", "authenticate", "is answered as any other error"),
-    ("forms", "authenticate", "the token of a session may come as a field of the form"),
+    ("errors", "authenticate", "is answered like any other error"),
+    ("forms", "authenticate", "the token of a session may be a field of the form"),
     ("forms", "traverse", "its limits hold before anything is looked up"),
     ("vhost", "traverse", "it says where traversal starts"),
     ("traverse", "base", "base requires 'context', which traverse provides"),
@@ -115,7 +115,7 @@ def test_neighbours_that_change_places(position: int) -> None:
     with pytest.raises(ConfigurationError) as refused:
         Pipeline(*parts)
     if inner == "publisher":
-        assert str(refused.value) == "publisher is the end of a pipeline; it stands last"
+        assert str(refused.value) == "publisher is the end of a pipeline, so it must stand last"
     else:
         assert str(refused.value).startswith(f"{outer} must be outside {inner}: ")
         assert str(refused.value).endswith(f"An order that works: {' '.join(DEFAULT_ORDER)} publisher")
@@ -173,7 +173,7 @@ REFUSED: list[tuple[list[Contract], str]] = [
         "d must be outside a: d prepares the thing. The order as written, outermost first: a d. An order "
         "that works: d a",
     ),
-    ([a, free, a], "a stands twice in the pipeline a free a; each element may stand in it once"),
+    ([a, free, a], "a stands twice in the pipeline a free a. Each element may stand in a pipeline once"),
     (
         [b, d, a],
         "a must be outside b: b requires 'thing', which a provides. The order as written, outermost first: "
@@ -210,7 +210,7 @@ def test_contracts_that_contradict_each_other_say_so(chain: list[Contract]) -> N
     with pytest.raises(OrderError) as refused:
         refuse_wrong_order(chain)
     names = " ".join(contract.name for contract in chain)
-    assert f"No order works: what {names} say of each other is contradictory" in str(refused.value)
+    assert f"No order works: the contracts of {names} contradict one another" in str(refused.value)
 
 
 MISSING: list[tuple[list[Contract], str]] = [

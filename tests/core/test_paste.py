@@ -263,9 +263,9 @@ def test_an_ini_with_twenty_elements_loads_in_milliseconds(tmp_path: Path, modul
         best = float("inf")
         for _ in range(3):
             gc.collect()
-            started = time.perf_counter()
+            started = time.process_time()
             loadapp(f"config:{path}")
-            best = min(best, time.perf_counter() - started)
+            best = min(best, time.process_time() - started)
         return best
 
     names = [f"e{number}" for number in range(20)]

@@ -199,7 +199,8 @@ def test_the_edge_makes_what_the_classes_make(environ: Any) -> None:
         assert getattr(request, name) == getattr(plain, name), name
     assert vars(request) == vars(plain) == {}
     assert response.snapshot() == Response().snapshot()
-    assert (response.transports, response.decided, response.headerlist) == ((), False, Response().headerlist)
+    assert (response.delivery_filters, response.filters_applied) == ((), False)
+    assert response.headerlist == Response().headerlist
 
 
 def test_requests_share_nothing(environ: Any) -> None:

@@ -227,7 +227,7 @@ def test_responses_share_nothing() -> None:
 
 
 def test_the_response_is_inert() -> None:
-    with pytest.raises(TypeError, match="inert"):
+    with pytest.raises(TypeError, match="cannot be called: the edge sends it"):
         Response()({}, lambda *started: None)
 
 
@@ -351,9 +351,9 @@ def test_restore_is_as_it_was_at_the_snapshot() -> None:
         response.body = b"body"
         response.conditional_response = True
         response.add_filter(lambda blocks: blocks)
-        response.decided = True
+        response.filters_applied = True
         response.restore(snapshot)
-        assert not response.decided, "so that an error view may add a filter"
+        assert not response.filters_applied, "so that an error view may add a filter"
         assert response.status == "200 OK" and response.filters == () and not response.conditional_response
         assert response.headers["X-Outer"] == "1" and "X-Inner" not in response.headers
         assert response.headers.getall("Set-Cookie") == ["outer=1; Path=/"]

@@ -203,10 +203,10 @@ def test_a_pattern_is_matched_in_linear_time(ini: Any, call: Any) -> None:
     app = load(ini("a header.Accept=*a*a*a*a*a*b"))
 
     def seconds(length: int) -> float:
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(20):
             assert which(app, call, HTTP_ACCEPT="a" * length) is None
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     seconds(100)
     assert seconds(64_000) < 200 * seconds(1_000)

@@ -108,7 +108,7 @@ def test_what_it_says_of_errors(retry: bool) -> None:
 
 
 def test_a_step_that_there_is_not() -> None:
-    with pytest.raises(ValueError, match=r"vote: no such step; there are join, .*tpc_vote"):
+    with pytest.raises(ValueError, match=r"vote: not a step; the steps are join, .*tpc_vote"):
         FakeDataManager(begun(), fails={"vote": Oops})
 
 

@@ -216,7 +216,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"methods": ()}, "it accepts no method"),
     ({"methods": ("GET POST",)}, "'GET POST' is no method"),
     ({"methods": ("",)}, "'' is no method"),
-    ({"context": KeyError, "permission": "edit"}, "an error view takes no permission"),
+    ({"context": KeyError, "permission": "edit"}, "an error view cannot have a permission"),
 ]
 
 
@@ -229,7 +229,7 @@ def test_a_view_that_cannot_be_is_refused(options: dict[str, Any], message: str)
 
 
 def test_methods_that_are_a_string_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"methods is a tuple such as \('GET', 'POST'\), not 'POST'"):
+    with pytest.raises(TypeError, match=r"methods must be a tuple such as \('GET', 'POST'\), not 'POST'"):
         view(methods="POST")
 
 

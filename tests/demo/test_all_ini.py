@@ -242,7 +242,7 @@ def test_calls_by_xmlrpc(served: Served) -> None:
         note = getattr(sites.one, "a-note")
         assert note.edit("second", 1) == 2
         assert note.get()["text"] == "second"
-        with pytest.raises(xmlrpc.client.Fault, match="Somebody else has changed this") as late:
+        with pytest.raises(xmlrpc.client.Fault, match="This was changed by another author") as late:
             note.edit("third", 1)
         assert late.value.faultCode == 409
         with pytest.raises(xmlrpc.client.Fault, match="already") as taken:

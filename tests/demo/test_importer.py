@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipeline.demo import importer, root, site
-from pipeline.demo.filing import MAX_DEPTH, Found, Refused, content_type_of, file_into, find, shown
+from pipeline.demo.filing import MAX_DEPTH, Found, NotImported, content_type_of, file_into, find, printable
 from pipeline.demo.models import Document, Folder, Site
 from pipeline.http.files import FileBody
 
@@ -115,7 +115,7 @@ def test_every_file_that_is_refused_is_named(uri: str, bad: Path, capsys: pytest
     said = capsys.readouterr()
     lines = said.err.splitlines()
     for name, reason in BAD.items():
-        (line,) = [line for line in lines if shown(f"/{name}:") in line]
+        (line,) = [line for line in lines if printable(f"/{name}:") in line]
         assert reason in line
     assert f"{len(BAD):8,}  not imported\n" in said.out
     assert "       8  imported\n" in said.out  # with the link that stays inside
@@ -158,7 +158,7 @@ def test_a_file_that_breaks_off_leaves_nothing(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("pipeline.demo.filing.store", store)
-    with pytest.raises(Refused, match="Input/output error"):
+    with pytest.raises(NotImported, match="Input/output error"):
         file_into(stored_site, Found(top / "sub" / "pixel.png", ("new", "pixel.png")))
     assert list(stored_site) == []
 
@@ -193,7 +193,7 @@ def test_what_was_changed_on_the_site_is_not_overwritten(
     assert run(uri, top) == 1
     said = capsys.readouterr().err
     assert "one.md: It was changed on the site" in said
-    assert "new.md: There is something of this name on the site that was not imported" in said
+    assert "new.md: An item of this name on the site was not imported" in said
     with Stored(uri) as stored:
         assert (stored["one.md"].text, stored["new.md"].text) == ("mine", "mine")
     assert run(uri, top, "--force") == 0
@@ -206,7 +206,7 @@ def test_a_file_and_a_folder_of_one_name(stored_site: Site, top: Path) -> None:
     stored_site["one.md"] = Folder("F")
     stored_site["sub"] = Document("D")
     for parts, reason in [(("one.md",), "There is a folder"), (("sub", "x.md"), "'sub' on the way")]:
-        with pytest.raises(Refused, match=reason):
+        with pytest.raises(NotImported, match=reason):
             file_into(stored_site, Found(top / "one.md", parts))
 
 
@@ -253,7 +253,7 @@ def test_too_deep(top: Path) -> None:
 
 
 def test_large_files(stored_site: Site, top: Path) -> None:
-    with pytest.raises(Refused, match="more than 100 bytes"):
+    with pytest.raises(NotImported, match="more than 100 bytes"):
         file_into(stored_site, Found(top / "sub" / "pixel.png", ("pixel.png",)), max_file=100)
 
 

@@ -39,9 +39,9 @@ def add(app: TestApp, address: str = "/", **fields: str) -> TestResponse:
 def test_an_accept_header_of_two_megabytes_takes_no_time__S12(anybody: TestApp) -> None:
     anybody.get("/")
     for address in ("/", "/nowhere"):
-        began = time.perf_counter()
+        began = time.process_time()
         anybody.get(address, headers={"Accept": "text/html," * 200_000}, status="*")
-        assert time.perf_counter() - began < 0.3
+        assert time.process_time() - began < 0.3
 
 
 def test_the_home_page(anybody: TestApp) -> None:
@@ -512,7 +512,7 @@ def test_a_name_with_a_path_loses_the_path(admin: TestApp) -> None:
 
 def test_of_several_files_all_or_none_are_stored(admin: TestApp) -> None:
     page = upload(admin, "/", ("a.txt", b"1"), ("counter", b"2"), status=409)
-    assert "counter: there is something of this name already" in page.text
+    assert "counter: this folder already has an item of this name" in page.text
     admin.get("/a.txt", status=404)
     page = upload(admin, "/", ("a.txt", b"1"), ("_b", b"2"), status=422)
     admin.get("/a.txt", status=404)

@@ -25,9 +25,9 @@ INI = TOP / "etc" / "deploy.ini"
 
 def test_the_ini_loads_in_milliseconds(tmp_path: Path) -> None:
     def seconds() -> float:
-        began = time.perf_counter()
+        began = time.process_time()
         load(f"config:{INI}", zodb_uri=f"file://{tmp_path}/Data.fs", session_keys=f"{tmp_path}/session_keys")
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     seconds()  # imports
     assert min(seconds() for _ in range(5)) < 0.1

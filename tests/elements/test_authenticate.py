@@ -227,8 +227,8 @@ def test_another_site_cannot_use_the_password_that_a_browser_sends(
         ({}, "authenticate needs the option 'check'"),
         ({"check": check, "relm": "x"}, "did you mean 'realm'?"),
         ({"check": check, "realm": "a\nb"}, "authenticate: .*control character"),
-        ({"check": check, "by": ()}, "'by' names no way"),
-        ({"check": check, "policy": dict}, "makes no ISecurityPolicy"),
+        ({"check": check, "by": ()}, "'by' is empty"),
+        ({"check": check, "policy": dict}, "does not provide ISecurityPolicy"),
         ({"check": check, "by": ("session",)}, "sessions need the option 'keys'"),
     ],
 )

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from webob import Request as Asked
 from webob import Response as Answer
 
-from asking import answer_of
+from asking import ask
 from pipeline import Pipeline, Request, Response, element, view
 from pipeline.elements.base import base, with_base
 from pipeline.elements.errors import errors
@@ -544,17 +544,17 @@ def ending() -> Any:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/folder", "http://localhost/folder/"),
-        ("/folder?a=b", "http://localhost/folder/"),
-        ("/folder/folder", "http://localhost/folder/folder/"),
-        ("/folder/.", "http://localhost/folder/./"),
-        ("/%C3%A4%20&%22'%3C", "http://localhost/%C3%A4%20&amp;%22&#x27;%3C/"),
-        ("/near", "http://localhost/near/doc"),
-        ("/far", "http://localhost/far/a/doc"),
-        ("/far/", "http://localhost/far/a/doc"),
-        ("/below", "http://localhost/below/a/"),
-        ("/below/", "http://localhost/below/a/"),
-        ("/listed", "http://localhost/listed/list"),
+        ("/folder", "http://127.0.0.1/folder/"),
+        ("/folder?a=b", "http://127.0.0.1/folder/"),
+        ("/folder/folder", "http://127.0.0.1/folder/folder/"),
+        ("/folder/.", "http://127.0.0.1/folder/./"),
+        ("/%C3%A4%20&%22'%3C", "http://127.0.0.1/%C3%A4%20&amp;%22&#x27;%3C/"),
+        ("/near", "http://127.0.0.1/near/doc"),
+        ("/far", "http://127.0.0.1/far/a/doc"),
+        ("/far/", "http://127.0.0.1/far/a/doc"),
+        ("/below", "http://127.0.0.1/below/a/"),
+        ("/below/", "http://127.0.0.1/below/a/"),
+        ("/listed", "http://127.0.0.1/listed/list"),
         ("/", None),
         ("/folder/", None),
         ("/folder/folder/", None),
@@ -566,7 +566,7 @@ def ending() -> Any:
     ],
 )
 def test_what_is_reached_by_default_steps(site: Any, path: str, expected: str | None) -> None:
-    answer = answer_of(site(), path)
+    answer = ask(site(), path)
     inserted = f'<base href="{expected}" />' if expected else ""
     assert answer.text == f"<html><head>{inserted}<link href=a></head>"
     assert answer.content_length == len(answer.body)
@@ -576,18 +576,18 @@ def test_a_site_below_a_path() -> None:
     app = Pipeline(errors(), traverse(root=Folder, slash_redirect=False), base(), publisher(scan=(__name__,)))
     environ = Asked.blank("/", base_url="https://example.org:8443/app").environ
     environ["PATH_INFO"] = ""
-    assert 'href="https://example.org:8443/app/"' in answer_of(app, environ=environ).text
+    assert 'href="https://example.org:8443/app/"' in ask(app, environ=environ).text
 
 
 def test_a_request_that_is_redirected_needs_none(site: Any) -> None:
     app = site(slash_redirect=True)
-    assert answer_of(app, "/folder").status_int == 302
-    posted = answer_of(app, "/folder", method="POST")
-    assert '<base href="http://localhost/folder/" />' in posted.text
+    assert ask(app, "/folder").status_int == 302
+    posted = ask(app, "/folder", method="POST")
+    assert '<base href="http://127.0.0.1/folder/" />' in posted.text
 
 
 def test_HEAD_says_what_GET_does(site: Any) -> None:
-    got, head = (answer_of(site(), "/folder", method=method) for method in ("GET", "HEAD"))
+    got, head = (ask(site(), "/folder", method=method) for method in ("GET", "HEAD"))
     assert head.headerlist == got.headerlist and head.body == b""
 
 
@@ -614,7 +614,7 @@ def test_what_is_no_page_passes(site: Any, headers: dict[str, str]) -> None:
         return answer(environ, start_response)
 
     for streamed in (False, True):
-        answer = answer_of(foreign_end(app, streamed), "/folder")
+        answer = ask(foreign_end(app, streamed), "/folder")
         assert answer.body in (PAGE_BYTES, b"") and answer.etag == "x"
         assert answer.etag_strong == "x" and answer.accept_ranges == "bytes"
 
@@ -638,14 +638,14 @@ def foreign_end(app: Any, streamed: bool) -> Pipeline:
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_page_of_an_app_of_others(streamed: bool) -> None:
     app = Answer(PAGE_BYTES, content_type="text/html", etag="x", accept_ranges="bytes", content_md5="x")
-    answer = answer_of(foreign_end(app, streamed), "/folder")
-    assert answer.body == b'<html><head><base href="http://localhost/folder/" /><link href=a></head>'
+    answer = ask(foreign_end(app, streamed), "/folder")
+    assert answer.body == b'<html><head><base href="http://127.0.0.1/folder/" /><link href=a></head>'
     assert answer.headers["ETag"] == 'W/"x"'
     assert "Accept-Ranges" not in answer.headers and "Content-MD5" not in answer.headers
 
 
 def test_no_name_of_a_host_gets_out_of_the_attribute(site: Any) -> None:
-    page = answer_of(site(), "/folder", environ={"HTTP_HOST": '"><script>alert(1)</script>'}).text
+    page = ask(site(), "/folder", environ={"HTTP_HOST": '"><script>alert(1)</script>'}).text
     assert "<script>" not in page and "&quot;&gt;&lt;script&gt;" in page
 
 

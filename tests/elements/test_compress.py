@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from webob import Request as Asked
 from webob import Response as Answer
 
-from asking import answer_of
+import asking
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.compress import PACKERS, Packer, Start, compress, pack, pack_whole
 from pipeline.elements.errors import errors
@@ -73,7 +73,7 @@ def ask(
     environ: dict[str, Any] = dict(headers)
     if accept is not None:
         environ["HTTP_ACCEPT_ENCODING"] = accept
-    return answer_of(Pipeline(errors(), compress(**options or {}), end), method=method, environ=environ)
+    return asking.ask(Pipeline(errors(), compress(**options or {}), end), method=method, environ=environ)
 
 
 # What is chosen (RFC 9110, section 12.5.3).
@@ -295,7 +295,7 @@ def test_what_an_outer_element_says_at_last_counts() -> None:
         return outer
 
     app = Pipeline(outer(), errors(), compress(), says(body=TEXT))
-    assert answer_of(app, environ={"HTTP_ACCEPT_ENCODING": "gzip"}).body == TEXT
+    assert asking.ask(app, environ={"HTTP_ACCEPT_ENCODING": "gzip"}).body == TEXT
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -415,9 +415,9 @@ def test_a_packer_that_fails_is_an_error_page(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": 0}, "from 1 to 9, and not 0"),
+        ({"level": 0}, "must be from 1 to 9, not 0"),
         ({"level": 10}, "from 1 to 9"),
-        ({"encodings": ("gzip", "lzma")}, "'lzma', which is none of zstd, br, gzip"),
+        ({"encodings": ("gzip", "lzma")}, "'lzma', which is not one of zstd, br, gzip"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:

@@ -609,7 +609,7 @@ def test_a_page_that_reads_nothing_is_shown_while_the_database_is_gone(site: Any
 
     answer = visit(site(index, sorry, outer=(fake(), errors()), root=None))
     assert (answer.status_int, answer.text) == (503, "back soon")
-    assert manager.spoiled
+    assert manager.must_discard
 
 
 @pytest.mark.parametrize("attempts", [1, 3])

@@ -16,20 +16,15 @@ import webob
 from transaction.interfaces import TransientError
 from webob.exc import HTTPConflict, HTTPServiceUnavailable
 
-import around_a_view
 from around_a_view import View, end
+from asking import ask
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements import retry as module
 from pipeline.elements.errors import errors
-from pipeline.elements.retry import Body, RetryRequest, retry
+from pipeline.elements.retry import ReplayableBody, RetryRequest, retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import Unavailable
-from pipeline.testing import fault
-
-
-def ask(app: Any, path: str = "/", method: str = "GET", **options: Any) -> Any:
-    return around_a_view.ask(app, path, method, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -515,7 +510,7 @@ def test_a_body_that_breaks_off_is_not_tried_again() -> None:
 
 
 def test_the_body_that_was_kept_is_closed_with_the_request() -> None:
-    kept: list[Body] = []
+    kept: list[ReplayableBody] = []
 
     def view(request: Request, response: Response) -> None:
         request.environ["wsgi.input"].read()
@@ -541,104 +536,9 @@ def test_no_cycle_is_left(failures: int) -> None:
         gc.enable()
 
 
-# debug
-
-
-@element
-def careless(next: Any) -> Any:
-    """Keeps a list in the environ, and adds to it."""
-
-    def careless(request: Request, response: Response) -> None:
-        next(request, response)
-        request.environ["test.seen"].append(request.attempt)
-        raise TransientError
-
-    return careless
-
-
-@element
-def forgetful(next: Any) -> Any:
-    """The same, ahead of what is inside."""
-
-    def forgetful(request: Request, response: Response) -> None:
-        request.environ["test.seen"].append(request.attempt)
-        next(request, response)
-
-    return forgetful
-
-
-@element
-def innocent(next: Any) -> Any:
-    """Changes the environ, which is put back."""
-
-    def innocent(request: Request, response: Response) -> None:
-        request.environ["test.other"] = request.attempt
-        next(request, response)
-        request.environ["test.another"] = [request.attempt]
-
-    return innocent
-
-
-@pytest.mark.parametrize(
-    ("inner", "culprit"),
-    [
-        ((innocent(), careless()), "careless"),
-        ((careless(), innocent()), "careless"),
-        ((forgetful(), innocent(), fault(error=TransientError, at="exit")), "forgetful"),
-        ((innocent(), forgetful(), fault(error=TransientError, at="exit")), "forgetful"),
-    ],
-)
-def test_debug_names_the_key_and_the_element(inner: Any, culprit: str, caplog: Any) -> None:
-    app = Pipeline(retry(debug=True), *inner, end(view=lambda request, response: None))
-    assert ask(app, **{"test.seen": []}).status_int == 500
-    assert "EnvironChanged: attempt 2 would start with another environ than the first" in caplog.text
-    assert f"'test.seen' was changed in place by {culprit}, one of" in caplog.text
-    assert "innocent" in caplog.text.partition("one of")[2]
-
-
-def test_debug_names_the_view(caplog: Any) -> None:
-    def view(request: Request, response: Response) -> None:
-        request.environ["test.seen"].append(1)
-        raise TransientError
-
-    assert ask(Pipeline(retry(debug=True), innocent(), end(view=view)), **{"test.seen": []}).status_int == 500
-    assert "changed in place by view" in caplog.text
-
-
-def test_debug_finds_nothing_where_nothing_is_wrong() -> None:
-    failing = Failing(3, read_all)
-    app = Pipeline(retry(debug=True), innocent(), end(view=failing))
-    values = {"test.list": [[1], {"a": {2}}], "test.dict": {"x": (1, 2)}, "test.object": object()}
-    assert ask(app, method="POST", body=LONG, **values).status_int == 200
-    assert failing.seen == 4 * [LONG]
-
-
-def test_without_debug_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "Watch", lambda *arguments: pytest.fail("watched"))
-    assert ask(site(Failing(1))).status_int == 200
-
-
-def test_debug_leaves_the_profiler_alone() -> None:
-    import sys
-
-    calls: list[str] = []
-    before = sys.getprofile()
-
-    def profile(frame: Any, event: str, argument: Any) -> None:
-        calls.append(event)
-
-    sys.setprofile(profile)
-    try:
-        app = site(Failing(1), debug=True)
-        app(webob.Request.blank("/").environ, lambda *arguments: None)
-        assert sys.getprofile() is profile
-    finally:
-        sys.setprofile(before)
-
-
 def test_it_can_be_written_in_an_ini() -> None:
-    made = retry({}, attempts="3", delay="0.5", body_limit="1000", debug="yes")
-    assert made.options == {"attempts": 3, "delay": 0.5, "body_limit": 1000, "debug": True}
+    made = retry({}, attempts="3", delay="0.5", body_limit="1000")
+    assert made.options == {"attempts": 3, "delay": 0.5, "body_limit": 1000}
 
 
 # Positive controls
@@ -671,7 +571,7 @@ def test_control_not_everything_is_put_back(forgotten: str, monkeypatch: pytest.
 
 
 def test_control_the_body_is_not_rewound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Body, "reader", lambda body: io.BufferedReader(body))
+    monkeypatch.setattr(ReplayableBody, "reader", lambda body: io.BufferedReader(body))
     with pytest.raises(AssertionError):
         test_the_body_is_replayed(read_all, 1000)
 

@@ -825,7 +825,7 @@ def test_what_is_shown_of_a_url_has_no_secrets() -> None:
         ("sqlite:////srv/db.sqlite", "sqlite:////srv/db.sqlite"),
         ("mysql://user@host/db", "mysql://host/db"),
     ]:
-        assert module.shown(module.make_url(url)) == shown
+        assert module.loggable_url(module.make_url(url)) == shown
 
 
 # Processes

@@ -757,7 +757,7 @@ def test_hosts_are_not_remembered_without_bound() -> None:
         ({"allowed_hosts": ("http://www.example.com",)}, "'http://www.example.com' is not a host"),
         ({"allowed_hosts": ("*.example.com",)}, r"'\*.example.com' is not a host"),
         ({"allowed_hosts": (".example.com:80",)}, "on any port"),
-        ({"hosts": {"www.example.com": "sites"}}, "it starts with a slash"),
+        ({"hosts": {"www.example.com": "sites"}}, "it must start with a slash"),
         ({"hosts": {"www.example.com": "/_sites"}}, "not a path to an object"),
         ({"hosts": {"www.example.com": "/../sites"}}, "not a path to an object"),
         ({"hosts": {"www example.com": "/"}}, "is not a host"),

@@ -35,7 +35,7 @@ from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
-from pipeline.elements.zodb import Kept, Pool, close_all, zodb
+from pipeline.elements.zodb import Pool, PooledConnection, close_all, zodb
 from pipeline.interfaces import ConfigurationError, OrderError, ReadOnlyTransaction
 from pipeline.testing import fault
 
@@ -286,7 +286,7 @@ def test_root_by_path(uri: str) -> None:
 
 def test_a_root_that_is_not_there_is_an_error_that_says_so(uri: str, caplog: Any) -> None:
     assert ask(site_of(uri, lambda request, response: request.root, root="a/b")).status_int == 500
-    assert "root = a/b, and there is no 'a' in the database" in caplog.text
+    assert "root = a/b, but there is no 'a' in the database" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["no_such_module:attribute", "os.path:no_such_attribute"])
@@ -793,9 +793,9 @@ def test_a_file_storage_that_has_closed_itself_is_opened_again(tmp_path: Path) -
 
 
 def test_what_is_shown_of_a_uri_has_no_secrets() -> None:
-    assert module.shown("postgres://user:secret@host:5432/db?sslmode=x") == "postgres://host:5432/db"
-    assert module.shown("file:///srv/Data.fs?blobstorage_dir=/x") == "file:///srv/Data.fs"
-    assert module.shown("memory://name") == "memory://name"
+    assert module.loggable_uri("postgres://user:secret@host:5432/db?sslmode=x") == "postgres://host:5432/db"
+    assert module.loggable_uri("file:///srv/Data.fs?blobstorage_dir=/x") == "file:///srv/Data.fs"
+    assert module.loggable_uri("memory://name") == "memory://name"
 
 
 # RelStorage and ZEO, as far as they can be had without a server
@@ -896,13 +896,13 @@ def test_max_connections_is_kept_whatever_happens(uri: str, monkeypatch: pytest.
 
 def test_max_connections_is_never_exceeded(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even for the moment in which a connection is given back."""
-    give_back = Kept.give_back
+    give_back = PooledConnection.give_back
 
-    def slowly(kept: Kept) -> None:
+    def slowly(kept: PooledConnection) -> None:
         time.sleep(0.01)
         give_back(kept)
 
-    monkeypatch.setattr(Kept, "give_back", slowly)
+    monkeypatch.setattr(PooledConnection, "give_back", slowly)
     seen: list[int] = []
 
     def view(request: Request, response: Response) -> None:
@@ -1131,7 +1131,7 @@ assert webob.Request.blank("/").get_response(app).status_int == 200
 
 
 def test_control_close_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Kept, "give_back", lambda kept: None)
+    monkeypatch.setattr(PooledConnection, "give_back", lambda kept: None)
     with pytest.raises(AssertionError):
         test_r5_a_stream_gives_the_connection_back("memory://test_control_1", read_all)
 
@@ -1146,12 +1146,12 @@ def test_control_the_connection_is_given_back_before_the_stream_is_closed(
 
 
 def test_control_a_refused_write_stays_in_memory(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    throw_away = Kept.throw_away
+    throw_away = PooledConnection.throw_away
 
-    def keep(kept: Kept) -> None:
-        kept.pool.idle.append(kept) if kept.tm.spoiled else throw_away(kept)
+    def keep(kept: PooledConnection) -> None:
+        kept.pool.idle.append(kept) if kept.tm.must_discard else throw_away(kept)
 
-    monkeypatch.setattr(Kept, "throw_away", keep)
+    monkeypatch.setattr(PooledConnection, "throw_away", keep)
     with pytest.raises(AssertionError):
         test_without_transaction_a_write_is_refused("memory://test_control_3", tree, caplog)
 

@@ -52,7 +52,7 @@ def problems_of(writers: Writers, stored: dict[str, int], value: int) -> list[st
         problems.append(f"the counter is {value} after {sum(stored.values())} increments")
     refused = [answer for answer in writers.answers if answer.status != 200]
     if len(refused) > 0.001 * len(writers.answers):
-        problems.append(f"{len(refused)} of {len(writers.answers)} answers are no success")
+        problems.append(f"{len(refused)} of {len(writers.answers)} answers are not a success")
     for answer in refused:
         if answer.status != 503 or "retry-after" not in answer.headers:
             problems.append(f"{answer.status} without Retry-After: {answer.body!r:.200}")
@@ -99,7 +99,7 @@ def test_mariadb(figures: Figures, place: Path, mariadb: MariaDB, new_name: Call
 @pytest.mark.parametrize(
     ("name", "options", "finding"),
     [
-        ("without retry", {"retry": {"attempts": "1"}}, "answers are no success"),
+        ("without retry", {"retry": {"attempts": "1"}}, "answers are not a success"),
         ("commit errors swallowed", {"bugs": ["transaction_swallows"]}, "acknowledged and is not stored"),
     ],
 )

@@ -242,8 +242,8 @@ def test_without_forms_it_is_said_what_is_missing(
         ("def call(context, request, a: 'Missing'): ...", "'Missing'. cannot be read"),
         ("def call(context, request, a, /): ...", "'a' comes from the form and is passed by name"),
         ("def call(context, request, a, response): ...", "'response' stands too late"),
-        ("def call(context): ...", "takes context; a view takes"),
-        ("def call(): ...", "takes nothing; a view takes"),
+        ("def call(context): ...", "takes context; a view must take"),
+        ("def call(): ...", "takes nothing; a view must take"),
         (
             "class call:\n def __init__(self, c, r): ...\n def __call__(self, a: Thing): ...",
             "no field is Thing",
@@ -262,7 +262,7 @@ def test_error_views_take_no_fields(publish: Any) -> None:
     def wrong(error: FieldError, request: Request, a: int = 1) -> str:
         return ""
 
-    with pytest.raises(ViewError, match="an error view takes no fields"):
+    with pytest.raises(ViewError, match="an error view cannot take fields"):
         publish(wrong)
 
 

@@ -37,6 +37,6 @@ def test_of_a_long_header_the_whole_elements_at_the_beginning_count() -> None:
     "header", ["text/html," * 200_000, "a/b;x=y" * 300_000, 'a/b;x="' + "\\" * 2_000_000, " ," * 1_000_000]
 )
 def test_a_long_header_takes_no_time__S12(header: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     accepted(header, OFFERS)
-    assert time.perf_counter() - began < 0.1
+    assert time.process_time() - began < 0.1

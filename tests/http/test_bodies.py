@@ -351,7 +351,7 @@ def test_a_request_without_a_body_is_left_alone() -> None:
 
 
 def test_the_stream_reads_as_a_file() -> None:
-    body = bodies.Body({"wsgi.input": io.BytesIO(b"ab\ncd\nef--")}, 8)
+    body = bodies.CheckedBody({"wsgi.input": io.BytesIO(b"ab\ncd\nef--")}, 8)
     assert (body.readline(), body.readline(1), body.tell(), body.read(2)) == (b"ab\n", b"c", 4, b"d\n")
     assert body.seekable() and body.readable() and body.seek(0) == 0
     assert body.readlines() == [b"ab\n", b"cd\n", b"ef"]
@@ -359,7 +359,7 @@ def test_the_stream_reads_as_a_file() -> None:
     body.seek(6)
     assert body.read(None) == b"ef"
     body.close()
-    assert not bodies.Body({"wsgi.input": Stream(b"")}, 8).seekable()
+    assert not bodies.CheckedBody({"wsgi.input": Stream(b"")}, 8).seekable()
 
 
 def test_wsgiref_refuses_a_chunked_body() -> None:

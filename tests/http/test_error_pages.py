@@ -87,9 +87,9 @@ def test_accept_alone_chooses_the_type(accept: str | None, expected: str) -> Non
     ['a/b;c="' + "\\" * 50_000, "a/b;q=0" * 50_000, ",\t " * 50_000 + "!", "a/a" + ";a=a" * 50_000 + "!"],
 )
 def test_an_accept_header_is_read_in_no_time__S12(evil: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert best_type(evil) == PLAIN
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.1
 
 
 class Page(HTMLParser):

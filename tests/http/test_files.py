@@ -25,7 +25,7 @@ from webob.static import FileApp
 from ZODB.blob import Blob
 
 import pipeline.http.conditional
-from asking import answer_of
+from asking import ask
 from pipeline import Pipeline, Request, Response, element, view
 from pipeline.elements.coalesce import coalesce
 from pipeline.elements.compress import compress
@@ -68,7 +68,7 @@ def serving(file: Any, *, opened: Callable[[], Any] | None = None, **options: An
 
 def test_a_path(file: Path) -> None:
     for path in (file, str(file)):
-        answer = answer_of(serving(path))
+        answer = ask(serving(path))
         assert answer.status_int == 200 and answer.body == DATA and answer.content_length == len(DATA)
         assert answer.headers["Content-Type"] == "application/octet-stream"
         assert answer.headers["Content-Disposition"] == 'attachment; filename="data.bin"'
@@ -87,7 +87,7 @@ def test_what_is_said_counts(file: Path) -> None:
         modified=datetime(2020, 1, 2, 3, 4, 5),
         inline=True,
     )
-    answer = answer_of(app)
+    answer = ask(app)
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert answer.headers["Content-Disposition"] == 'inline; filename="notes.txt"'
     assert answer.headers["ETag"] == '"abc"'
@@ -108,7 +108,7 @@ def test_what_is_said_counts(file: Path) -> None:
     ],
 )
 def test_the_type_is_guessed_from_the_name(name: str, kind: str) -> None:
-    answer = answer_of(serving(None, opened=lambda: io.BytesIO(DATA), name=name))
+    answer = ask(serving(None, opened=lambda: io.BytesIO(DATA), name=name))
     assert answer.headers["Content-Type"] == kind and "Content-Encoding" not in answer.headers
 
 
@@ -122,15 +122,15 @@ def test_what_is_no_file_is_a_404(tmp_path: Path) -> None:
         "a\0b",
         "/dev/null",
     ):
-        assert answer_of(serving(path)).status_int == 404
+        assert ask(serving(path)).status_int == 404
 
 
 def test_a_time_in_the_future_is_now(file: Path) -> None:
     """RFC 9110, section 8.8.2.1."""
-    answer = answer_of(serving(file, modified=time.time() + 1_000))
+    answer = ask(serving(file, modified=time.time() + 1_000))
     assert abs((answer.last_modified - datetime.now(UTC)).total_seconds()) < 5
     zoned = datetime(2020, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-    assert answer_of(serving(file, modified=zoned)).last_modified == datetime(2020, 1, 1, tzinfo=UTC)
+    assert ask(serving(file, modified=zoned)).last_modified == datetime(2020, 1, 1, tzinfo=UTC)
 
 
 class Counted(io.BytesIO):
@@ -147,14 +147,14 @@ class Counted(io.BytesIO):
 @pytest.mark.parametrize("headers", [{}, {"HTTP_RANGE": "bytes=1-2"}, {"HTTP_IF_NONE_MATCH": "*"}])
 def test_an_open_file_is_closed_once__R7(method: str, headers: dict[str, str]) -> None:
     file = Counted(DATA)
-    answer_of(serving(file), method=method, environ=headers)
+    ask(serving(file), method=method, environ=headers)
     assert file.closings == 1
 
 
 def test_an_open_file_is_sent_from_where_it_stands() -> None:
     file = io.BytesIO(b"0123456789")
     file.seek(4)
-    answer = answer_of(serving(file, name="x"), environ={"HTTP_RANGE": "bytes=1-2"})
+    answer = ask(serving(file, name="x"), environ={"HTTP_RANGE": "bytes=1-2"})
     assert answer.body == b"56" and answer.headers["Content-Range"] == "bytes 1-2/6"
 
 
@@ -171,7 +171,7 @@ def test_a_file_that_cannot_say_its_length() -> None:
         def close(self) -> None:
             pass
 
-    answer = answer_of(serving(None, opened=Stream), environ={"HTTP_RANGE": "bytes=1-2"})
+    answer = ask(serving(None, opened=Stream), environ={"HTTP_RANGE": "bytes=1-2"})
     assert answer.status_int == 200 and answer.body == b"abcdef" and "Accept-Ranges" not in answer.headers
 
 
@@ -181,7 +181,7 @@ def test_a_compressed_file_is_as_long_as_what_comes_out_of_it(tmp_path: Path) ->
         packed.write(DATA)
     app = serving(None, opened=lambda: gzip.open(tmp_path / "x.gz"))  # noqa: SIM115
     for extra in ({}, {"wsgi.file_wrapper": FileWrapper}):
-        assert answer_of(app, environ=extra).body == DATA
+        assert ask(app, environ=extra).body == DATA
 
 
 def test_a_file_that_grows_is_sent_as_far_as_it_went(file: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_file_that_grows_is_sent_as_far_as_it_went(file: Path) -> None:
             self.seek(here)
             return block
 
-    assert answer_of(serving(Growing(DATA))).body == DATA
+    assert ask(serving(Growing(DATA))).body == DATA
 
 
 def test_a_file_that_shrinks_breaks_the_connection(file: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -280,12 +280,12 @@ PRECONDITIONS: list[tuple[dict[str, str], int]] = [
 @pytest.mark.parametrize(("asked", "status"), PRECONDITIONS)
 def test_preconditions(file: Path, method: str, asked: dict[str, str], status: int) -> None:
     environ = {f"HTTP_{name}": value for name, value in asked.items()}
-    answer = answer_of(serving(file, etag="tag"), method=method, environ=environ)
+    answer = ask(serving(file, etag="tag"), method=method, environ=environ)
     assert answer.status_int == status
     if status == 412:
         assert answer.content_type == "text/plain" and answer.body in (
             b"",
-            b"This is not what it was when you last saw it.\n",
+            b"The resource has changed since you last read it.\n",
         )
         assert not {"ETag", "Last-Modified", "Content-Disposition"} & set(answer.headers)
     else:
@@ -340,7 +340,7 @@ RANGES: list[tuple[str, tuple[int, int] | None]] = [
 def test_ranges(header: str, part: tuple[int, int] | None) -> None:
     assert byte_range(header, 10) == part
     data = b"0123456789"
-    answer = answer_of(serving(None, opened=lambda: io.BytesIO(data)), environ={"HTTP_RANGE": header})
+    answer = ask(serving(None, opened=lambda: io.BytesIO(data)), environ={"HTTP_RANGE": header})
     if part is None:
         assert answer.status_int == 200 and answer.body == data
     elif part[0] == part[1]:
@@ -390,7 +390,7 @@ def test_a_range_is_parsed_in_linear_time__S12() -> None:
 )
 def test_if_range(file: Path, if_range: str | None, is_part: bool) -> None:
     environ = {"HTTP_RANGE": "bytes=2-5"} | ({} if if_range is None else {"HTTP_IF_RANGE": if_range})
-    answer = answer_of(serving(file, etag="tag"), environ=environ)
+    answer = ask(serving(file, etag="tag"), environ=environ)
     assert (answer.status_int, answer.body) == ((206, DATA[2:6]) if is_part else (200, DATA))
 
 
@@ -400,7 +400,7 @@ def test_if_range_believes_no_date_within_the_second_of_the_change(
 ) -> None:
     """The file may change again within that second, and keep its date (RFC 9110, sections 8.8.2.2 and 13.1.5)."""
     monkeypatch.setattr(pipeline.http.conditional, "clock", lambda: 1_700_000_000 + age)
-    answer = answer_of(serving(file), environ={"HTTP_RANGE": "bytes=2-5", "HTTP_IF_RANGE": TIME})
+    answer = ask(serving(file), environ={"HTTP_RANGE": "bytes=2-5", "HTTP_IF_RANGE": TIME})
     assert (answer.status_int, answer.body) == ((206, DATA[2:6]) if is_part else (200, DATA))
 
 
@@ -438,13 +438,13 @@ def test_a_refusal_is_not_cached_as_the_file_would_be(asked: dict[str, str], sta
 
         return end
 
-    answer = answer_of(Pipeline(errors(), end()), environ=asked)
+    answer = ask(Pipeline(errors(), end()), environ=asked)
     assert answer.status_int == status and answer.headers["X-Ours"] == "stays"
     assert not {"Cache-Control", "Expires", "ETag"} & set(answer.headers)
 
 
 def test_a_range_is_for_GET_alone(file: Path) -> None:
-    answer = answer_of(serving(file), method="HEAD", environ={"HTTP_RANGE": "bytes=2-5"})
+    answer = ask(serving(file), method="HEAD", environ={"HTTP_RANGE": "bytes=2-5"})
     assert answer.status_int == 200 and answer.content_length == len(DATA)
 
 
@@ -702,7 +702,7 @@ def test_a_blob_is_a_plain_file(module: Callable[..., str], tmp_path: Path) -> N
         *(log(), retry(), zodb(uri=uri, root=f"{name}:root"), errors(), transaction()),
         *(traverse(), publisher(scan=(name,))),
     )
-    answer_of(app, "/blob", method="POST")
+    ask(app, "/blob", method="POST")
     pool = pool_of(uri, {}, {})
     try:
         environ = Asked.blank("/blob").environ

@@ -13,13 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from webob.exc import HTTPException, HTTPFound, HTTPMovedPermanently, HTTPSeeOther
 
+from asking import ask
 from pipeline import Pipeline, Request, Response, element, redirect, view
 from pipeline.elements.errors import errors
 from pipeline.elements.transaction import transaction
 from pipeline.elements.vhost import vhost
 from pipeline.http.redirects import refuse_leaving
 from pipeline.interfaces import UnsafeRedirect
-from small_sites import call_app
 
 HERE = "http://127.0.0.1"
 """Where ``call`` asks."""
@@ -158,7 +158,7 @@ def answered(publish: Any) -> Callable[..., Any]:
         def leading(context: Any, request: Request, response: Response) -> Any:
             return WAYS[way](target)(request, response)
 
-        return call_app(publish(leading, outer=(*outer, errors())))
+        return ask(publish(leading, outer=(*outer, errors())))
 
     return answered
 
@@ -196,7 +196,7 @@ def test_a_trusted_redirect_may_leave(publish: Any, target: str) -> None:
         return redirect(target, trusted=True)
 
     for outer in ((), (errors(),)):
-        assert call_app(publish(leading, outer=outer)).headers["Location"] == target
+        assert ask(publish(leading, outer=outer)).headers["Location"] == target
 
 
 @pytest.mark.parametrize("target", [*CONTROLLED, "/\ud800"])
@@ -232,8 +232,8 @@ def test_a_location_that_is_not_followed_is_not_judged(publish: Any) -> None:
         return "text"
 
     app = publish(index)
-    assert call_app(app, "/?201").headers["Location"] == "https://elsewhere.example/"
-    assert call_app(app, "/?200", HTTP_IF_NONE_MATCH="*").status == 304
+    assert ask(app, "/?201").headers["Location"] == "https://elsewhere.example/"
+    assert ask(app, "/?200", HTTP_IF_NONE_MATCH="*").status == 304
 
 
 # Where it is judged.
@@ -252,7 +252,7 @@ def test_the_origin_is_the_one_that_the_visitor_sees(publish: Any) -> None:
     proxied = {"HTTP_X_FORWARDED_PROTO": "https", "HTTP_X_FORWARDED_HOST": "Shop.example"}
 
     def visit(query: str) -> Any:
-        answer = call_app(app, f"/?{query}", REMOTE_ADDR="127.0.0.1", **proxied)
+        answer = ask(app, f"/?{query}", REMOTE_ADDR="127.0.0.1", **proxied)
         return answer.status, answer.headers.get("Location")
 
     assert visit("") == (302, "https://shop.example/")
@@ -273,8 +273,8 @@ def test_a_view_that_leads_away_stores_nothing(publish: Any) -> None:
         return redirect(request.environ["QUERY_STRING"])
 
     app = publish(index, outer=(errors(), transaction()))
-    assert call_app(app, "/?/x").status == 302 and ended == ["stored"]
-    assert call_app(app, "/?//evil.example").status == 500 and ended == ["stored", "aborted"]
+    assert ask(app, "/?/x").status == 302 and ended == ["stored"]
+    assert ask(app, "/?//evil.example").status == 500 and ended == ["stored", "aborted"]
 
 
 def test_there_may_be_an_error_view_for_it__and_that_is_judged_too(publish: Any) -> None:
@@ -287,8 +287,8 @@ def test_there_may_be_an_error_view_for_it__and_that_is_judged_too(publish: Any)
         return redirect(f"/{request.environ['QUERY_STRING']}", 303)
 
     app = publish(index, refused)
-    assert call_app(app, "/?sorry").headers["Location"] == "/sorry"
-    assert call_app(app, "/?/evil.example").status == 500
+    assert ask(app, "/?sorry").headers["Location"] == "/sorry"
+    assert ask(app, "/?/evil.example").status == 500
 
 
 def ending(handle: Callable[[Request, Response], None]) -> Any:
@@ -307,15 +307,15 @@ def test_an_element_is_judged_at_the_edge(
     def site(target: str) -> Pipeline:
         return Pipeline(*outer, ending(WAYS[way](target)))
 
-    assert call_app(site("/x")).headers["Location"] == "/x"
+    assert ask(site("/x")).headers["Location"] == "/x"
     for target in ("//evil.example", "/\t/x", "/a\tb"):
         if way.startswith("redirect") and "\t" in target:
             continue
-        answer = call_app(site(target))
+        answer = ask(site(target))
         assert answer.status == 500 and "Location" not in answer.headers
         assert "an element answers 302 Found with a redirect to " in (caplog.records[-1].exc_text or "")
     trusted = ending(raised(lambda: redirect("https://elsewhere.example/", trusted=True)))
-    assert call_app(Pipeline(*outer, trusted)).headers["Location"] == "https://elsewhere.example/"
+    assert ask(Pipeline(*outer, trusted)).headers["Location"] == "https://elsewhere.example/"
 
 
 # What is not ours.
@@ -327,7 +327,7 @@ def foreign(environ: Any, start_response: Any) -> Any:
 
 
 def test_the_answer_of_a_foreign_app_passes_as_it_is() -> None:
-    answer = call_app(Pipeline(errors(), foreign))
+    answer = ask(Pipeline(errors(), foreign))
     assert answer.status == 302 and answer.headers["Location"] == "https://elsewhere.example/"
 
 
@@ -341,9 +341,9 @@ def test_a_view_behind_a_foreign_middleware_is_judged(publish: Any) -> None:
         return lambda environ, start_response: app(dict(environ), start_response)
 
     app = Pipeline(errors(), middleware, publish(index, outer=()))
-    assert call_app(app, "/?/x").headers["Location"] == "/x"
-    assert call_app(app, "/?//evil.example").status == 500
-    assert call_app(app, "/?trusted://elsewhere.example").headers["Location"] == "//elsewhere.example"
+    assert ask(app, "/?/x").headers["Location"] == "/x"
+    assert ask(app, "/?//evil.example").status == 500
+    assert ask(app, "/?trusted://elsewhere.example").headers["Location"] == "//elsewhere.example"
 
 
 # The page of a redirect.
@@ -355,7 +355,7 @@ def test_the_page_of_a_redirect_has_the_address_as_a_link(publish: Any, status: 
     def index(context: Any, request: Request) -> Any:
         return redirect("/a?b='c'&d=<e>\"", status)
 
-    answer = call_app(publish(index))
+    answer = ask(publish(index))
     title = webob.exc.status_map[status].title
     text = webob.exc.status_map[status].explanation
     assert answer.headers["Content-Type"] == "text/html; charset=UTF-8"
@@ -372,7 +372,7 @@ def test_the_page_of_a_redirect_says_what_the_view_says__S7(publish: Any) -> Non
     def index(context: Any, request: Request) -> Any:
         raise HTTPFound("Moved <b>on</b>", location="x", headers=[("Set-Cookie", "a=b")])
 
-    answer = call_app(publish(index))
+    answer = ask(publish(index))
     assert "<p>Moved &lt;b&gt;on&lt;/b&gt;: <a href=\"x\">x</a></p>" in answer.text
     assert answer.headers["Set-Cookie"] == "a=b"
 
@@ -385,7 +385,7 @@ def test_a_script_is_never_a_link(publish: Any, target: str) -> None:
     def index(context: Any, request: Request) -> Any:
         return redirect(target, trusted=True)
 
-    answer = call_app(publish(index))
+    answer = ask(publish(index))
     assert answer.headers["Location"] == target and target in answer.text and "<a" not in answer.text
 
 
@@ -396,7 +396,7 @@ def test_a_body_of_its_own_stays(publish: Any) -> None:
         error.text, error.content_type = "own", "text/plain"
         raise error
 
-    answer = call_app(publish(index))
+    answer = ask(publish(index))
     assert (answer.text, answer.headers["Content-Type"]) == ("own", "text/plain; charset=UTF-8")
 
 

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import asking
+from asking import Answer
 from pipeline import Pipeline, view
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
@@ -21,7 +23,6 @@ from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, ViewError
 from pipeline.publisher import publisher
 from pipeline.publishing.resources import ENCODINGS, FOR_EVER, File, Resources
-from small_sites import Answer, call_app
 
 STYLE = "body { color: green } /* grün */"
 
@@ -110,7 +111,7 @@ def test_there_is_no_address_of_what_is_not_served(made: Resources, path: str) -
     ],
 )
 def test_allowed(app: Pipeline, made: Resources, path: str, kind: str | None) -> None:
-    kept, asked = (call_app(app, f"/++resource++site{at}/{path}") for at in (f"@{made.version}", ""))
+    kept, asked = (asking.ask(app, f"/++resource++site{at}/{path}") for at in (f"@{made.version}", ""))
     assert (kept.status, asked.status) == (200, 200)
     assert kept.body == asked.body and b"secret" not in kept.body
     assert kept.headers["Cache-Control"] == "public, max-age=31536000, immutable"
@@ -157,7 +158,7 @@ def test_allowed(app: Pipeline, made: Resources, path: str, kind: str | None) ->
     ],
 )
 def test_refused(app: Pipeline, made: Resources, at: str, path: str) -> None:
-    answer = call_app(app, f"/++resource++site{at.replace('VERSION', made.version)}/{path}")
+    answer = asking.ask(app, f"/++resource++site{at.replace('VERSION', made.version)}/{path}")
     assert answer.status == 404
     assert b"secret" not in answer.body
 
@@ -181,7 +182,7 @@ def test_refused(app: Pipeline, made: Resources, at: str, path: str) -> None:
     ],
 )
 def test_other_addresses(app: Pipeline, path: str, status: int) -> None:
-    assert call_app(app, path).status == status
+    assert asking.ask(app, path).status == status
 
 
 _segments = st.sampled_from([
@@ -197,43 +198,43 @@ _segments = st.sampled_from([
 def test_no_path_leads_out(app: Pipeline, made: Resources, segments: list[str], current: bool) -> None:
     """S3, S14"""
     at = f"@{made.version}" if current else ""
-    answer = call_app(app, f"/++resource++site{at}/{'/'.join(segments)}", valid=False)
+    answer = asking.ask(app, f"/++resource++site{at}/{'/'.join(segments)}", valid=False)
     assert answer.status in (200, 302, 400, 404)
     assert b"secret" not in answer.body and b"root:" not in answer.body
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 def test_a_file_is_only_read(app: Pipeline, method: str) -> None:
-    answer = call_app(app, "/++resource++site/style.css", method)
+    answer = asking.ask(app, "/++resource++site/style.css", method)
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
 
 
 @pytest.mark.parametrize("at", ["", "@", "@x", "@0123456789abcdef"])
 def test_another_version_is_answered_with_this_one_for_now(app: Pipeline, at: str) -> None:
-    answer = call_app(app, f"/++resource++site{at}/style.css")
+    answer = asking.ask(app, f"/++resource++site{at}/style.css")
     assert (answer.status, answer.text) == (200, STYLE)
     assert answer.headers["Cache-Control"] == "public, no-cache"
 
 
 def test_the_rest_is_that_of_files(app: Pipeline, made: Resources) -> None:
     address = f"/++resource++site@{made.version}/style.css"
-    whole = call_app(app, address)
+    whole = asking.ask(app, address)
     assert whole.headers["Content-Length"] == str(len(STYLE.encode()))
     assert whole.headers["Content-Disposition"] == 'inline; filename="style.css"'
-    part = call_app(app, address, HTTP_RANGE="bytes=0-3")
+    part = asking.ask(app, address, HTTP_RANGE="bytes=0-3")
     assert (part.status, part.body) == (206, b"body")
-    same = call_app(app, address, HTTP_IF_NONE_MATCH=whole.headers["ETag"])
+    same = asking.ask(app, address, HTTP_IF_NONE_MATCH=whole.headers["ETag"])
     assert same.status == 304
     assert same.headers["Cache-Control"] == whole.headers["Cache-Control"]
-    assert call_app(app, address, HTTP_IF_MODIFIED_SINCE=whole.headers["Last-Modified"]).status == 304
-    assert call_app(app, address, "HEAD").headers["Content-Length"] == whole.headers["Content-Length"]
+    assert asking.ask(app, address, HTTP_IF_MODIFIED_SINCE=whole.headers["Last-Modified"]).status == 304
+    assert asking.ask(app, address, "HEAD").headers["Content-Length"] == whole.headers["Content-Length"]
 
 
 # What changes after the load.
 
 
 def ask(app: Pipeline, made: Resources, path: str) -> Answer:
-    return call_app(app, f"/++resource++site@{made.version}/{path}")
+    return asking.ask(app, f"/++resource++site@{made.version}/{path}")
 
 
 def test_a_file_that_has_changed_is_not_kept(app: Pipeline, made: Resources, top: Path) -> None:
@@ -320,7 +321,7 @@ def copying(copied: Resources) -> Pipeline:
 def test_the_copy_that_the_client_accepts(copying: Pipeline, copied: Resources, accept: str, encoding: str) -> None:
     """Behind ``compress``, which leaves it alone."""
     address = f"/++resource++site@{copied.version}/style.css"
-    answer = call_app(copying, address, HTTP_ACCEPT_ENCODING=accept)
+    answer = asking.ask(copying, address, HTTP_ACCEPT_ENCODING=accept)
     assert answer.headers.get("Content-Encoding", "") == encoding
     assert answer.body == (packed(encoding) if encoding else STYLE.encode())
     assert answer.headers["Content-Length"] == str(len(answer.body))
@@ -328,16 +329,16 @@ def test_the_copy_that_the_client_accepts(copying: Pipeline, copied: Resources, 
     assert answer.headers["Content-Type"] == "text/css; charset=UTF-8"
     assert answer.headers["Content-Disposition"] == 'inline; filename="style.css"'
     assert answer.headers["Cache-Control"] == FOR_EVER
-    same = call_app(copying, address, HTTP_ACCEPT_ENCODING=accept, HTTP_IF_NONE_MATCH=answer.headers["ETag"])
+    same = asking.ask(copying, address, HTTP_ACCEPT_ENCODING=accept, HTTP_IF_NONE_MATCH=answer.headers["ETag"])
     assert (same.status, same.headers["Vary"]) == (304, "Accept-Encoding")
-    part = call_app(copying, address, HTTP_ACCEPT_ENCODING=accept, HTTP_RANGE="bytes=0-1")
+    part = asking.ask(copying, address, HTTP_ACCEPT_ENCODING=accept, HTTP_RANGE="bytes=0-1")
     assert (part.status, part.body) == (206, answer.body[:2])
 
 
 def test_each_copy_has_an_etag_of_its_own(copying: Pipeline) -> None:
     """RFC 9110, section 8.8.3.3: a strong ETag is that of the very bytes."""
     etags = {
-        call_app(copying, "/++resource++site/style.css", HTTP_ACCEPT_ENCODING=accept).headers["ETag"]
+        asking.ask(copying, "/++resource++site/style.css", HTTP_ACCEPT_ENCODING=accept).headers["ETag"]
         for accept in ("", "br", "gzip", "zstd")
     }
     assert len(etags) == 4 and not any(etag.startswith("W/") for etag in etags)
@@ -345,22 +346,22 @@ def test_each_copy_has_an_etag_of_its_own(copying: Pipeline) -> None:
 
 def test_a_file_without_copies_does_not_depend_on_the_client(copied: Resources) -> None:
     app = Pipeline(errors(), traverse(root=dict), publisher(scan=(copied.__module__,)))
-    assert "Vary" not in call_app(app, "/++resource++site/page.html", HTTP_ACCEPT_ENCODING="gzip").headers
-    answer = call_app(app, "/++resource++site/app.js", HTTP_ACCEPT_ENCODING="br, gzip")
+    assert "Vary" not in asking.ask(app, "/++resource++site/page.html", HTTP_ACCEPT_ENCODING="gzip").headers
+    answer = asking.ask(app, "/++resource++site/app.js", HTTP_ACCEPT_ENCODING="br, gzip")
     assert (answer.body, answer.headers["Content-Encoding"]) == (b"gzipped", "gzip")
 
 
 @pytest.mark.parametrize("name", ["style.css", "style.css.br"])
 def test_a_copy_is_not_served_once_it_or_its_file_has_changed(copying: Pipeline, top: Path, name: str) -> None:
     (top / name).write_text("changed since")
-    answer = call_app(copying, "/++resource++site/style.css", HTTP_ACCEPT_ENCODING="br;q=1, *;q=0")
+    answer = asking.ask(copying, "/++resource++site/style.css", HTTP_ACCEPT_ENCODING="br;q=1, *;q=0")
     assert answer.body != b"changed since" or name == "style.css"
-    assert call_app(copying, "/++resource++site/style.css").text == (top / "style.css").read_text()
+    assert asking.ask(copying, "/++resource++site/style.css").text == (top / "style.css").read_text()
 
 
 def test_a_copy_that_is_gone_is_not_missed(copying: Pipeline, top: Path) -> None:
     (top / "app.js.gz").unlink()
-    assert call_app(copying, "/++resource++site/app.js").text == (top / "app.js").read_text()
+    assert asking.ask(copying, "/++resource++site/app.js").text == (top / "app.js").read_text()
 
 
 def test_a_copy_that_is_older_than_its_file_is_left_out(
@@ -385,9 +386,9 @@ def test_a_view_asks_for_an_address(made: Resources, module: Callable[..., str])
         return made.url(request, "style.css")
 
     app = Pipeline(errors(), traverse(root=dict), publisher(scan=(made.__module__, module(index))))
-    url = call_app(app, "/", SCRIPT_NAME="/site").text
+    url = asking.ask(app, "/", SCRIPT_NAME="/site").text
     assert url.startswith("http://127.0.0.1/site/++resource++site@")
-    answer = call_app(app, urlsplit(url).path.removeprefix("/site"), SCRIPT_NAME="/site")
+    answer = asking.ask(app, urlsplit(url).path.removeprefix("/site"), SCRIPT_NAME="/site")
     assert (answer.text, "immutable" in answer.headers["Cache-Control"]) == (STYLE, True)
 
 

@@ -28,8 +28,8 @@ from pipeline.interfaces import (
     IPublishTraverse,
     IXMLRPCRequest,
 )
+from pipeline.names import check, is_name, is_segment
 from pipeline.publisher import publisher
-from pipeline.publishing.steps import check, is_name, is_segment
 from pipeline.views import adapter
 
 seen: list[str] = []

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ from servers.postgres import Postgres
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
-KILLS = length(short=3, full=30)
+KILLS = length(short=3, full=10)
 EACH, PROXY, MORE = (
     re.findall(r"^    (\S.*)$", block, re.MULTILINE)
     for block in re.findall(
@@ -106,6 +107,14 @@ def machines(
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def listens(where: str, port: int) -> bool:
+    try:
+        socket.create_connection((f"127.0.0.{where[-1]}", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 def answers(port: int) -> bool:
     client = Client(port)
     try:
@@ -127,10 +136,11 @@ def test_either_can_be_killed_and_one_added(machines: Machines) -> None:
             waits.append(load.wait_for_success(killed) - killed)
             time.sleep(0.5)
             machines.start(where)
-            time.sleep(2)
+            wait_until(lambda where=where: listens(where, machines.port), 60, f"{where} is back")  # type: ignore[misc]
+            time.sleep(1.5)  # nginx asks it again
         for line in EACH:
             machines.run(line, "machine3")
-        time.sleep(3)
+        wait_until(lambda: listens("machine3", machines.port), 60, "machine3 is up")
         for line in MORE:
             machines.run(line, "proxy")
         time.sleep(2)

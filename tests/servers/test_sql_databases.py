@@ -64,6 +64,8 @@ def place(request: Any, tmp_path: Path) -> Iterator[Place]:
         server.create(name)
         place = Place(kind, server.url(name), server, name)
     place.do("CREATE TABLE t (v varchar(50) PRIMARY KEY)", "INSERT INTO t VALUES ('was')")
+    module.close_all()  # of other tests
+    module._databases.clear()
     yield place
     used = list(module._databases.values())
     module.close_all()

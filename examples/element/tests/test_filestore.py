@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import webob
-from filestore import Conflict, StoreRequest, filestore
 from paste.deploy import loadapp
 
+from filestore import Conflict, StoreRequest, filestore
 from pipeline import Pipeline, Response, element, view
 from pipeline.composition import Offers
 from pipeline.elements.errors import errors

@@ -1,1 +1,1 @@
-"""Who somebody is and what they may do: authentication, sessions, passwords, log-in, and the policy."""
+"""Users and permissions: authentication, sessions, passwords, log-in, and the policy."""

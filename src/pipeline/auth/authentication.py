@@ -1,4 +1,4 @@
-"""How a request shows who asks: HTTP basic authentication, and what it shares with other ways."""
+"""HTTP basic authentication, and the code that it shares with other authentication methods."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 
 
 class AuthRequest(Request):
-    """What ``authenticate`` adds to a request."""
+    """The attributes that ``authenticate`` adds to a request."""
 
     verify: Check | None = None
-    """``(request, login, password)`` returns the principal or None, limited against guessing; for login pages."""
+    """``(request, login, password)`` returns the principal or None, for login pages. Guessing is limited."""
     session: Any = None
     """The ``pipeline.auth.sessions.Session`` that begins and ends sessions, or None; for login pages."""
     csrf_token: str | None = None
@@ -56,9 +56,9 @@ class Verifier:
 
 
 class Refusal:
-    """A login that was refused; counted as failed when the request is closed, unless it was forgiven.
+    """A login that was refused. It is counted as failed when the request is closed, unless it was forgiven.
 
-    Counted at once, it could only be taken back by a store that can count down, which not all can.
+    If it were counted at once, forgiving it would need a store that can count down, and not every store can.
     """
 
     def __init__(self, limiter: Limiter, keys: Sequence[str]) -> None:
@@ -78,8 +78,8 @@ class Refusal:
 class Basic:
     """HTTP basic authentication (RFC 7617).
 
-    A place with users of its own looks at the same header after the site. A login that the place accepts was
-    not a guess, though the site refused it.
+    A place with users of its own checks the same header after the site. A login that the place accepts was not a
+    guess, although the site refused it.
     """
 
     def __init__(self, verify: Check, realm: str) -> None:
@@ -109,7 +109,7 @@ class Basic:
 
 
 def is_cross_site(request: Request) -> bool:
-    """Whether a browser says that another site made it send this request."""
+    """Return whether a browser says that another site made it send this request."""
     environ: dict[str, Any] = request.environ
     site = environ.get("HTTP_SEC_FETCH_SITE")
     if site is not None:
@@ -117,8 +117,8 @@ def is_cross_site(request: Request) -> bool:
     origin = environ.get("HTTP_ORIGIN")
     if origin is None:
         return False
-    # host_url, since a browser leaves out the scheme's own port. The scheme is not compared: behind a proxy
-    # that ``vhost`` does not trust, it is not the browser's.
+    # host_url, since a browser leaves out the default port. The scheme is not compared: behind a proxy that
+    # ``vhost`` does not trust, it differs from that of the browser.
     return bool(origin.partition("://")[2].lower() != request.host_url.partition("://")[2].lower())
 
 

@@ -1,4 +1,4 @@
-"""Slowing down those who guess passwords."""
+"""Limit the number of failed logins, to slow down the guessing of passwords."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from webob.exc import HTTPTooManyRequests
 from pipeline.interfaces import OptionError
 
 LONGEST_LOGIN = 200
-"""Characters of a login that are told apart; normalizing takes time by the square of the length (S12)."""
+"""Characters of a login that count. Normalizing takes time by the square of the length (S12)."""
 
 
 class Counts(Protocol):
-    """Failures that several processes count together, as ``pipeline.auth.shared_limits`` does."""
+    """A store in which several processes count failures together, such as ``pipeline.auth.shared_limits``."""
 
     def wait(self, keys: Sequence[str]) -> float:
         """Return the seconds until none of the keys has failed too often."""
@@ -32,27 +32,27 @@ class Counts(Protocol):
 
 
 class Limiter:
-    """Admits so many failures for a key, such as an account or an address, and then one per interval.
+    """Admits a number of failures for a key, such as an account or an address, and then one per interval.
 
-    Each key has a bucket of ``failures`` that fills again by one in ``interval`` seconds. The buckets of the
-    last ``limit`` keys that failed are kept, in this process. Failures are counted in ``shared`` as well, if
-    there is such a thing, and either of them refuses. Thread-safe.
+    Each key has a bucket of ``failures`` that fills again by one in ``interval`` seconds. This process keeps the
+    buckets of the last ``limit`` keys that failed. Failures are also counted in ``shared``, if it is given. A login
+    is refused if either count is too high. Thread-safe.
 
-    Attempts that run at the same time are all admitted, so that the many requests of one page do not refuse
-    each other. Those that fail are all counted: what a burst gains is waited for after it.
+    Attempts that run at the same time are all admitted, so that the many requests of one page do not refuse each
+    other. All that fail are counted, so the wait after a burst is longer.
     """
 
     def __init__(
         self, failures: int = 10, interval: float = 30.0, limit: int = 10_000, shared: Counts | None = None
     ) -> None:
         if failures < 1 or interval <= 0:
-            raise OptionError("failures is 1 or more, and interval more than 0 seconds")
+            raise OptionError("the option failures must be 1 or more, and interval more than 0 seconds")
         self.failures = failures
         self.interval = interval
         self._limit = limit
         self._shared = shared
         self._lock = Lock()
-        # When a bucket will be full again, in seconds of time.monotonic.
+        # The time when each bucket is full again, in seconds of time.monotonic.
         self._full_at: OrderedDict[str, float] = OrderedDict()
 
     def admit(self, keys: Sequence[str]) -> None:
@@ -81,16 +81,15 @@ class Limiter:
 
 
 def keys_of(login: str, address: str) -> tuple[str, str]:
-    """Return what the failures of a login are counted for: the account, and where it was tried from."""
+    """Return the keys for which the failures of a login are counted: its account and its address."""
     return f"account:{_account(login)}", f"address:{_network(address)}"
 
 
 def _account(login: str) -> str:
-    """A digest of the login. Spellings that a user directory may take for one account have one digest.
+    """Return a digest of the login. Spellings that a user directory may accept for one account have one digest.
 
-    Directories and databases compare names without regard to case, accents or blanks around them, and only
-    they know that they do. So the limit never tells such names apart: with ten spellings there would be ten
-    times the guesses.
+    Some directories and databases ignore case, accents or blanks around names, and only they know it. So the limit
+    ignores them as well: otherwise ten spellings would allow ten times the guesses.
     """
     decomposed = unicodedata.normalize("NFKD", login[:LONGEST_LOGIN].casefold())
     letters = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
@@ -98,11 +97,11 @@ def _account(login: str) -> str:
 
 
 def _network(address: str) -> str:
-    """The address, or the /64 of an IPv6 address: a visitor has at least that many to choose from."""
+    """Return the address, or the /64 of an IPv6 address, since a visitor can use every address of the /64."""
     try:
         ip = ip_address(address)
-    except ValueError:  # of a Unix socket there is none
-        return quote(address, safe="")[:100]  # memcached takes no blank, and 250 characters
+    except ValueError:  # a Unix socket has no address
+        return quote(address, safe="")[:100]  # memcached does not accept blanks, or more than 250 characters
     if not isinstance(ip, IPv6Address):
         return str(ip)
     return str(ip.ipv4_mapped or f"{IPv6Address(int(ip) >> 64 << 64)}/64")

@@ -1,7 +1,7 @@
-"""A login page and a logout for sessions; ``scan = pipeline.auth.login`` registers them for every object.
+"""A login page and a logout for sessions. ``scan = pipeline.auth.login`` registers them for every object.
 
-The page is plain on purpose. A site that wants another registers a view ``login`` of its own, for its
-root, with a page of its own around ``log_in`` and ``way_back``.
+The page is plain on purpose. For another page, a site registers its own view ``login`` for its root, which calls
+``log_in`` and ``way_back``.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def fields(request: Request) -> dict[str, str]:
 
 
 def log_in(request: AuthRequest, response: Response, name: str, password: str) -> bool:
-    """Begin a session if the password is right, and return whether it was.
+    """Begin a session if the password is right. Return whether it is.
 
-    Raises HTTPForbidden if another site sent this (it would log a visitor in under another account), and
-    HTTPTooManyRequests after too many wrong passwords.
+    Raises HTTPForbidden if another site sent this request, which could log a visitor in under another account.
+    Raises HTTPTooManyRequests after too many wrong passwords.
     """
     session = _session(request)
     session.refuse_cross_site(request)
@@ -79,15 +79,15 @@ def log_in(request: AuthRequest, response: Response, name: str, password: str) -
 
 
 def log_out(request: Request, response: Response) -> None:
-    """End the session. Raises HTTPForbidden if another site sent this: the browser may keep the cookie of the
-    session back then, and would delete it all the same."""
+    """End the session. Raises HTTPForbidden if another site sent this request: the browser may not send the cookie
+    of the session then, but would still delete it."""
     session = _session(request)
     session.refuse_cross_site(request)
     session.forget(request, response)
 
 
 def way_back(request: Request, came_from: str) -> Any:
-    """Return a redirect to where the visitor came from if that is in this site, else to its root (S8)."""
+    """Return a redirect to the page where the visitor came from if it is in this site, else to the root (S8)."""
     try:
         refuse_leaving(came_from, request.host_url)
         return redirect(came_from or request.application_url + "/", 303)
@@ -104,7 +104,7 @@ def login_page(context: Any, request: Request, response: Response) -> str:
 
 @view(context=Interface, name="login", methods=("POST",), permission=PUBLIC)
 def login(context: Any, request: AuthRequest, response: Response) -> Any:
-    """Begin a session, and go back to where the visitor came from, within this site (S8)."""
+    """Begin a session, and lead the visitor back to the page where they came from, within this site (S8)."""
     _session(request)
     form = fields(request)
     name, came_from = form.get("login", ""), form.get("came_from", "")

@@ -1,8 +1,8 @@
-"""Passwords: hashed by argon2, and verified at its price once. Needs the extra ``auth``.
+"""Passwords, hashed by argon2 and remembered once they are verified. Needs the extra ``auth``.
 
-Verifying takes argon2 some 50 ms on purpose, and HTTP basic sends the password with every request. So a
-process remembers which passwords it has verified, under an HMAC by a random key that says nothing about
-them to whoever reads its memory. The hash is part of it: a changed password is asked for at once.
+Verifying by argon2 takes some 50 ms on purpose, and HTTP basic sends the password with every request. So a process
+remembers the passwords that it has verified, each as an HMAC by a random key, which does not reveal the password.
+The HMAC includes the stored hash, so a changed password is verified again at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 MAX_PASSWORD = 1024
-"""Characters; more are refused unread."""
+"""Upper limit of the characters of a password. A longer one is refused without being hashed."""
 
 _hasher = PasswordHasher()
 
@@ -37,12 +37,12 @@ _NOBODY = _hash_of_nothing()
 
 
 def hash_password(password: str) -> str:
-    """Return what to store of a password; ``Passwords.verify`` verifies it."""
+    """Return the hash of a password, to be stored. ``Passwords.verify`` verifies it."""
     return _hasher.hash(password)
 
 
 class Passwords:
-    """Verifies passwords, and remembers the last ``limit`` that were right; safe in threads."""
+    """Verifies passwords, and remembers the last ``limit`` that were right. Thread-safe."""
 
     def __init__(self, limit: int = 1000) -> None:
         self._key = secrets.token_bytes(32)
@@ -53,9 +53,9 @@ class Passwords:
     def verify(
         self, stored: str | None, login: str, password: str, save: Callable[[str], object] | None = None
     ) -> bool:
-        """Return whether ``password`` is the one that ``stored`` is the hash of; None is nobody's.
+        """Return whether ``stored`` is the hash of ``password``. Without a hash (None) the result is False.
 
-        If it is, and was hashed with other parameters than a new password would be, ``save(new_hash)`` is called.
+        If it is, but was made with other parameters than a new hash would be, ``save(new_hash)`` is called.
         """
         if len(password) > MAX_PASSWORD:
             return False
@@ -69,7 +69,7 @@ class Passwords:
         if save is not None and _hasher.check_needs_rehash(stored):
             new = hash_password(password)
             save(new)
-            proof = self._proof(login, password, new)  # the old one is asked for again if this is not stored
+            proof = self._proof(login, password, new)  # the old hash is verified again if the new is not stored
         with self._lock:
             self._right[proof] = None
             while len(self._right) > self._limit:
@@ -77,7 +77,7 @@ class Passwords:
         return True
 
     def _proof(self, *parts: str) -> bytes:
-        # Each part after its length, so that no two lists of parts give one message.
+        # Each part follows its length, so that no two lists of parts give the same message.
         encoded = [part.encode(errors="surrogatepass") for part in parts]
         message = b"".join(b"%d:%s" % (len(part), part) for part in encoded)
         return hmac.digest(self._key, message, hashlib.sha256)

@@ -1,7 +1,7 @@
-"""Who may do what: the security policies that ship.
+"""The security policies of this package.
 
-A policy is asked for each view that declares a permission but ``PUBLIC``, and, for the permission
-``UNDECLARED``, for those that declare none (option ``undeclared`` of ``authenticate``).
+A policy is asked for each view that declares a permission other than ``PUBLIC``. For a view that declares none, it
+is asked for the permission ``UNDECLARED`` (option ``undeclared`` of ``authenticate``).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pipeline.interfaces import ISecurityPolicy
 from pipeline.request import Request
 
 UNDECLARED = "undeclared"
-"""What is asked of the policy for a view that declares no permission."""
+"""The permission for views that declare none."""
 
 EVERYONE = "everyone"
-"""In local grants: who asks, logged in or not."""
+"""The holder, in local grants, that stands for every client, logged in or not."""
 LOGGED_IN = "logged in"
-"""In local grants: any principal."""
+"""The holder, in local grants, that stands for every principal."""
 
 
 @implementer(ISecurityPolicy)
 class LoggedIn:
-    """Whoever is logged in holds every permission."""
+    """The policy by which every principal holds every permission."""
 
     def permits(self, request: Request, permission: str, context: Any) -> bool:
         return request.principal is not None
@@ -32,14 +32,14 @@ class LoggedIn:
 
 @implementer(ISecurityPolicy)
 class LocalGrants:
-    """A permission is held where it was granted, and below.
+    """The policy by which a permission is held on the object where it was granted, and below.
 
     Grants stand on objects, from principal to permissions: ``obj.__grants__ = {"ann": {"edit", "delete"},
-    LOGGED_IN: {"view"}}``. They are looked for on the context and on its parents (``__parent__``) up to the
-    root. What is granted nowhere is denied.
+    LOGGED_IN: {"view"}}``. They are looked up on the context and on its parents (``__parent__``) up to the root.
+    A permission that is not granted is denied.
 
-    A place with users of its own names them as the site names none: its "ann" would hold what is granted to
-    the site's.
+    A place with users of its own must give them other principals than the site has: otherwise its "ann" would hold
+    the grants of the site's "ann".
     """
 
     def permits(self, request: Request, permission: str, context: Any) -> bool:
@@ -51,8 +51,8 @@ class LocalGrants:
             grants = getattr(obj, "__grants__", None)
             for holder in holders:
                 held = grants.get(holder, ()) if grants else ()
-                if isinstance(held, str):  # "edit" is in "editor", and means another thing
-                    raise TypeError(f"__grants__ of {obj!r}: {holder!r} holds a str, not a set of them")
+                if isinstance(held, str):  # "edit" in "editor" is true, but it is another permission
+                    raise TypeError(f"__grants__ of {obj!r}: {holder!r} has a str; give it a set of str")
                 if permission in held:
                     return True
             obj = getattr(obj, "__parent__", None)

@@ -1,7 +1,7 @@
 """Failed logins that several processes and machines count together, by the library ``limits``.
 
-Needs the extra ``limits``. In one process the counts of ``pipeline.auth.limiter`` do: they are bounded in
-memory, where ``limits`` keeps each name that was ever tried and starts a thread to look for old ones.
+Needs the extra ``limits``. One process alone uses the counts of ``pipeline.auth.limiter``, whose memory is bounded:
+in memory, ``limits`` keeps each name that was ever tried, and starts a thread to remove old ones.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _TIMEOUTS: dict[str, dict[str, float]] = {
 }
 """Seconds that a login waits for the store, by the scheme of its URI."""
 PAUSE = 10.0
-"""Seconds for which a store that did not answer is left alone; until then each process counts by itself."""
+"""Seconds for which a store that did not answer is not asked. Meanwhile each process counts by itself."""
 
 
 class SharedLimits:
-    """At most ``failures`` for a key in ``seconds`` from the first one on, counted in the store at ``uri``.
+    """Admits ``failures`` for a key within ``seconds`` after the first, counted in the store at ``uri``.
 
-    A store that does not answer refuses no login: its outage is logged once, and so is its end.
+    If the store does not answer, no login is refused. The begin and the end of the outage are logged.
     """
 
     def __init__(self, uri: str, failures: int, seconds: float) -> None:
@@ -65,7 +65,7 @@ class SharedLimits:
         away_until = self._away_until
         if away_until is not None and time.monotonic() < away_until:
             return unknown
-        if self._process != os.getpid():  # R12: no connection of another process
+        if self._process != os.getpid():  # R12: do not use the connection of another process
             self._open()
         try:
             answer = ask(self._limiter)
@@ -73,8 +73,8 @@ class SharedLimits:
             self._away_until = time.monotonic() + PAUSE
             if away_until is None:
                 log.warning(
-                    "authenticate: the store of failed logins %s does not answer; until it does, each process "
-                    "counts by itself: %s: %s",
+                    "authenticate: the store of failed logins %s does not answer; meanwhile each process counts by "
+                    "itself: %s: %s",
                     self._name,
                     type(error).__name__,
                     error,
@@ -86,7 +86,7 @@ class SharedLimits:
         return answer
 
     def _open(self) -> None:
-        """Make the client of the store; it connects when it is asked."""
+        """Make the client of the store. It connects at its first use."""
         with self._lock:
             try:
                 options = _TIMEOUTS.get(urlsplit(self._uri).scheme, {})
@@ -95,7 +95,7 @@ class SharedLimits:
                 text = str(error).replace(self._uri, self._name)
                 raise OptionError(
                     f"authenticate: option 'limits': {self._name!r} cannot be used: {text}; "
-                    "it is a URI such as redis://127.0.0.1:6379/0 or memcached://127.0.0.1:11211"
+                    "use a URI such as redis://127.0.0.1:6379/0 or memcached://127.0.0.1:11211"
                 ) from None
             self._limiter = FixedWindowRateLimiter(storage)  # type: ignore[arg-type, unused-ignore]
             self._process = os.getpid()

@@ -1,1 +1,1 @@
-"""What the elements of databases share: transactions, outages, MariaDB."""
+"""Code that the elements of databases share: transactions, outages, MariaDB."""

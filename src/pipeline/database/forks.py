@@ -1,6 +1,6 @@
-"""A process leaves alone what its parent has opened (R12).
+"""A process does not use the sockets and files that its parent has opened (R12).
 
-Two processes on one socket get each other's answers, and two on one file move each other's position. So an
+Two processes that share a socket get each other's answers. Two that share a file move each other's position. So an
 element that keeps sockets or files from one request to the next does three things::
 
     from pipeline.database import forks
@@ -50,11 +50,11 @@ _closers: list[Callable[[], object]] = []
 
 
 def own(*, forget: Callable[[], object], close: Callable[[], object] | None = None) -> None:
-    """Register what opens sockets or files.
+    """Register the functions of an object that opens sockets or files.
 
-    forget  called once in a forked process, before anything is taken there: drop everything that is open, and
-            all locks, without a word to the other end; ``keep`` what must not be closed
-    close   called when the process ends: close what this process has opened
+    forget  called once in a forked process, before its first use there. It drops all open sockets and files, and
+            all locks, without telling the other end. It calls ``keep`` for objects that must not be closed
+    close   called when the process ends. It closes everything that this process has opened
     """
     _forgetters.append(forget)
     if close is not None:
@@ -62,7 +62,7 @@ def own(*, forget: Callable[[], object], close: Callable[[], object] | None = No
 
 
 def check() -> None:
-    """Have everything forgotten if this process is not the one that opened it. Call this on each take."""
+    """Call the ``forget`` functions if this process has been forked. Call this before each use."""
     if getpid() != _pid:
         _leave_to_parent()
 
@@ -73,10 +73,10 @@ def parent() -> int | None:
 
 
 def keep(*things: object) -> None:
-    """Keep things from being closed, also when the process ends.
+    """Keep objects from being closed, also when the process ends.
 
-    A reference to each is leaked: to drop an object closes its socket in words that its server understands, or
-    moves the position in a file that the parent has open too.
+    A reference to each object is leaked. Dropping an object would tell its server to close the connection, or move
+    the position in a file that the parent has open too.
     """
     for thing in things:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
@@ -85,20 +85,20 @@ def keep(*things: object) -> None:
 def _leave_to_parent() -> None:
     global _pid, _parent, _leaving
     with _lock:
-        if _leaving or getpid() == _pid:  # a forgetter checks too, or another thread was first
+        if _leaving or getpid() == _pid:  # called by a forget function, or another thread was first
             return
         _leaving = True
         for forget in _forgetters:
             try:
                 forget()
-            except Exception:  # the others must not be used either (R6)
+            except Exception:  # the other functions must be called all the same (R6)
                 log.exception("%r failed after a fork", forget)
         _parent, _pid, _leaving = _pid, getpid(), False
 
 
 def _after_fork() -> None:
     global _lock, _leaving
-    _lock, _leaving = RLock(), False  # another thread of the parent may have been at it
+    _lock, _leaving = RLock(), False  # another thread of the parent may have held the lock
     _leave_to_parent()
 
 

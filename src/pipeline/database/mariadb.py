@@ -1,13 +1,12 @@
 """``mariadb://``: a ZODB in MariaDB, through RelStorage, whose own ``mysql://`` speaks to MySQL alone.
 
-RelStorage takes MariaDB 10 for a MySQL newer than 8 and sends it what only MySQL understands. Told
-that it speaks to something like MySQL 5.7, it works: this adapter tells it, and leaves out foreign
-keys that MySQL ignores and MariaDB refuses. Everything else, and the options in the URI, are those of
-``mysql://``::
+RelStorage treats MariaDB 10 as a MySQL newer than 8, and sends it statements that only MySQL understands. It works
+if it is told that the server is like MySQL 5.7. This adapter does that. It also leaves out foreign keys that MySQL
+ignores and MariaDB refuses. Everything else, with the options in the URI, is as for ``mysql://``::
 
     mariadb://user:password@host:3306/database?keep_history=false
 
-Found by zodburi through its entry points.
+zodburi finds it by its entry point.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from ZODB.POSException import StorageError
 log = logging.getLogger("pipeline.database")
 
 LONGEST_CREATION = 60
-"""Seconds that a process waits for another one that makes the tables."""
+"""Seconds that a process waits for another process that makes the tables."""
 
 
 class VersionDetector(MySQLVersionDetector):  # type: ignore[misc]
-    """What MariaDB can do, from 10.6 on, in the words of MySQL's versions."""
+    """The features of MariaDB, from 10.6 on, in terms of the versions of MySQL."""
 
     def supports_nowait(self, cursor: Any) -> bool:
         return False  # it has NOWAIT, but not FOR SHARE
@@ -46,7 +45,7 @@ class VersionDetector(MySQLVersionDetector):  # type: ignore[misc]
 
 
 class SchemaInstaller(MySQLSchemaInstaller):  # type: ignore[misc]
-    """The tables of MySQL without the references that it only parses; their types do not match."""
+    """The tables of MySQL without the references. MySQL ignores them, and their types do not match."""
 
     CREATE_OBJECT_STATE_TMPLS = tuple(
         template.replace('REFERENCES "transaction"', "")
@@ -56,14 +55,14 @@ class SchemaInstaller(MySQLSchemaInstaller):  # type: ignore[misc]
 
     @connection_callback(inherit=MySQLSchemaInstaller._prepare_with_connection)  # type: ignore[untyped-decorator]
     def _prepare_with_connection(self, conn: Any, cursor: Any) -> None:
-        """Make the tables; one process does it while the others wait.
+        """Make the tables. One process does it while the others wait.
 
         MariaDB commits each CREATE TABLE by itself, so a process that is killed leaves some of the tables. They are
-        made anew if nothing is stored in them.
+        made again if nothing is stored in them.
         """
         cursor.execute("SELECT GET_LOCK(CONCAT('relstorage schema ', DATABASE()), %s)", (LONGEST_CREATION,))
         if cursor.fetchall() != [(1,)]:
-            raise StorageError(f"another process makes the tables, for more than {LONGEST_CREATION} seconds")
+            raise StorageError(f"another process has been making the tables for over {LONGEST_CREATION} seconds")
         try:
             self._drop_unfinished(cursor)
             super()._prepare_with_connection(conn, cursor)
@@ -84,14 +83,14 @@ class SchemaInstaller(MySQLSchemaInstaller):  # type: ignore[misc]
                 if cursor.fetchall():
                     return
         if existing:
-            log.warning("the tables %s were not finished, and are made anew", ", ".join(sorted(existing)))
+            log.warning("the tables %s were not finished, and are made again", ", ".join(sorted(existing)))
             cursor.execute("SET SESSION foreign_key_checks = 0")
             cursor.execute("DROP TABLE " + ", ".join(f"`{name}`" for name in sorted(existing)))
             cursor.execute("SET SESSION foreign_key_checks = 1")
 
 
 class MariaDBAdapter(MySQLAdapter):  # type: ignore[misc]
-    """RelStorage's adapter, told what it speaks to."""
+    """RelStorage's adapter for MySQL, with the version detector and the tables of MariaDB."""
 
     def __init__(self, options: Any = None, version_detector: Any = None, **arguments: Any) -> None:
         super().__init__(options, version_detector=version_detector or VersionDetector(), **arguments)
@@ -108,7 +107,7 @@ class MariaDBAdapter(MySQLAdapter):  # type: ignore[misc]
 
 
 class _Helper(MySQLAdapterHelper):  # type: ignore[misc]
-    """Makes the adapter of a parsed URI; as its base class, which has the class of the adapter built in."""
+    """Makes the adapter of a parsed URI, as its base class does for MySQL."""
 
     def __call__(
         self, parsed: SplitResult, options: dict[str, str]

@@ -1,4 +1,4 @@
-"""Whether a database can be reached, and one line of log when that changes."""
+"""The outages of a database, with one log message when an outage begins and one when it ends."""
 
 from __future__ import annotations
 
@@ -12,35 +12,34 @@ log = logging.getLogger("pipeline.database")
 
 
 class Damaged(Exception):
-    """A database whose content cannot be read. To try again does not help: the answer is a 500."""
+    """A database whose content cannot be read. Another attempt does not help, so the answer is a 500."""
 
 
 class Outage:
-    """Whether a database can be reached: one line of log when it cannot, one when it can again.
+    """The state of one database: reachable or not. Each change is logged once.
 
-    While it cannot, one request in a second tries; the others are told at once, so that none waits for what
-    is not there.
+    During an outage, one request per second tries to reach the database. The others fail at once, without waiting.
     """
 
     PAUSE = 1.0
     """Seconds from one try to the next."""
     LONGEST_TRY = 30.0
-    """Seconds after which another request may try, though the first is still at it."""
+    """Seconds after which another request may try, although the first is still trying."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.failures = 0
-        """How often it could not be reached, so far."""
+        """Number of failures to reach the database."""
         self.since: float | None = None
-        """Since when it cannot be reached, in the time of ``time.monotonic``."""
+        """Begin of the outage, in the time of ``time.monotonic``; None if there is no outage."""
         self.damaged = False
-        """Whether its content cannot be read, so that it is no use to try again."""
+        """Whether the content of the database cannot be read, so that another try does not help."""
         self._state = "cannot be reached"
         self._next_try = 0.0
         self._lock = Lock()
 
     def check(self) -> None:
-        """Raise Unavailable if it cannot be reached and this request is not the one to try again."""
+        """Raise Unavailable during an outage, unless this request is the one to try again."""
         if self.since is not None:
             with self._lock:
                 now = time.monotonic()
@@ -49,10 +48,10 @@ class Outage:
                 self._next_try = now + self.LONGEST_TRY
 
     def begin(self, error: BaseException, state: str = "cannot be reached", damaged: bool = False) -> Exception:
-        """Note that it cannot be used; return the exception to be raised.
+        """Note that the database cannot be used. Return the exception to raise.
 
-        state    what is the matter with it, as a predicate
-        damaged  whether it is of no use to try again
+        state    the problem, as a predicate, such as "cannot be reached"
+        damaged  whether another try does not help
         """
         with self._lock:
             now = time.monotonic()
@@ -65,11 +64,11 @@ class Outage:
         if first:
             what = " ".join(f"{type(error).__name__}: {error}".split())
             status = 500 if damaged else 503
-            log.error("%s %s; who needs it is answered %d: %.500s", self.name, state, status, what)
+            log.error("%s %s; requests that need it are answered %d: %.500s", self.name, state, status, what)
         return self.unavailable()
 
     def end(self) -> None:
-        """Note that it was reached."""
+        """Note that the database was reached."""
         with self._lock:
             since, self.since = self.since, None
         if since is not None:

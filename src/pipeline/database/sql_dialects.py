@@ -1,4 +1,4 @@
-"""What SQL databases differ in: transactions that only read, time-outs, and the state of a transaction."""
+"""Differences of SQL databases: transactions that only read, time-outs, and the state of a transaction."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pipeline.interfaces import ConfigurationError
 BEGIN_READING: dict[str, tuple[str, ...]] = {
     "postgresql": ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",),
     "mysql": (
-        "SET SESSION TRANSACTION READ ONLY",  # READ ONLY of the transaction alone lets CREATE through
+        "SET SESSION TRANSACTION READ ONLY",  # READ ONLY of the transaction alone would allow CREATE
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT",
     ),
     "sqlite": ("PRAGMA query_only = 1",),
 }
-"""What makes a transaction that has just begun one that sees a single state and in which the database itself
-refuses every write (R8), by dialect. Elsewhere only plain reads are let through."""
+"""Statements at the begin of a transaction that only reads, by dialect. The transaction then sees one state of the
+database, and the database itself refuses every write (R8). With other dialects only plain reads are allowed."""
 BEGIN_READING["mariadb"] = BEGIN_READING["mysql"]
 
 END_READING = {"mysql": "SET SESSION TRANSACTION READ WRITE", "sqlite": "PRAGMA query_only = 0"}
-"""What takes it back, where it outlasts the transaction."""
+"""The statement that allows writing again, for dialects where the setting outlasts the transaction."""
 END_READING["mariadb"] = END_READING["mysql"]
 
 STATEMENT_TIMEOUT = {
@@ -51,7 +51,7 @@ def time_outs(dialect: str, statement_timeout: float | None, lock_timeout: float
         if not 0.001 <= seconds <= 2_000_000:
             raise ConfigurationError(f"sql: option '{option}': {seconds} is not between 0.001 and 2000000 seconds")
         if dialect not in known:
-            raise ConfigurationError(f"sql: option '{option}': {dialect} has none; leave it out")
+            raise ConfigurationError(f"sql: option '{option}': {dialect} does not have it; leave it out")
         values = {"seconds": seconds, "milliseconds": round(seconds * 1000), "whole": max(1, round(seconds))}
         statements.append(known[dialect].format(**values))
     return statements

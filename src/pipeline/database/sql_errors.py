@@ -1,4 +1,4 @@
-"""What the errors of SQL databases mean: another attempt, a 503, a lost connection, a refused write.
+"""The meaning of errors of SQL databases: another attempt, a 503, a lost connection, a refused write.
 
 Databases name an error by a code: PostgreSQL by its SQLSTATE, MySQL and MariaDB by a number, SQLite by a name.
 """
@@ -26,11 +26,11 @@ NOT_NOW = frozenset(
         *("25006", 1290, 1836),  # the server takes no writes: it was demoted, or set to read only
     }
 )
-"""Answered 503 and not tried again: another attempt would take as long, or meet the same."""
+"""Answered 503 and not tried again: another attempt would take as long, or fail in the same way."""
 
 GONE = frozenset({"25006", 1290, 1836, "57P01", "57P02", "57P03", 1053, 1927})
-"""The connection is of no use any more: the server takes no writes, or shuts down. A new one may lead to another
-server."""
+"""The connection cannot be used any more: the server takes no writes, or shuts down. A new connection may lead to
+another server."""
 
 READ_ONLY = frozenset({"25006", 1792, "SQLITE_READONLY"})
 """The write was refused, because the transaction only reads."""

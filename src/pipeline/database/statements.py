@@ -11,10 +11,10 @@ import re
 from functools import lru_cache
 
 LONGEST = 10_000
-"""Characters of a statement that is looked at. A longer one counts as a change."""
+"""Upper limit of the characters of a statement that is read here. A longer statement counts as a change."""
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
-"""Strings and quoted names. A quote inside of one is doubled, which makes two of them side by side."""
+"""Strings and quoted names. A doubled quote inside a string reads as two strings side by side."""
 _UNCLEAR = re.compile(r"--|/\*|[#$;'\"`]")
 """Comments, dollar quotes, a second statement, a quote without its partner."""
 _QUERY = re.compile(r"[(\s]*(?:select|with|values)\b", re.IGNORECASE)
@@ -23,7 +23,7 @@ _CHANGES = {
     *("into", "insert", "update", "delete", "merge", "replace", "call", "execute", "lock", "share"),
     *("procedure", "next", "nextval"),
 }
-"""Words that a query has only if it does more than to read, such as FOR UPDATE; not where they name a function."""
+"""Words that only a query that writes or locks has, such as FOR UPDATE, unless they name a function."""
 _HARMLESS = """
     all and any array as between by case distinct else except exists filter from group having in inner intersect
     is join lateral left like limit materialized not offset on or order over partition recursive right select some

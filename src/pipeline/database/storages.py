@@ -1,4 +1,4 @@
-"""Opening the storage of a URI: with files that only their owner reads, and with patience on the first start."""
+"""Open the storage of a URI. New files are private to their owner; other processes that start are waited for."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ZODB.POSException import ConflictError
 T = TypeVar("T")
 
 ZEO_TIMEOUT = 5
-"""Seconds that a request waits for a ZEO server; ZEO's own default, 30, is more than a visitor waits."""
+"""Seconds that a request waits for a ZEO server. ZEO's own default is 30, longer than a visitor waits."""
 PATIENCE = 30.0
 """Seconds for which an open is tried again while other processes make the tables."""
 RELSTORAGE = ("postgres", "mysql", "mariadb", "sqlite", "oracle")
 """Schemes of URIs that RelStorage opens."""
 MADE_AT_ONCE = frozenset({"23505", "42P07", "42710", "42723", "40001", "40P01", "XX000"})
-"""SQLSTATEs of PostgreSQL where another process makes the same tables: something exists already, or is changed."""
+"""SQLSTATEs of PostgreSQL if another process makes the same tables: an object exists already, or is changed."""
 DAMAGES = (CorruptedFileStorageError, FileStorageFormatError, CorruptedError)
-"""Exceptions that say that a Data.fs cannot be read."""
+"""Exceptions for a Data.fs that cannot be read."""
 
 
 def storage_of(
@@ -39,9 +39,9 @@ def storage_of(
     lock_timeout: int | None = None,
     statement_timeout: float | None = None,
 ) -> tuple[Callable[[], Any], dict[str, Any]]:
-    """Return what opens the storage of a URI, and the options of its database, as zodburi does.
+    """Return the function that opens the storage of a URI, and the options of its database, as zodburi does.
 
-    The options that the URI cannot say are those of the element ``zodb``.
+    The keyword options are those of the element ``zodb`` that a URI cannot have.
     """
     scheme = uri.partition(":")[0]
     if scheme == "zeo":
@@ -59,7 +59,7 @@ def storage_of(
 
 
 def patiently(open: Callable[[], T]) -> T:
-    """Call ``open``, and again as long as other processes make the tables or the root of a new database."""
+    """Call ``open``, and repeat it while other processes make the tables or the root of a new database."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -72,7 +72,7 @@ def patiently(open: Callable[[], T]) -> T:
 
 
 def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = None, **options: Any) -> DB:
-    """Open the database in a storage, with patience; ``databases`` are those that it can refer to."""
+    """Open the database in a storage, with ``patiently``. It can refer to the other ``databases``."""
 
     def open() -> DB:
         storage = factory()
@@ -87,16 +87,16 @@ def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = 
     return patiently(open)
 
 
-def shown(uri: str) -> str:
+def loggable_uri(uri: str) -> str:
     """Return a URI as it may stand in a log: without user, password and options."""
     parts = urlsplit(uri)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def without_secrets(text: str, *uris: str) -> str:
-    """Return a text, such as an error's, in which the URIs and their passwords are not to be read."""
+    """Return a text, such as that of an error, without the secrets of the URIs."""
     for uri in uris:
-        text = text.replace(uri, shown(uri))
+        text = text.replace(uri, loggable_uri(uri))
         if password := urlsplit(uri).password:
             text = text.replace(password, "***")
     return text
@@ -109,7 +109,7 @@ def _with_option(uri: str, name: str, value: object) -> str:
 
 
 def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
-    """Open a FileStorage; files and directories that are new are for their owner only."""
+    """Open a FileStorage. New files and directories are private to their owner."""
     path, _, query = uri.removeprefix("file://").partition("?")
     given = dict(parse_qsl(query))
     if not int(given.get("read_only", 0)):
@@ -125,7 +125,7 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
         _close_half_open(error)
         raise
     file = getattr(storage, "_BlobStorage__storage", storage)
-    if isinstance(file, FileStorage):  # the packer makes a new file, which takes the place of the old one
+    if isinstance(file, FileStorage):  # the packer makes a new file, which replaces the old one
         file.packer = partial(_pack_alike, path, file.packer)
     return storage
 
@@ -153,7 +153,7 @@ def _pack_alike(path: str, packer: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _open_synchronous(factory: Callable[[], Any]) -> Any:
-    """Open a ZEO client that asks its server, at each begin of a transaction, what others have committed."""
+    """Open a ZEO client that asks its server for the changes of others at each begin of a transaction."""
     storage = factory()
     storage.server_sync = True  # for connections that are made later
     storage.sync = lambda: storage.ping()

@@ -1,11 +1,11 @@
-"""How the elements of databases share one transaction, and how it is begun to read.
+"""The transaction that the elements of databases share.
 
-Every request that uses a database has one transaction manager, ``request.tm``, for all of them. It is
-explicit: nothing begins by itself, and what comes when the transaction is over finds none. It is made by
-the element of the outermost database and used by one request at a time.
+Every request that uses a database has one transaction manager, ``request.tm``, for all its databases. The manager
+is explicit: no transaction begins by itself, and after its end there is none. The element of the outermost database
+makes the manager. One request at a time uses it.
 
-The package ``transaction`` has no public way to tell whether a data manager has joined, and how far a commit
-got before it failed. The private attributes that tell are read here, and but for ``_txn`` nowhere else.
+The package ``transaction`` has no public way to tell whether a data manager has joined, or how far a commit got
+before it failed. Only this module reads the private attributes that tell, except ``_txn``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ log = logging.getLogger("pipeline.database")
 
 
 class Synchronizers:
-    """What is told of each begin and end of a transaction, for a manager that keeps it anyway: the package's weak
-    set makes three lists of references in each transaction (0.9 microseconds)."""
+    """The synchronizers of a manager, which are called at each begin and end of a transaction.
+
+    The weak set of the package makes three lists in each transaction (0.9 microseconds). It is not needed here,
+    since the manager lives as long as its synchronizers.
+    """
 
     def __init__(self) -> None:
         self.all: tuple[Any, ...] = ()
@@ -39,7 +42,7 @@ class Synchronizers:
         self.all = (*(one for one in self.all if one is not synchronizer), synchronizer)
 
     def remove(self, synchronizer: Any) -> None:
-        """KeyError if it is not there."""
+        """Remove a synchronizer. Raise KeyError if it is not there."""
         if not any(one is synchronizer for one in self.all):
             raise KeyError(synchronizer)
         self.all = tuple(one for one in self.all if one is not synchronizer)
@@ -53,7 +56,7 @@ class Synchronizers:
 
 
 class RequestTransaction(Transaction):  # type: ignore[misc]
-    """A transaction that tells its manager what came of it, whoever commits it (R2a, R4)."""
+    """A transaction that tells its manager the outcome, also if the view commits it (R2a, R4)."""
 
     def commit(self) -> None:
         try:
@@ -70,51 +73,52 @@ class RequestTransaction(Transaction):  # type: ignore[misc]
 
 
 class Manager(TransactionManager):  # type: ignore[misc]
-    """The transaction manager of one request at a time, kept by its owner between requests."""
+    """The transaction manager of one request at a time. The element that made it keeps it between requests."""
 
     readers: tuple[type, ...] = ()
-    """Classes of data managers that join to read as well, and see to it that nothing is written."""
+    """Classes of data managers that may join a transaction that only reads. They refuse writes themselves."""
 
     unaware: tuple[type, ...] = ()
-    """Classes of synchronizers that do not look at the transaction that they are told of, nor act on its completion
-    before it: for them none need be made."""
+    """Classes of synchronizers that ignore their transaction argument and do nothing before the completion, so that
+    no transaction is created for them."""
 
     def __init__(self) -> None:
         super().__init__(explicit=True)
         self._synchs = Synchronizers()
         self._txn: Any = None
-        self.unmade = False
-        """A transaction has begun, and nobody has asked for it yet."""
-        self.spoiled = False
-        """What is in memory may differ from what is stored: the owner throws away what hangs on this."""
+        self.deferred = False
+        """Whether a transaction has begun whose object is not made yet. ``get`` makes it."""
+        self.must_discard = False
+        """Whether the objects in memory may differ from the database, so that this manager must not be used
+        again."""
         self.outcome = ""
-        """What is known of the changes of this request: "committed", "unknown" (R4), or "" if none was stored."""
-        self.judges: list[Callable[[BaseException], bool]] = []
-        """Each says of an error whether the same request may succeed if it is tried again."""
+        """The outcome of the changes of this request: "committed", "unknown" (R4), or "" if none was stored."""
+        self.transient_checks: list[Callable[[BaseException], bool]] = []
+        """Functions that tell of an error whether the same request may succeed if it is tried again."""
         self.kept: dict[object, Any] = {}
-        """What elements keep with this manager from one request to the next, by an object of theirs."""
-        self.leavers: list[Callable[[], object]] = []
-        """Called when the request is done with this manager, last in, first out."""
+        """Objects that elements keep with this manager from one request to the next, such as a session."""
+        self.leave_callbacks: list[Callable[[], object]] = []
+        """Functions that are called when the request no longer uses this manager, last in, first out."""
 
     def start(self) -> None:
-        """Begin a transaction, as ``begin`` does, that is made when somebody asks for it.
+        """Begin a transaction as ``begin`` does, but defer the making of its object until ``get`` is called.
 
-        A request that only reads from a ZODB never does: no data manager joins. To make and to abort one takes a
-        quarter of such a request.
+        A request that only reads from a ZODB never calls it, since no data manager joins. Making and aborting the
+        object would take a quarter of the time of such a request.
         """
         synchronizers = self._synchs.all
         for one in synchronizers:
             if type(one) not in self.unaware:
                 self.begin()
                 return
-        if self._txn is not None or self.unmade:
+        if self._txn is not None or self.deferred:
             raise AlreadyInTransaction
-        self.unmade = True
+        self.deferred = True
         for one in synchronizers:
             one.newTransaction(None)
 
     def begin(self) -> Any:
-        if self.unmade or self._txn is not None:
+        if self.deferred or self._txn is not None:
             raise AlreadyInTransaction
         transaction = self._txn = RequestTransaction(self._synchs, self)
         for one in self._synchs.all:
@@ -123,14 +127,14 @@ class Manager(TransactionManager):  # type: ignore[misc]
 
     def get(self) -> Any:
         if self._txn is None:
-            if not self.unmade:
-                raise NoTransaction("the transaction of this request is over, and no other was begun")
-            self.unmade = False
+            if not self.deferred:
+                raise NoTransaction("the transaction of this request has ended, and no other has begun")
+            self.deferred = False
             self._txn = RequestTransaction(self._synchs, self)
         return self._txn
 
     def registerSynch(self, synch: Any) -> None:
-        if self.unmade:
+        if self.deferred:
             if type(synch) in self.unaware:
                 synch.newTransaction(None)
             else:
@@ -138,47 +142,46 @@ class Manager(TransactionManager):  # type: ignore[misc]
         super().registerSynch(synch)
 
     def abort(self) -> None:
-        if self.unmade:
-            self.end_unmade()
+        if self.deferred:
+            self.end_deferred()
         else:
             super().abort()
 
-    def end_unmade(self) -> None:
-        """End a transaction that nobody has asked for."""
-        self.unmade = False
+    def end_deferred(self) -> None:
+        """End a transaction whose object was not made."""
+        self.deferred = False
         for one in self._synchs.all:
             one.afterCompletion(None)
 
     def disown(self) -> None:
-        """Drop what is open without a word to the databases: it is another process's (R12)."""
+        """Drop the transaction without telling the databases: the connections belong to another process (R12)."""
         self._txn = None
-        self.unmade = False
-        self.spoiled = True
+        self.deferred = False
+        self.must_discard = True
         self._synchs.clear()
-        self.leavers.clear()
+        self.leave_callbacks.clear()
 
     def leave(self) -> None:
-        """Abort what is open and let go of what was used. An error is logged and stops nothing (R6)."""
+        """Abort an open transaction and run the ``leave_callbacks``. An error is logged, and the rest runs (R6)."""
         abort_quietly(self)
-        while self.leavers:
-            leaver = self.leavers.pop()
+        while self.leave_callbacks:
+            callback = self.leave_callbacks.pop()
             try:
-                leaver()
+                callback()
             except Exception:
-                self.spoiled = True
-                log.exception("%r failed after a request", leaver)
+                self.must_discard = True
+                log.exception("%r failed after a request", callback)
 
 
 class DatabaseRequest(Request):
-    """What every element that uses a transaction adds to a request."""
+    """The attributes that every element that uses a transaction adds to a request."""
 
     reading_only: bool = False
-    """Whether what begins a transaction from now on begins it to read: the changes of the request are committed or
-    aborted (R8)."""
+    """Whether further transactions of this request only read, since its changes are committed or aborted (R8)."""
 
 
 def begin(request: DatabaseRequest, tm: Manager) -> None:
-    """Begin the transaction of a request: to write, if an element of the pipeline commits it."""
+    """Begin the transaction of a request. It can write if an element of the pipeline commits it."""
     tm.outcome = ""
     if "transaction" in request.pipeline.names and not request.reading_only:
         tm.start()
@@ -187,36 +190,36 @@ def begin(request: DatabaseRequest, tm: Manager) -> None:
 
 
 def read_afresh(request: DatabaseRequest) -> None:
-    """End what the request has begun, so that it reads what is stored now and can write no more (R8)."""
-    request.reading_only = True  # for a database that is only opened now
+    """End the transaction of the request and begin one that only reads the current state (R8)."""
+    request.reading_only = True  # also for a database that is not open yet
     tm = request.tm_in_use
     if tm is None:
         return
     abort_quietly(tm)
-    request.drop()  # an attribute is made anew when it is read
-    if not getattr(tm, "spoiled", False):
+    request.drop()
+    if not getattr(tm, "must_discard", False):
         try:
             begin_to_read(tm)
             return
-        except Exception:  # the database is gone, most likely
-            tm.spoiled = True
+        except Exception:  # the database cannot be reached, most likely
+            tm.must_discard = True
     request.tm_in_use = None
 
 
 def is_transient(request: Request, error: BaseException) -> bool:
-    """Whether the same request may succeed if it is tried again: asked while the transaction is open, since its
-    data managers cannot tell afterwards (R2)."""
+    """Return whether the same request may succeed if it is tried again. This is called while the transaction is
+    open, since its data managers cannot tell afterwards (R2)."""
     tm = request.tm_in_use
     if getattr(tm, "outcome", ""):
-        return False  # something is committed, or may be (R2a, R4)
-    judged = [judge(error) for judge in getattr(tm, "judges", ())]
-    if isinstance(error, TransientError) or any(judged):
+        return False  # some changes are committed, or may be (R2a, R4)
+    found = [check(error) for check in getattr(tm, "transient_checks", ())]
+    if isinstance(error, TransientError) or any(found):
         return True
     return tm is not None and tm._txn is not None and bool(tm._txn.isRetryableError(error))
 
 
 OFFERED: dict[str, Any] = {"read_afresh": read_afresh, "is_transient": is_transient}
-"""What each element of a database offers to the core."""
+"""The attributes that each element of a database offers to the core."""
 
 
 def begin_to_read(tm: TransactionManager) -> None:
@@ -227,7 +230,7 @@ def begin_to_read(tm: TransactionManager) -> None:
 
 
 def _join_to_read(tm: TransactionManager, resource: object) -> None:
-    """``join`` of a transaction that was begun to read."""
+    """Replace the method ``join`` of a transaction that only reads."""
     if not isinstance(resource, getattr(tm, "readers", ())):
         raise refusal(tm, resource)
     transaction = tm.get()
@@ -235,41 +238,41 @@ def _join_to_read(tm: TransactionManager, resource: object) -> None:
 
 
 def reads_only(tm: TransactionManager) -> bool:
-    """Whether the transaction that is open was begun to read."""
+    """Return whether the open transaction only reads."""
     return getattr(tm._txn, "reads_only", False)
 
 
 def refusal(tm: TransactionManager, what: object) -> ReadOnlyTransaction:
-    """The error for a write in a transaction that was begun to read."""
-    tm.spoiled = True  # the object is changed in memory before it says so
+    """Return the error for a write in a transaction that only reads."""
+    tm.must_discard = True  # an object joins after it was changed in memory
     return ReadOnlyTransaction(
-        f"a write to {what!r:.200}, in a transaction that only reads (R8). What runs inside the element "
-        f"'transaction' can write until the answer is complete; a pipeline without that element, an error "
-        f"view, and a body that is made while it is sent can only read"
+        f"a write to {what!r:.200}, in a transaction that only reads (R8). Code inside the element 'transaction' "
+        f"can write until the answer is complete. A pipeline without that element, an error view, and a body that "
+        f"is made while it is sent can only read"
     )
 
 
 def is_open(tm: TransactionManager) -> bool:
-    """Whether a transaction is open."""
-    return tm._txn is not None or getattr(tm, "unmade", False)
+    """Return whether a transaction is open."""
+    return tm._txn is not None or getattr(tm, "deferred", False)
 
 
 def joined(tm: TransactionManager) -> list[Any]:
-    """The data managers that have joined the transaction that is open."""
+    """Return the data managers that have joined the open transaction."""
     return list(tm._txn._resources)
 
 
 def has_stored(resource: Any) -> bool:
-    """Whether a data manager has had something to commit; zope.sqlalchemy says so of a session that has not."""
+    """Return whether a data manager had changes to commit. zope.sqlalchemy marks a session without changes."""
     return getattr(resource, "state", None) != "no work"
 
 
 def end_unchanged(tm: TransactionManager) -> bool:
-    """End the transaction, somehow, if nothing has joined it. Whether none is open then."""
+    """End the transaction if nothing has joined it. Return whether no transaction is open afterwards."""
     transaction = tm._txn
     if transaction is None:
-        if getattr(tm, "unmade", False):
-            tm.end_unmade()
+        if getattr(tm, "deferred", False):
+            tm.end_deferred()
         return True
     if transaction._resources or transaction._before_commit or transaction._after_commit:
         return False
@@ -278,27 +281,27 @@ def end_unchanged(tm: TransactionManager) -> bool:
 
 
 def is_uncertain(transaction: Any, error: BaseException) -> bool:
-    """Return whether a part of a commit that failed may be stored, or all of it (R4): it had every vote."""
+    """Return whether some or all of a failed commit may be stored (R4): all data managers had voted for it."""
     resources = transaction._resources
     all_voted = bool(resources) and all(id(resource) in transaction._voted for resource in resources)
     return all_voted or isinstance(error, CommitUncertain)
 
 
 def is_committing(tm: TransactionManager) -> bool:
-    """Return whether the transaction that is open is being committed."""
+    """Return whether the open transaction is being committed."""
     return tm._txn is not None and tm._txn.status == Status.COMMITTING
 
 
 def is_committed(transaction: Any) -> bool:
-    """Whether a transaction that has ended was committed."""
+    """Return whether a transaction that has ended was committed."""
     return bool(transaction.status == Status.COMMITTED)
 
 
 def abort_quietly(tm: TransactionManager) -> None:
-    """Abort the transaction if one is open; an error is logged (R6)."""
+    """Abort the transaction if one is open. An error is logged (R6)."""
     if is_open(tm):
         try:
             tm.abort()
         except Exception:
-            tm.spoiled = True
+            tm.must_discard = True
             log.exception("a transaction could not be aborted properly")

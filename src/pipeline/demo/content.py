@@ -1,7 +1,7 @@
-"""The bytes of a file in the database: a blob where the storage has them, otherwise pages.
+"""The bytes of a file in the database: a blob if the storage supports blobs, otherwise pages.
 
-``store`` reads a stream to its end, in pieces; what ``Content.open`` gives is read in pieces too, so that no
-file is ever in memory as a whole.
+``store`` reads a stream to its end, in pieces. The stream of ``Content.open`` is read in pieces, too. So no file is
+ever in memory as a whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Content(Persistent):  # type: ignore[misc, unused-ignore]
     sha256 = ""
 
     def open(self) -> Any:
-        """The bytes as a file, open for reading; whoever opens it closes it."""
+        """Return the bytes as a file, open for reading. The caller closes it."""
         raise NotImplementedError
 
 
@@ -65,7 +65,7 @@ class _PagedContent(Content):
 
 
 class PageReader:
-    """A file of pages, all of them PIECE bytes long but the last. Lets go of each one whose end it has read."""
+    """A file of pages. All pages but the last have PIECE bytes. A page is released when its end was read."""
 
     def __init__(self, pages: tuple[_Page, ...], size: int) -> None:
         self._pages = pages
@@ -73,7 +73,7 @@ class PageReader:
         self._place = 0
 
     def read(self, size: int) -> bytes:
-        """Up to so many bytes, of one page."""
+        """Return up to ``size`` bytes of one page."""
         index, offset = divmod(self._place, PIECE)
         if index >= len(self._pages):
             return b""
@@ -97,9 +97,10 @@ class PageReader:
 
 
 def store(stream: IO[bytes], jar: Any, limit: int) -> Content:
-    """Read ``stream`` to its end into new content that suits the database of connection ``jar``.
+    """Read ``stream`` to its end into new content, of the kind that the database of the connection ``jar``
+    supports.
 
-    TooLarge if there are more than ``limit`` bytes; then, as with any error, nothing is left.
+    Raises TooLarge if there are more than ``limit`` bytes. After an error, nothing is stored.
     """
     blobs = jar is not None and IBlobStorage.providedBy(jar.db().storage)
     content: _BlobContent | _PagedContent = _BlobContent() if blobs else _PagedContent()
@@ -121,7 +122,7 @@ def store(stream: IO[bytes], jar: Any, limit: int) -> Content:
 
 
 def read_full(stream: IO[bytes], size: int) -> bytes:
-    """``size`` bytes, or fewer at the end; a raw stream may give fewer at any time."""
+    """Read ``size`` bytes, or fewer at the end of the stream. A raw stream may return fewer at any time."""
     data = stream.read(size)
     while data and len(data) < size and (more := stream.read(size - len(data))):
         data += more

@@ -1,11 +1,11 @@
-"""Filing a directory into folders: what becomes a document, what a file, and what is refused.
+"""Import the files of a directory into folders, as documents or as files.
 
-``find`` yields every file; ``file_into`` either imports it or says in words why not. A file is read to
-its end and checked before the site is changed, so none is ever half imported. Names that begin with
-a dot are hidden on purpose, and passed over.
+``find`` yields every file. ``file_into`` imports it, or says in words why it cannot. A file is read to its end and
+checked before the site is changed, so no file is ever half imported. Hidden files, whose names begin with a dot,
+are skipped.
 
-An item remembers what it was imported from. So when a directory is imported again, what has not changed
-is left alone, what has changed is updated, and what was changed on the site since is not overwritten.
+An item remembers the file that it was imported from. When a directory is imported again, unchanged files are
+skipped and changed files are updated. An item that was changed on the site is not overwritten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pipeline.demo.text import title_of
 MAX_FILE = 100 * 1024 * 1024
 """Bytes of a file, unless the caller says otherwise."""
 MAX_DEPTH = 50
-"""Folders in one another; the pipeline walks no path without an end either."""
+"""Upper limit of folders inside one another. The pipeline limits the length of a path, too."""
 
 _FORMATS: dict[str, Format] = {
     ".md": "markdown",
@@ -42,27 +42,27 @@ _FORMATS: dict[str, Format] = {
 Outcome: TypeAlias = Literal["new", "updated", "unchanged", "hidden"]
 
 
-class Refused(Exception):
+class NotImported(Exception):
     """A file that is not imported, with the reason in words."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A file or directory below the one that is imported; ``refused`` says why it cannot be."""
+    """A file or directory below the imported directory. ``refused`` says why it cannot be imported."""
 
     path: Path
     parts: tuple[str, ...]
-    """The names of the way to it, as the site will have them."""
+    """The names of the path to it, as the site will have them."""
     refused: str = ""
     hidden: bool = False
 
     def below(self, *way: str) -> Found:
-        """The same, further down in the site."""
+        """Return the same file for a deeper place in the site."""
         return replace(self, parts=(*way, *self.parts))
 
 
 def content_type_of(name: str) -> str:
-    """Type of a file by its name; what a client says about it is not asked."""
+    """Return the type of a file by its name. The type that a client sends is ignored."""
     kind, encoding = mimetypes.guess_type(name)
     if encoding is not None:
         return {"gzip": "application/gzip"}.get(encoding, "application/octet-stream")
@@ -70,17 +70,17 @@ def content_type_of(name: str) -> str:
 
 
 def format_of(name: str) -> Format | None:
-    """The format of a document by its name; None if it is no document."""
+    """Return the format of a document by its name; None if it is not a document."""
     return _FORMATS.get(os.path.splitext(name)[1].lower())
 
 
-def shown(path: str) -> str:
-    """A path as it may be printed: nothing in it can command a terminal."""
+def printable(path: str) -> str:
+    """Return a path without characters that could control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in path)
 
 
 def find(top: Path) -> Iterator[Found]:
-    """Every file below ``top`` in a stable order, and every directory that cannot be read."""
+    """Yield every file below ``top`` in a stable order, and every directory that cannot be read."""
     top = top.resolve()
     ahead: list[tuple[Path, tuple[str, ...]]] = [(top, ())]
     while ahead:
@@ -122,29 +122,29 @@ def find(top: Path) -> Iterator[Found]:
 
 
 def file_into(folder: Folder, found: Found, max_file: int = MAX_FILE, force: bool = False) -> Outcome:
-    """Import one file below ``folder``. Refused says why not; nothing is changed then.
+    """Import one file below ``folder``. Raise NotImported with the reason if it cannot; then nothing is changed.
 
-    ``force`` overwrites also what was changed on the site since it was last imported.
+    ``force`` also overwrites an item that was changed on the site since it was last imported.
     """
     if found.hidden:
         return "hidden"
     if found.refused:
-        raise Refused(found.refused)
+        raise NotImported(found.refused)
     try:
         with _open(found.path) as stream:
             return _file(folder, found, stream, max_file, force)
     except (BadText, TooLarge) as error:
-        raise Refused(str(error)) from error
+        raise NotImported(str(error)) from error
     except OSError as error:
-        raise Refused(_reason(error)) from error
+        raise NotImported(_reason(error)) from error
 
 
 def _open(path: Path) -> BufferedReader:
-    """Open a regular file. Opening a pipe would wait for somebody to write to it."""
+    """Open a regular file. Opening a pipe would wait for a writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Refused("It is not a regular file.")
+        raise NotImported("It is not a regular file.")
     return os.fdopen(descriptor, "rb")
 
 
@@ -162,7 +162,7 @@ def _file(folder: Folder, found: Found, stream: BufferedReader, max_file: int, f
             return "unchanged"
         stream.seek(0)
         content = store(stream, folder._p_jar, limit)
-        digest = content.sha256  # of the bytes that are stored: the file may be another one by now
+        digest = content.sha256  # that of the stored bytes: the file may have changed by now
         if isinstance(there, File):
             there.replace(content, content_type_of(name))
         else:
@@ -183,28 +183,30 @@ def _file(folder: Folder, found: Found, stream: BufferedReader, max_file: int, f
 
 
 def _nothing_to_do(there: Item | None, kind: type[Item], digest: str, force: bool) -> bool:
-    """Whether the item of this name is what the file would make of it. Refused if a person made it so."""
+    """Return whether the item of this name already has the content of the file. Raise NotImported if it was made or
+    changed on the site."""
     if there is None:
         return False
     if not isinstance(there, kind):
-        raise Refused(f"There is a {there.kind} of this name on the site.")
+        raise NotImported(f"There is a {there.kind} of this name on the site.")
     if there.imported is not None and there.imported[0] == digest:
         return True
     if isinstance(there, File) and there.content.sha256 == digest:
         return True
     if not force and there.imported is None:
-        raise Refused("There is something of this name on the site that was not imported (see --force).")
+        raise NotImported("An item of this name on the site was not imported (see --force).")
     if not force and there.imported is not None and there.imported[1] != there.revision:
-        raise Refused("It was changed on the site since it was last imported (see --force).")
+        raise NotImported("It was changed on the site since it was last imported (see --force).")
     return False
 
 
 def _look(folder: Folder, parts: tuple[str, ...]) -> Item | None:
-    """The item at the end of the way, or None. Refused if something on the way is no folder."""
+    """Return the item at the end of the path, or None. Raise NotImported if the path leads through an item that is
+    not a folder."""
     item: Item = folder
     for name in parts:
         if not isinstance(item, Folder):
-            raise Refused(f"{item.__name__!r} on the way to it is no folder on the site.")
+            raise NotImported(f"{item.__name__!r} on the path to it is not a folder on the site.")
         if (deeper := item.get(name)) is None:
             return None
         item = deeper
@@ -212,14 +214,14 @@ def _look(folder: Folder, parts: tuple[str, ...]) -> Item | None:
 
 
 def _add(folder: Folder, parts: tuple[str, ...], item: Item) -> Item:
-    """Put a new item at the end of the way, with the folders that are missing on it."""
+    """Put a new item at the end of the path, with the folders that are missing on the path."""
     *way, name = parts
     for step in way:
         if step not in folder:
             folder[step] = Folder(step)
         deeper = folder[step]
         if not isinstance(deeper, Folder):
-            raise Refused(f"{step!r} on the way to it is no folder on the site.")
+            raise NotImported(f"{step!r} on the path to it is not a folder on the site.")
         folder = deeper
     folder[name] = item
     if item is folder.introduction() and folder.title == folder.__name__:
@@ -228,7 +230,7 @@ def _add(folder: Folder, parts: tuple[str, ...], item: Item) -> Item:
 
 
 def title_in(text: str, format: Format, name: str) -> str:
-    """The first heading, or the name where there is none or it is no title."""
+    """Return the first heading, or the name if there is no heading that is a valid title."""
     try:
         return clean_title(title_of(text, format) or name)
     except BadText:
@@ -239,7 +241,7 @@ def _decode(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Refused(f"It is not UTF-8: byte 0x{data[error.start]:02x} at {error.start:,}.") from None
+        raise NotImported(f"It is not UTF-8: byte 0x{data[error.start]:02x} at {error.start:,}.") from None
 
 
 def _reason(error: OSError) -> str:

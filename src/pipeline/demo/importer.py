@@ -1,8 +1,8 @@
 """``pipeline demo-import DIR``: import a directory into the site, one transaction per file.
 
-A file is either in the site as a whole or named with the reason why not, also when the command is
-interrupted. Run again, it goes on where it was: what is imported and unchanged is left alone. The
-exit status is 1 if any file was refused, and 130 after an interruption.
+A file is imported completely, or named with the reason why not, also if the command is interrupted. The same
+command continues after an interruption: files that are imported and unchanged are skipped. The exit status is 1 if
+a file was refused, and 130 after an interruption.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.demo.filing import MAX_FILE, Found, Outcome, Refused, file_into, find, shown
+from pipeline.demo.filing import MAX_FILE, Found, NotImported, Outcome, file_into, find, printable
 from pipeline.demo.models import Folder
 from pipeline.demo.names import BadText, clean_name
 from pipeline.demo.site import DEFAULT_URI, Unreachable, connected, root
@@ -32,12 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     top = Path(arguments.directory)
     if not top.is_dir():
-        print(f"pipeline demo-import: {shown(str(top))} is not a directory", file=sys.stderr)
+        print(f"pipeline demo-import: {printable(str(top))} is not a directory", file=sys.stderr)
         return 2
     try:
         way = tuple(clean_name(name) for name in arguments.into.split("/") if name)
     except BadText as error:
-        print(f"pipeline demo-import: --into {shown(arguments.into)}: {error}", file=sys.stderr)
+        print(f"pipeline demo-import: --into {printable(arguments.into)}: {error}", file=sys.stderr)
         return 2
     try:
         with connected(arguments.zodb) as connection:
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _import(connection: Any, top: Path, way: tuple[str, ...], max_file: int, force: bool) -> int:
-    from tqdm import tqdm  # 4 ms and a MiB, which a site that only scans this module does without
+    from tqdm import tqdm  # takes 4 ms and a MiB, which a site that only scans this module need not pay
 
     counts: Counter[str] = Counter()
     interrupted = False
@@ -78,16 +78,16 @@ def _import(connection: Any, top: Path, way: tuple[str, ...], max_file: int, for
         for found in bar:
             try:
                 counts[_import_one(connection, found, way, max_file, force)] += 1
-            except Refused as refused:
+            except NotImported as refused:
                 counts["failed"] += 1
-                bar.write(f"pipeline demo-import: {shown(str(found.path))}: {refused}", file=sys.stderr)
+                bar.write(f"pipeline demo-import: {printable(str(found.path))}: {refused}", file=sys.stderr)
     except KeyboardInterrupt:
         interrupted = True
     finally:
         bar.close()
     for outcome, words in OUTCOMES.items():
         print(f"{counts[outcome]:8,}  {words}")
-    print(f"{counts.total():8,}  of {len(everything):,} in {shown(str(top))}")
+    print(f"{counts.total():8,}  of {len(everything):,} in {printable(str(top))}")
     if interrupted:
         print("pipeline demo-import: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
@@ -95,7 +95,7 @@ def _import(connection: Any, top: Path, way: tuple[str, ...], max_file: int, for
 
 
 def _import_one(connection: Any, found: Found, way: tuple[str, ...], max_file: int, force: bool) -> Outcome:
-    """Import one file in a transaction of its own, again if somebody else wrote at the same time."""
+    """Import one file in a transaction of its own. Try again if another process wrote at the same time."""
     outcome: Outcome = "unchanged"
     for attempt in connection.transaction_manager.attempts(5):
         with attempt:

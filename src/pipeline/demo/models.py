@@ -1,9 +1,8 @@
-"""What the site consists of: folders, documents, files and a counter, all persistent.
+"""The objects of the site: folders, documents, files and a counter, all persistent.
 
-An item knows its place: ``__parent__`` and ``__name__`` are set by the folder that takes it and
-taken away by the folder that loses it. Two requests that change the same thing at once are told
-apart by the database, which lets one of them fail with a conflict; the element ``retry`` then runs
-it again on what the other left. So nothing here locks.
+An item knows its place: a folder sets ``__parent__`` and ``__name__`` when it takes the item, and removes them when
+it loses the item. If two requests change the same object at once, the database lets one of them fail with a
+conflict. The element ``retry`` then runs it again on the new state. So no locks are needed here.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ FORMATS: dict[Format, str] = {
     "text": "Plain text",
 }
 SAFE_IMAGES = frozenset(f"image/{kind}" for kind in ("avif", "gif", "jpeg", "png", "webp"))
-"""Types that a browser shows and that can run nothing; SVG can."""
+"""Types that a browser shows and that cannot run scripts. SVG can, so it is not among them."""
 
 INTRODUCTIONS = ("index.md", "index.rst", "index.html", "README.md", "README.rst", "README.txt")
-"""Names of documents that introduce the folder they are in; the first that is there does."""
+"""Names of documents that introduce their folder. The first that exists is used."""
 
 
 def now() -> datetime:
-    """This second, in UTC: HTTP dates have no fractions."""
+    """Return the current second in UTC, since HTTP dates have no fractions."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
@@ -50,7 +49,7 @@ class Item(Persistent):  # type: ignore[misc, unused-ignore]
     imported: tuple[str, int] | None = None
     """SHA-256 of the file this was imported from, and ``revision`` after that import."""
     revision = 1
-    """Grows by one with every change that a person made."""
+    """Number of the revision. It grows by one with every change on the site."""
 
     def __init__(self, title: str) -> None:
         self._title = clean_title(title)
@@ -71,17 +70,17 @@ class Item(Persistent):  # type: ignore[misc, unused-ignore]
             folder._keep_order(self)
 
     def touch(self) -> None:
-        """Note that a person changed this."""
+        """Note a change on the site: set the time, and count the revision."""
         self.revision += 1
         self.modified = now()
 
     def hold(self) -> None:
-        """Let this transaction fail with a conflict if another one moves or deletes this item, or
-        a folder it is in, at the same time: a change would be lost with it."""
+        """Make this transaction fail with a conflict if another one moves or deletes this item, or a folder that
+        contains it, at the same time. Otherwise the change would be lost."""
         item: Item | None = self
         while item is not None:
             if item._p_jar is not None:
-                item._p_activate()  # a ghost has no serial to compare, and would be passed over
+                item._p_activate()  # a ghost has no serial to compare, and would be skipped
                 item._p_jar.readCurrent(item)
             item = item.__parent__
 
@@ -94,9 +93,9 @@ class Folder(Item):
 
     kind = "folder"
     users: Any = None
-    """Password hashes by login, where a folder has users of its own (``pipeline.demo.users``)."""
+    """Password hashes by login, if the folder has users of its own (``pipeline.demo.users``)."""
     realm = ""
-    """What tells the principals of those users from others of the same login."""
+    """Suffix of the principals of these users, which distinguishes them from others of the same login."""
     __grants__: Mapping[str, Set[str]] = MappingProxyType({})
 
     def __init__(self, title: str) -> None:
@@ -112,11 +111,11 @@ class Folder(Item):
         return name in self._items
 
     def __iter__(self) -> Iterator[str]:
-        """The names, in the order of their titles."""
+        """Yield the names, in the order of their titles."""
         return (name for _, name in self._order)
 
     def __setitem__(self, name: str, item: Item) -> None:
-        """Take ``item`` in. BadText if the name is none, ValueError if it is taken."""
+        """Add ``item``. Raise BadText if the name is not valid, ValueError if it is taken."""
         name = clean_name(name)
         if name in self._items:
             raise ValueError(f"there is a {name!r} already")
@@ -132,27 +131,27 @@ class Folder(Item):
         item = self._items.pop(name)
         self._count.change(-1)
         self._forget_order(item)
-        # Written, so that whoever changes the item at this moment has a conflict (see `hold`).
+        # Written, so that a request that changes the item at the same time has a conflict (see `hold`).
         item.__parent__ = item.__name__ = None
 
     def get(self, name: str) -> Item | None:
         return self._items.get(name)  # type: ignore[no-any-return]
 
     def count(self) -> int:
-        """How many items there are here."""
+        """Return the number of items."""
         return self._count()  # type: ignore[no-any-return]
 
     def items(self, start: int = 0, stop: int | None = None) -> list[Item]:
-        """The items from place ``start`` to ``stop`` in the order of their titles."""
+        """Return the items from place ``start`` to ``stop`` in the order of their titles."""
         return [self._items[name] for _, name in islice(self._order, start, stop)]
 
     def introduction(self) -> Document | None:
-        """The document that is shown on the page of this folder."""
+        """Return the document that is shown on the page of this folder, or None."""
         found = (self.get(name) for name in INTRODUCTIONS)
         return next((item for item in found if isinstance(item, Document)), None)
 
     def walk(self) -> Iterator[Item]:
-        """All items below this folder, parents first, without recursion."""
+        """Yield all items below this folder, parents first, without recursion."""
         open_folders: list[Folder] = [self]
         while open_folders:
             for item in open_folders.pop().items():
@@ -161,7 +160,7 @@ class Folder(Item):
                     open_folders.append(item)
 
     def rename(self, old: str, new: str) -> None:
-        """Give an item another name; as for ``__setitem__``."""
+        """Give an item another name. Raises the errors of ``__setitem__``."""
         if clean_name(new) in self._items:
             raise ValueError(f"there is a {new!r} already")
         item = self._items[old]
@@ -194,7 +193,7 @@ class Document(Item):
         return self._format
 
     def edit(self, title: str, text: str, format: Format) -> None:
-        """Change all of it at once. BadText if title or text is none."""
+        """Change title, text and format at once. Raise BadText if title or text is not valid."""
         text = clean_text(text)
         self.hold()
         self.title = title
@@ -203,12 +202,12 @@ class Document(Item):
         self.touch()
 
     def same(self, title: str, text: str, format: Format) -> bool:
-        """Whether ``edit`` with these would change nothing."""
+        """Return whether ``edit`` with these values would change nothing."""
         return (self.title, self.text, self.format) == (clean_title(title), clean_text(text), format)
 
 
 class File(Item):
-    """Bytes of any kind under the name they came with; an image if a browser may show it as it is."""
+    """Bytes of any kind. Its kind is "image" if a browser may show it."""
 
     content: Content
 
@@ -222,7 +221,7 @@ class File(Item):
         return "image" if self.content_type in SAFE_IMAGES else "file"
 
     def replace(self, content: Content, content_type: str) -> None:
-        """Put other bytes in the place of these."""
+        """Replace the bytes by others."""
         self.hold()
         self.content = content
         self.content_type = content_type
@@ -230,7 +229,7 @@ class File(Item):
 
 
 class Counter(Item):
-    """Hands out 1, 2, 3 and so on, each number once."""
+    """A counter that returns 1, 2, 3 and so on, each number once."""
 
     kind = "counter"
     value = 0
@@ -241,7 +240,7 @@ class Counter(Item):
 
 
 class Site(Folder):
-    """The root: a folder with its users and its secret, which no URL reaches."""
+    """The root: a folder with users and a secret, which no URL leads to."""
 
     kind = "folder"
     __grants__: Mapping[str, Set[str]] = MappingProxyType({"admin": frozenset({"edit"})})

@@ -1,7 +1,7 @@
-"""What may stand in a URL segment and in a title: checked once, here, for forms and importer alike.
+"""The rules for names in URLs, and for titles, checked here for forms and for the importer.
 
-Both functions return the text in Unicode normal form NFC, so that one name typed on two systems is
-one name, and raise ``BadText`` with a sentence for the person who typed it.
+The functions return the text in Unicode normal form NFC, so that a name typed on two systems is the same name. They
+raise ``BadText`` with a sentence for the author.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 MAX_NAME = 200
-"""Bytes of UTF-8 in a name; what most file systems take, with room for a suffix."""
+"""Upper limit of the bytes of a name in UTF-8. Most file systems allow it, with room for a suffix."""
 MAX_TITLE = 200
 """Characters in a title."""
 MAX_TEXT = 1024 * 1024
@@ -26,7 +26,7 @@ class BadText(ValueError):
 
 
 def clean_name(name: str) -> str:
-    """A name that traversal reaches and no system takes for something else (S3, S14)."""
+    """Return a name that traversal reaches and that every system reads in the same way (S3, S14)."""
     name = unicodedata.normalize("NFC", name)
     _refuse_unprintable("name", name)
     if not name or name != name.strip():
@@ -54,7 +54,7 @@ def clean_title(title: str) -> str:
 
 
 def clean_text(text: str) -> str:
-    """The text of a document, with lines ended by a newline alone."""
+    """Return the text of a document, with a plain newline at the end of each line."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     for character in text:
         if (character < " " and character not in "\n\t\f") or character == "\x7f":
@@ -67,7 +67,7 @@ def clean_text(text: str) -> str:
 
 
 def name_from_title(title: str) -> str:
-    """A name made of a title: ``"Über uns!"`` gives ``"über-uns"``."""
+    """Return a name made from a title: ``"Über uns!"`` gives ``"über-uns"``."""
     words = re.findall(r"[\w.]+", unicodedata.normalize("NFC", title).casefold())
     name = "-".join(words).strip("._-")
     while len(name.encode()) > MAX_NAME:

@@ -1,4 +1,4 @@
-"""The requests of the demo: what the elements of etc/deploy.ini add to them."""
+"""The requests of the demo, with the attributes that the elements of etc/deploy.ini add."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from pipeline.forms.request import FormsRequest
 
 
 class DemoRequest(AuthRequest, ErrorsRequest, FormsRequest, RetryRequest, ZodbRequest):
-    """What the views of the demo may read of a request."""
+    """The request as the views of the demo see it."""

@@ -1,8 +1,8 @@
-"""reStructuredText to HTML, without reading files, running raw HTML or knowing Sphinx.
+"""Convert reStructuredText to HTML, without reading files, allowing raw HTML or using Sphinx.
 
-Documentation is written for Sphinx, whose directives and roles docutils does not have. Nothing is
-lost: links to other documents and tables of contents become links, an unknown directive is shown as
-it was written, and an unknown role shows its text.
+Documentation is written for Sphinx, whose directives and roles docutils does not have. Nothing of it is lost: links
+to other documents and tables of contents become links, an unknown directive is shown as it was written, and an
+unknown role shows its text.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from docutils.readers.doctree import Reader
 from docutils.writers.html5_polyglot import Writer
 
 _LINE = 10_000
-"""Characters in a line; docutils drops a text that has a longer one."""
+"""Upper limit of the characters of a line. docutils drops a text with a longer line."""
 _BLOCK = 20_000
-"""Characters without a blank line between; docutils takes time by the square of them."""
+"""Upper limit of the characters of a paragraph. docutils takes time by the square of them."""
 
 _SETTINGS = {
     "_disable_config": True,  # a docutils.conf in the current directory is not ours
@@ -39,7 +39,7 @@ _TITLE_AND_TARGET = re.compile(r"(?P<title>.*[^\s<])\s*<(?P<target>[^<>]+)>")
 
 
 def rst_html(text: str) -> str:
-    """HTML of the body. ValueError if a line or a paragraph is too long for docutils."""
+    """Return the HTML of the body. Raise ValueError if a line or a paragraph is too long for docutils."""
     if any(len(line) > _LINE for line in text.splitlines()):
         raise ValueError(f"a line has more than {_LINE} characters")
     if any(len(block) > _BLOCK for block in text.split("\n\n")):
@@ -50,7 +50,7 @@ def rst_html(text: str) -> str:
     for message in list(document.findall(nodes.system_message)):
         _show_directive(message)
     for literal in document.findall(nodes.literal):
-        literal["classes"].append("code")  # has docutils write <code>, not a <span>
+        literal["classes"].append("code")  # makes docutils write <code>, not a <span>
     parts = publish_parts(
         document,
         source_class=DocTreeInput,
@@ -62,7 +62,7 @@ def rst_html(text: str) -> str:
 
 
 def _role(source: str) -> nodes.Node:
-    """Return a node for markup that docutils does not know, such as ``:doc:`design```."""
+    """Return the replacement for markup that docutils did not understand, such as ``:doc:`design```."""
     found = _ROLE.fullmatch(source)
     if found is None:
         return nodes.Text(source)
@@ -73,7 +73,7 @@ def _role(source: str) -> nodes.Node:
 
 
 def _show_directive(message: nodes.system_message) -> None:
-    """Put the directive that a message is about in the message's place."""
+    """Replace a message by the directive that it is about."""
     source = next(iter(message.findall(nodes.literal_block)), None)
     if source is None:
         message.parent.remove(message)

@@ -1,9 +1,8 @@
-"""The site in its database: made on first use, and found again ever after.
+"""The site in its database. It is made on first use.
 
-``root`` is what etc/deploy.ini names. It makes the site within the transaction of the request that
-finds none. So a creation that fails leaves nothing behind, and of two processes that start on an empty
-database at once one meets a conflict, tries again, and finds the site of the other. The password is
-shown when the site is stored for certain, and never again.
+etc/deploy.ini names the function ``root``. The first request makes the site within its transaction. So a failure
+leaves nothing behind. If two processes start on an empty database at once, one of them has a conflict, tries again,
+and finds the site of the other. The password is shown once, when the site is certainly stored.
 """
 
 from __future__ import annotations
@@ -21,22 +20,21 @@ from typing import Any
 from transaction import TransactionManager
 from zc.lockfile import LockError  # type: ignore[import-untyped, unused-ignore]
 
-from pipeline.database.storages import open_database, shown, storage_of, without_secrets
-from pipeline.demo.filing import Refused, file_into, find
-from pipeline.demo.filing import shown as shown_path
+from pipeline.database.storages import loggable_uri, open_database, storage_of, without_secrets
+from pipeline.demo.filing import NotImported, file_into, find, printable
 from pipeline.demo.models import Counter, Document, Site
 from pipeline.demo.users import set_password
 
 log = logging.getLogger("pipeline.demo")
 
 KEY = "site"
-"""Of the site in the database's root."""
+"""The key of the site in the root of the database."""
 ADMIN = "admin"
 DEFAULT_URI = "file://var/Data.fs?blobstorage_dir=var/blobs"
 
 
 def root(mapping: Any) -> Site:
-    """The site in the root mapping of a database; made, within the current transaction, if there is none."""
+    """Return the site in the root mapping of a database. Make it in the current transaction if there is none."""
     site: Site | None = mapping.get(KEY)
     if site is None:
         site = _make(mapping)
@@ -44,7 +42,7 @@ def root(mapping: Any) -> Site:
 
 
 def create(uri: str) -> bool:
-    """Make the site in the database at ``uri``, and show its password; False if it is there already."""
+    """Make the site in the database at ``uri``, and show its password. Return False if it exists already."""
     made = False
     with connected(uri) as connection:
         for attempt in connection.transaction_manager.attempts(5):
@@ -60,9 +58,9 @@ class Unreachable(Exception):
 
 @contextmanager
 def connected(uri: str) -> Iterator[Any]:
-    """A connection to the database at ``uri``, with a transaction manager of its own.
+    """Open a connection to the database at ``uri``, with a transaction manager of its own.
 
-    A file's directory is made. Unreachable if the database cannot be opened.
+    The directory of a file is made. Raises Unreachable if the database cannot be opened.
     """
     try:
         if uri.startswith("file://"):
@@ -71,9 +69,9 @@ def connected(uri: str) -> Iterator[Any]:
         factory, arguments = storage_of(uri)
         db = open_database(factory, **arguments)
     except LockError as error:
-        raise Unreachable(f"{shown(uri)} is in use: please stop the server that serves it") from error
+        raise Unreachable(f"{loggable_uri(uri)} is in use: please stop the server that serves it") from error
     except Exception as error:  # each kind of storage has errors of its own
-        raise Unreachable(f"{shown(uri)} cannot be opened: {without_secrets(str(error), uri)}") from error
+        raise Unreachable(f"{loggable_uri(uri)} cannot be opened: {without_secrets(str(error), uri)}") from error
     try:
         connection = db.open(transaction_manager=TransactionManager())
         try:
@@ -94,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         if not create(arguments.uri):
-            print(f"{shown(arguments.uri)}: the site is there already")
+            print(f"{loggable_uri(arguments.uri)}: the site is there already")
     except Unreachable as error:
         print(f"pipeline demo-setup: {error}", file=sys.stderr)
         return 1
@@ -113,15 +111,15 @@ def _make(mapping: Any) -> Site:
         for found in find(docs):
             try:
                 file_into(site, found.below("docs"))
-            except Refused as refused:
-                log.info("not imported: %s: %s", shown_path(str(found.path)), refused)
-    # Called with whether the commit succeeded: a password that is not stored is none.
+            except NotImported as refused:
+                log.info("not imported: %s: %s", printable(str(found.path)), refused)
+    # The hook is told whether the commit succeeded: a password that is not stored must not be shown.
     connection.transaction_manager.get().addAfterCommitHook(_show, (password,))
     return site
 
 
 def documentation() -> Path | None:
-    """The project's own documents, where they are: shipped with the package, or in a checkout."""
+    """Return the directory of the project's documentation, in the package or in a checkout."""
     package = Path(__file__).resolve().parent
     for place in (package / "docs", package.parents[2] / "docs"):
         if place.is_dir():

@@ -1,7 +1,7 @@
-"""From the text of a document to HTML that is safe to show, and to excerpts for a search.
+"""Convert the text of a document to HTML that is safe to show, and to excerpts for a search.
 
-Whatever the format, the HTML goes through nh3, which lets only the tags, attributes and URL schemes
-below pass: a document can neither run anything nor look like a part of the site around it.
+The HTML of every format is cleaned by nh3, which allows only the tags, attributes and URL schemes below. So a
+document can neither run scripts nor imitate a part of the page around it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _ATTRIBUTES = {
     "ol": {"start"},
 }
 _ID = "text-"
-"""Stands before every id in a document, so that none is an id of the page around it."""
+"""Prefix of every id in a document, so that it differs from the ids of the page around it."""
 
 
 def _own_fragments(tag: str, attribute: str, value: str) -> str | None:
-    """Links within the document follow its ids to their new names."""
+    """Change links within the document to the new ids."""
     return f"#{_ID}{value[1:]}" if attribute == "href" and value.startswith("#") else value
 
 
@@ -57,7 +57,7 @@ def _markdown_parser() -> Any:
 
 
 def document_html(document: Document) -> Markup:
-    """The document as HTML, made once for each connection that shows it and kept until it changes."""
+    """Return the document as HTML. Each connection makes it once, and keeps it until the document changes."""
     text, format = document.text, document.format
     kept = getattr(document, "_v_html", None)
     if kept is None or kept[0] is not text or kept[1] != format:
@@ -66,13 +66,13 @@ def document_html(document: Document) -> Markup:
 
 
 def to_html(text: str, format: str, title: str = "") -> Markup:
-    """Safe HTML of a text in one of the FORMATS, without its first heading if that is the title.
+    """Return safe HTML of a text in one of the FORMATS, without its first heading if that is the title.
 
-    A text that its own parser cannot cope with is shown as it was written.
+    A text that its parser cannot handle is shown as it was written.
     """
     try:
         dirty = _RENDERERS[format](text)
-    except Exception:  # deep nesting ends in RecursionError, and worse may turn up in a parser
+    except Exception:  # deep nesting causes a RecursionError, and parsers may have other errors
         dirty = _plain(text)
     clean = _CLEANER.clean(dirty)
     heading = re.match(r"(\s*(?:<section[^>]*>\s*)?)<h1[^>]*>(.*?)</h1>", clean, re.DOTALL)
@@ -82,14 +82,14 @@ def to_html(text: str, format: str, title: str = "") -> Markup:
 
 
 def plain_text(text: str, format: str) -> str:
-    """The text without tags and the rules under titles, for searching."""
+    """Return the text without tags and the rules under titles, for searching."""
     if format == "html":
         return html.unescape(nh3.clean(text, tags=set()))
     return text if format == "text" else _RULE.sub(" ", text)
 
 
 def title_of(text: str, format: str) -> str:
-    """The first heading of a text as one line, or an empty string."""
+    """Return the first heading of a text as one line, or an empty string."""
     if format == "html":
         for tag in ("title", "h1"):
             if opening := re.search(rf"<{tag}\b[^>]*>", text, re.IGNORECASE):
@@ -107,19 +107,19 @@ def title_of(text: str, format: str) -> str:
 
 
 def _is_rule(line: str, format: str) -> bool:
-    """Whether ``line`` underlines a title."""
+    """Return whether ``line`` underlines a title."""
     line = line.rstrip()
     marks = "=" if format == "markdown" else "=-~^#*+\"'`.:_"
     return len(line) >= 3 and line[0] in marks and line == line[0] * len(line)
 
 
 def fold(text: str) -> str:
-    """The text as it is compared: normal form, no difference of case."""
+    """Return the text in the form for comparing: normal form, without case."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
 def excerpt(text: str, words: list[str], width: int = 200) -> Markup:
-    """About ``width`` characters around the first of the folded ``words``, all of them marked."""
+    """Return about ``width`` characters around the first of the folded ``words``, with all words marked."""
     text = " ".join(text.split())
     # Folding may change the length of a text, so the words are looked for in the text itself.
     pattern = re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None

@@ -1,10 +1,12 @@
-"""Form tokens: proof that a form which changes something came from a page of this site.
+"""Form tokens, which prove that a form came from a page of this site.
 
-A browser sends the credentials of HTTP basic along with any request, also with one that a page of
-another site made it send. So every form carries a token, signed with the site's secret and bound
-to who is logged in. A client that is not a browser's form (curl, a script) sends the header
-``X-Requested-With`` with any value instead: a page of another site cannot have a browser send that
-without being allowed to by this one, which never does.
+A browser sends the credentials of HTTP basic with every request, also if a page of another site made it send the
+request. So every form carries a token, signed with the secret of the site and bound to the principal. A client that
+is not a browser (curl, a script) sends the header ``X-Requested-With`` with any value instead. A page of another
+site could make a browser send that header only if this site allowed it, which it never does.
+
+The token of a session (``request.csrf_token``) cannot replace it: there is none under HTTP basic, and a form whose
+session has ended still proves by its token which login it was made for (``pipeline.demo.views.kept``).
 """
 
 from __future__ import annotations
@@ -23,25 +25,25 @@ MAX_AGE = 12 * 60 * 60
 
 
 class Expired(Exception):
-    """A token that was good once. What came with it was typed into a form of this site."""
+    """A token that is too old, but was valid. The fields that came with it were typed into a form of this site."""
 
 
 def make_token(request: Request) -> str:
-    """The token for a form that is shown to this principal now."""
+    """Return the token for a form that is now shown to the principal."""
     return _serializer(request).dumps(request.principal)  # type: ignore[no-any-return, unused-ignore]
 
 
 def check_token(request: Request, token: str | None) -> None:
-    """Refuse a request that changes something and is not known to come from this site.
+    """Refuse a request with changes that does not prove that it comes from this site.
 
-    Raises Expired for a token that is too old, and HTTPForbidden for any other that is not good.
+    Raises Expired for a token that is too old, and HTTPForbidden for any other invalid token.
     """
     if request.headers.get(HEADER):
         return
     try:
         principal = _serializer(request).loads(token or "", max_age=MAX_AGE)
     except SignatureExpired as expired:
-        # Without `max_age` it would have passed; whose it was still matters.
+        # Only its age is wrong. The principal must still be the same.
         if _serializer(request).load_payload(expired.payload or b"") == request.principal:
             raise Expired from None
         principal = None
@@ -50,7 +52,7 @@ def check_token(request: Request, token: str | None) -> None:
     if principal is None or principal != request.principal:
         raise HTTPForbidden(
             "This form did not come from this site, or from another login. "
-            f"A client that is no browser sends the header {HEADER}."
+            f"A client that is not a browser sends the header {HEADER}."
         )
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from pipeline.auth.passwords import MAX_PASSWORD
-from pipeline.demo.filing import shown
+from pipeline.demo.filing import printable
 from pipeline.demo.models import Folder, Site
 from pipeline.demo.names import BadText, clean_name
 from pipeline.demo.site import DEFAULT_URI, Unreachable, connected, root
@@ -19,12 +19,12 @@ SHORTEST = 8
 LONGEST_LOGIN = 100
 
 
-class Refused(Exception):
-    """A login, folder or password that cannot be taken, with the reason in words."""
+class InvalidUser(Exception):
+    """A login, folder or password that is refused, with the reason in words."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status: 0 done, 1 refused or not reached, 2 misused."""
+    """Run the command. Return its exit status: 0 done, 1 refused or not reached, 2 wrong arguments."""
     arguments = _parser().parse_args(argv)
     try:
         _check_login(arguments.login)
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         password = _read_password()
         with connected(arguments.zodb) as connection, connection.transaction_manager:
             done = _set(root(connection.root()), folder, arguments.login, password, arguments.edit)
-    except (BadText, Refused, Unreachable) as error:
+    except (BadText, InvalidUser, Unreachable) as error:
         print(f"pipeline demo-user: {error}", file=sys.stderr)
         return 1
     print(f"{arguments.login}: {done}")
@@ -62,30 +62,30 @@ def _parser() -> argparse.ArgumentParser:
 def _check_login(login: str) -> None:
     """Refuse a login that HTTP basic cannot send, or that looks like a user of a folder."""
     if not login or login != login.strip() or len(login) > LONGEST_LOGIN or not login.isprintable():
-        raise Refused(f"a login has 1 to {LONGEST_LOGIN} printable characters and no blank around it")
+        raise InvalidUser(f"a login must have 1 to {LONGEST_LOGIN} printable characters and no blank around it")
     if ":" in login or "/" in login:
-        raise Refused(f"the login {shown(login)} has a ':' or a '/' in it: please choose another one")
+        raise InvalidUser(f"the login {printable(login)} has a ':' or a '/' in it: please choose another one")
 
 
 def _read_password() -> str:
     if sys.stdin.isatty():
         password = getpass.getpass("New password: ")
         if getpass.getpass("Once more: ") != password:
-            raise Refused("the two passwords differ: nothing was changed")
+            raise InvalidUser("the two passwords differ: nothing was changed")
     else:
         password = sys.stdin.readline().rstrip("\r\n")
     if not SHORTEST <= len(password) <= MAX_PASSWORD:
-        raise Refused(f"a password has {SHORTEST} to {MAX_PASSWORD} characters")
+        raise InvalidUser(f"a password must have {SHORTEST} to {MAX_PASSWORD} characters")
     return password
 
 
 def _set(site: Site, way: Sequence[str], login: str, password: str, edit: bool) -> str:
-    """Set the password in the site, or in the folder at the end of the way; return what was done."""
+    """Set the password in the site, or in the folder at the end of the path. Return a sentence on the result."""
     place: Folder = site
     for name in way:
         inner = place.get(name)
         if not isinstance(inner, Folder):
-            raise Refused(f"there is no folder {shown('/' + '/'.join(way))} in the site")
+            raise InvalidUser(f"there is no folder {printable('/' + '/'.join(way))} in the site")
         place = inner
     known = place.users is not None and login in place.users
     if place is site:

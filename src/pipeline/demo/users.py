@@ -1,4 +1,4 @@
-"""Who may log in: a login and a hash of the password, kept in the site, or in a folder with its own users."""
+"""The users: a login and a hash of the password, kept in the site, or in a folder with its own users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _limiter = Limiter()
 
 
 def check(request: Request, login: str, password: str) -> str | None:
-    """The principal of a login, which is the login itself, or None if the password is not its own."""
+    """Return the principal of a login, which is the login itself, or None if the password is wrong."""
     site = request.root
     if not isinstance(site, Site):
         return None
@@ -28,7 +28,7 @@ def check(request: Request, login: str, password: str) -> str | None:
 
 
 def _is_right(users: Any, login: str, password: str) -> bool:
-    """Whether this is the password of a user; one that was hashed with old parameters is hashed anew."""
+    """Return whether this is the password of a user. A hash with old parameters is replaced."""
 
     def save(new: str) -> None:
         database = getattr(users, "_p_jar", None)
@@ -77,5 +77,5 @@ class Members(Basic):
 
 @adapter(Folder, IAuthentication)
 def members_of(folder: Folder) -> Members | None:
-    """Those of a folder that has any; the site's are those of ``check``."""
+    """Return the users of a folder that has its own, else None. The function ``check`` knows those of the site."""
     return Members(folder) if folder.users is not None and not isinstance(folder, Site) else None

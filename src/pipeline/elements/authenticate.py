@@ -1,4 +1,4 @@
-"""``authenticate``: finds out who asks, and refuses what is not permitted."""
+"""``authenticate``: identifies the user of a request, and refuses views that the user may not call."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from pipeline.views import View, Views
     adds=AuthRequest,
     provides=("principal",),
     inside={
-        "errors": "a refused login is answered as any other error is",
-        "forms": "the token of a session may come as a field of the form",
+        "errors": "a refused login is answered like any other error",
+        "forms": "the token of a session may be a field of the form",
     },
     outside={"traverse": "placeful authentication works by traversal hook"},
 )
@@ -48,29 +48,29 @@ def authenticate(
     undeclared: Literal["read", "allow", "deny"] = "read",
     placeful: bool = False,
 ) -> Offers:
-    """Put on the request who asks, ask for a login where one is needed, and refuse what is not permitted.
+    """Identify the user, ask for a login where one is needed, and refuse views that the user may not call.
 
     check        dotted name of ``(request, login, password) -> principal or None``
-    by           how a request shows who asks, in this order: basic (RFC 7617), session (a signed cookie);
-                 ``session basic`` leads browsers to a login page, and programs send a password
-    realm        what a browser names in its login dialogue (basic)
-    keys         file with the keys that sign sessions, one a line, the newest last; made if it is missing
+    by           authentication methods, in the order in which they are tried: basic (RFC 7617), session (a signed
+                 cookie). With ``session basic`` browsers get a login page, and programs send a password
+    realm        name that a browser shows in its login dialogue (basic)
+    keys         file with the keys that sign sessions, one per line, the newest last; made if it is missing
     session_age  seconds after which a session ends
     login        path of the login page, from the root; ``pipeline.auth.login`` has one for ``scan`` to register
     failures     logins that may fail in a row, for one account and for one address (a /64 of IPv6), ...
-    interval     ... and the seconds after which one more may
-    limits       URI of a store in which several processes count them together, such as
-                 ``redis://127.0.0.1:6379/0`` (extra ``limits``); without it, each process counts its own
+    interval     ... and the seconds after which one more may fail
+    limits       URI of a store in which several processes count failed logins together, such as
+                 ``redis://127.0.0.1:6379/0`` (extra ``limits``); default: each process counts by itself
     policy       dotted name of ISecurityPolicy: pipeline.auth.policy:LoggedIn or pipeline.auth.policy:LocalGrants
-    undeclared   who may call views without a permission: allow (anybody), deny (whom the policy permits
-                 "undeclared"), read (anybody by GET and HEAD, and else as for deny)
+    undeclared   access to views without a permission: allow (every client), deny (principals to whom the policy
+                 permits "undeclared"), read (every client by GET and HEAD, and else as deny)
     placeful     whether objects on the path may have, or be, an IAuthentication of their own
 
-    Sets ``request.principal`` and ``REMOTE_USER``; a ``REMOTE_USER`` that came from outside is dropped, since
-    some servers copy it unverified. A wrong password is no error by itself: the request goes on as nobody's.
+    Sets ``request.principal`` and ``REMOTE_USER``. A ``REMOTE_USER`` from outside is dropped, since some servers
+    copy it unverified. A wrong password is not an error by itself: the request goes on without a principal.
     """
     if not by:
-        raise ConfigurationError("authenticate: option 'by' names no way; it takes basic and session")
+        raise ConfigurationError("authenticate: option 'by' is empty; it takes basic and session")
     verify = Verifier(check, _limiter(failures, interval, limits))
     session = _session(keys, session_age, login) if "session" in by else None
     shipped = [session if way == "session" else Basic(verify, realm) for way in by]
@@ -84,29 +84,29 @@ def _handler(
     placeful: bool,
 ) -> Handler:
     """Return the handler of the element."""
-    ways_with = Ways(shipped)
+    authenticators_by_views = AuthenticatorsByViews(shipped)
 
     def authenticate(request: AuthRequest, response: Response) -> None:
         environ = request.environ
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
-        ways = ways_with[request.views]
+        authenticators = authenticators_by_views[request.views]
         try:
-            if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or ways is not shipped:
-                identify(request, ways)
+            if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or authenticators is not shipped:
+                identify(request, authenticators)
             if placeful:
                 request.add_traversal_hook(identify_here)
             next(request, response)
         except HTTPUnauthorized as error:
-            raise challenge(request, error, ways) from None
+            raise challenge(request, error, authenticators) from None
         if response._status is not OK and response._status[:3] == "401":
-            challenge_answer(request, response, ways)
+            challenge_answer(request, response, authenticators)
 
     return authenticate
 
 
-class Ways(dict["Views | None", list[Any]]):
-    """The ways to find out who asks, for each set of views: their utilities first, then what is shipped."""
+class AuthenticatorsByViews(dict["Views | None", list[Any]]):
+    """The authenticators for each set of views: the utilities of the views, and then those of the option ``by``."""
 
     def __init__(self, shipped: list[Any]) -> None:
         super().__init__({None: shipped})
@@ -123,7 +123,9 @@ def authorizer(
     """Return the function that refuses a view that the policy does not permit."""
     decide = policy()
     if not ISecurityPolicy.providedBy(decide):
-        raise ConfigurationError(f"authenticate: option 'policy': {policy!r} makes no ISecurityPolicy")
+        raise ConfigurationError(
+            f"authenticate: option 'policy': {policy!r} returns an object that does not provide ISecurityPolicy"
+        )
     allow_undeclared = undeclared == "allow"
     methods_undeclared = SAFE_METHODS if undeclared == "read" else frozenset[str]()
 
@@ -144,38 +146,38 @@ def authorizer(
 
 
 def _limiter(failures: int, interval: float, uri: str) -> Limiter:
-    """Return the ``Limiter``. Counting for several processes needs an extra, so it is imported on request."""
+    """Return the ``Limiter``. The shared count needs an extra, so it is imported only if it is configured."""
     if not uri:
         return Limiter(failures, interval)
     try:
         shared = resolve("pipeline.auth.shared_limits:SharedLimits")
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"authenticate: option 'limits' needs {error.name}; install it by: pip install 'wsgi-pipeline[limits]'"
+            f"authenticate: option 'limits' needs {error.name}. Install it: pip install 'wsgi-pipeline[limits]'"
         ) from error
     return Limiter(failures, interval, shared=shared(uri, failures, failures * interval))
 
 
 def _session(keys: str, age: int, login: str) -> Any:
-    """The ``Session``; of an extra, so it is imported where it is asked for."""
+    """Return the ``Session``. It needs an extra, so it is imported only if it is configured."""
     if not keys:
-        raise ConfigurationError("authenticate: sessions need the option 'keys', the name of a file")
+        raise ConfigurationError("authenticate: sessions need the option 'keys', the path of a file")
     return resolve("pipeline.auth.sessions:Session")(resolve("pipeline.auth.sessions:read_keys")(keys), age, login)
 
 
-def identify(request: AuthRequest, ways: Any) -> None:
-    """Put the principal on the request that the first of the ways finds."""
-    for way in ways:
-        principal = way.identify(request)
+def identify(request: AuthRequest, authenticators: Any) -> None:
+    """Put the principal on the request. The first authenticator that finds one counts."""
+    for authenticator in authenticators:
+        principal = authenticator.identify(request)
         if principal is not None:
             request.principal = principal
-            # The environ has the bytes of UTF-8, each as a letter of latin-1 (PEP 3333).
+            # The environ holds UTF-8 decoded as latin-1 (PEP 3333).
             request.environ["REMOTE_USER"] = principal.encode(errors="replace").decode("latin-1")
             return
 
 
 def identify_here(request: AuthRequest, obj: Any) -> None:
-    """Traversal hook: put the principal on the request whom an IAuthentication of the object finds."""
+    """Put the principal on the request that an IAuthentication of the object finds. This is a traversal hook."""
     if request.views is not None:
         local = request.views.adapt(obj, IAuthentication)
         if local is not None:
@@ -183,22 +185,25 @@ def identify_here(request: AuthRequest, obj: Any) -> None:
             identify(request, [local])
 
 
-def challenge(request: AuthRequest, error: WSGIHTTPException, ways: list[Any]) -> Any:
-    """The error, with what the way of the place, or else each way, adds to it to have a login; or what the
-    first of them answers in its place."""
+def challenge(request: AuthRequest, error: WSGIHTTPException, authenticators: list[Any]) -> Any:
+    """Return the answer that asks for a login.
+
+    The authentication of the place adds to the error, or else all authenticators do. The first that returns another
+    exception decides the answer.
+    """
     local = request.local_authentication
-    for way in ways if local is None else [local]:
-        answer = way.challenge(request, error)
+    for authenticator in authenticators if local is None else [local]:
+        answer = authenticator.challenge(request, error)
         if answer is not error:
             return answer
     return error
 
 
-def challenge_answer(request: AuthRequest, response: Response, ways: list[Any]) -> None:
-    """Add to a 401 that a view returned what has a login, or raise what a way answers in its place."""
+def challenge_answer(request: AuthRequest, response: Response, authenticators: list[Any]) -> None:
+    """Add the header that asks for a login to a 401 of a view, or raise the answer of an authenticator."""
     answer = HTTPUnauthorized()
     answer.headers.pop("Content-Type", None)
-    challenged = challenge(request, answer, ways)
+    challenged = challenge(request, answer, authenticators)
     if challenged is not answer:
         raise challenged
     for name, value in answer.headerlist:

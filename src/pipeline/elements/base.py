@@ -1,4 +1,4 @@
-"""``base``: a page that was reached by default steps gets the ``<base>`` that makes its links work."""
+"""``base``: a page that was reached by default steps gets a ``<base>``, so that its links work."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _BOMS = {b"\xfe\xff": "utf-16-be", b"\xff\xfe": "utf-16-le", b"\xef\xbb\xbf": "u
 _UTF_16 = {"utf-16": "utf-16-le", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"}
 
 _UNREADABLE = re.compile(rb"[\0\x1b]")
-"""NUL, which browsers treat in many ways, and the escape by which letters change their meaning (ISO-2022)."""
+"""NUL, which browsers treat differently, and the escape that changes the meaning of letters (ISO-2022)."""
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|[/\\]")
-"""How a URL begins that means the same wherever the page is; a browser reads a backslash as a slash."""
+"""The beginning of a URL that does not depend on the page. A browser reads a backslash as a slash."""
 
 PRESCAN = 1024
-"""Bytes in which a browser looks for the encoding, if nobody told it."""
+"""Bytes in which a browser looks for the encoding, if no header or byte order mark gives it."""
 
 
 @element(
@@ -32,24 +32,24 @@ PRESCAN = 1024
     inside={"errors": "a filter that cannot be set up is an error page too"},
 )
 def base(next: Handler, *, window: int = 65_536) -> Handler:
-    """Put ``<base href="...">`` into a page whose relative links would else lead astray.
+    """Put ``<base href="...">`` into a page whose relative links would otherwise be wrong.
 
-    window  bytes at the beginning of a page that are read to find the place; a longer head is left alone
+    window  bytes at the beginning of a page that are searched for the place; a page with a longer head is not
+            changed
 
-    That is a page reached by default steps: the default view of a container without a slash at the end of the
-    URL (by a method that is not redirected, or with ``slash_redirect = no``), and what ``IDefaultSteps`` led
-    to, deeper down. A ``<base>`` that the page has is left as it is if its URL is absolute, and corrected if
-    it is relative.
+    Such a page was reached by default steps: the default view of a container without a slash at the end of the URL
+    (by a method that is not redirected, or with ``slash_redirect = no``), or a deeper page that ``IDefaultSteps``
+    led to. A ``<base>`` of the page is kept if its URL is absolute, and corrected if it is relative.
 
-    The page is streamed: what stands ahead of the place leaves at once, the rest of the head when it is
-    complete, all that is behind it as it comes, untouched. Left alone are pages that are not ``text/html``,
-    that are compressed or parts (206), and those of which it cannot be known how a browser reads them.
+    The page is streamed. The part before the place is sent at once, the rest of the head when it is complete, and
+    the rest of the page as it comes. Pages that are not ``text/html``, that are compressed, or parts (206) are not
+    changed, and neither are pages that browsers may read differently.
 
-    A ``<base>`` in the body, behind the head, is not seen. HTML does not allow it there, but a browser takes it if
-    it is the first of the page. The one that this element puts into the head is then the first, and counts instead.
+    A ``<base>`` in the body is not found. HTML does not allow it there, but a browser uses it if it is the first of
+    the page. The one that this element puts into the head is then the first, and counts instead.
     """
     if window < PRESCAN:
-        raise OptionError(f"the option window is at least {PRESCAN} bytes, and not {window}")
+        raise OptionError(f"the option window must be at least {PRESCAN} bytes, not {window}")
 
     def base(request: Request, response: Response) -> None:
         next(request, response)
@@ -62,7 +62,8 @@ def base(next: Handler, *, window: int = 65_536) -> Handler:
 
 
 def url_of_page(request: Request) -> str | None:
-    """The URL that the relative links of the page are meant for; None if they work with the one asked for."""
+    """Return the URL that the relative links of the page are meant for; None if they work with the requested
+    URL."""
     asked = url = request.path_url
     if request.default_steps:
         steps = "/".join([quote(step, safe=PATH_SAFE) for step in request.default_steps])
@@ -73,7 +74,7 @@ def url_of_page(request: Request) -> str | None:
 
 
 def corrected(response: Response, url: str, window: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The output filter: ``chunks`` with the base, or ``chunks`` if this is no page to be corrected."""
+    """Return ``chunks`` with the base, or ``chunks`` itself if the page needs no correction. This is the filter."""
     if response.content_type != "text/html" or response.status_code == 206:
         return chunks
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -82,7 +83,7 @@ def corrected(response: Response, url: str, window: int, chunks: Iterator[bytes]
 
 
 def with_base(chunks: Iterator[bytes], url: str, charset: str | None, window: int) -> Iterator[bytes]:
-    """A page in blocks with a base of this URL in it. ``charset`` is what Content-Type says."""
+    """Yield the blocks of a page with a base of this URL in it. ``charset`` is that of the Content-Type."""
     page = _Page(url, charset, window)
     for block in chunks:
         if ready := page.add(block):
@@ -94,7 +95,7 @@ def with_base(chunks: Iterator[bytes], url: str, charset: str | None, window: in
 
 
 class _Page:
-    """A page of which not all is known yet: blocks in, blocks out."""
+    """A page that is read and sent block by block."""
 
     def __init__(self, url: str, charset: str | None, window: int) -> None:
         self.url = url
@@ -103,23 +104,23 @@ class _Page:
         self.done = False
         self.held = bytearray()
         self.start = -1
-        """Where the first character stands, behind the byte order mark; -1 until the encoding is known."""
+        """The place of the first character, behind the byte order mark; -1 until the encoding is known."""
         self.width = 1
         self.encoding = ""
-        """That of the characters if it is UTF-16, else "ascii"."""
+        """The encoding of the characters if it is UTF-16, else "ascii"."""
         self.sent = 0
         self.read = 0
         self.head = Head()
 
     def add(self, block: bytes) -> bytes:
-        """What can be sent now that there is this block, too."""
+        """Add a block. Return the bytes that can be sent now."""
         self.held += block
         if self.start < 0 and not self._find_encoding(at_end=False):
             return b""
         head = self.head
-        if not head.decided and not head.feed(self._units()) and self.read >= self.window:
+        if not head.finished and not head.feed(self._units()) and self.read >= self.window:
             head.give_up()
-        if head.decided and (self._is_told_encoding() or len(self.held) >= PRESCAN):
+        if head.finished and (self._is_told_encoding() or len(self.held) >= PRESCAN):
             return self._rest()
         safe = self.start + head.safe * self.width
         ready = bytes(self.held[self.sent : safe])
@@ -127,22 +128,23 @@ class _Page:
         return ready
 
     def _is_told_encoding(self) -> bool:
-        """Whether a browser knows the encoding without looking for it in the page."""
+        """Return whether a browser knows the encoding without looking for it in the page."""
         return bool(self.start or self.charset)
 
     def end(self) -> bytes:
-        """What is left to be sent."""
+        """Return the rest of the page, at its end."""
         if self.start < 0:
             self._find_encoding(at_end=True)
         self.head.feed(self._units())
         if self.read < self.window:
             self.head.end()
-        elif not self.head.decided:
+        elif not self.head.finished:
             self.head.give_up()
         return self._rest()
 
     def _find_encoding(self, *, at_end: bool) -> bool:
-        """A byte order mark beats what Content-Type says, and that what the page says itself."""
+        """Find the encoding and return whether it is known. A byte order mark has priority over Content-Type, which
+        has priority over the page."""
         if len(self.held) < 3 and not at_end:
             return False
         label = (self.charset or "").strip(" \"'").lower()
@@ -160,7 +162,7 @@ class _Page:
         return True
 
     def _units(self) -> bytes:
-        """The code units that were not read yet, one byte each, as far as they can be read."""
+        """Return the code units that were not read yet, one byte each, as far as they can be read."""
         begin = self.start + self.read
         end = min(len(self.held), self.start + self.window)
         end -= (end - begin) % self.width
@@ -177,7 +179,7 @@ class _Page:
         return raw
 
     def _rest(self) -> bytes:
-        """All that is held, with the base in its place."""
+        """Return all bytes that are held, with the base in its place."""
         edit = self._edit()
         if edit is None:
             rest = bytes(self.held[self.sent :])
@@ -190,7 +192,8 @@ class _Page:
         return rest
 
     def _edit(self) -> tuple[int, int, str] | None:
-        """What text stands for what is there now, in code units; None to leave it."""
+        """Return the start and the end of a part, in code units, and the text that replaces it; None for no
+        change."""
         head = self.head
         if head.base is not None:
             url = _meant(head.base, self.url)
@@ -207,14 +210,14 @@ class _Page:
         return head.place, head.place, text
 
     def _hides_encoding(self, place: int, length: int) -> bool:
-        """Whether a meta that may say the encoding would no longer stand where a browser looks for it."""
+        """Return whether the base would move a meta with the encoding out of the part that a browser searches."""
         seen = bytes(self.held[place:PRESCAN]).lower()
         last = seen.rfind(b"<meta")
         return last >= 0 and (seen.find(b">", last) < 0 or place + seen.find(b">", last) + length >= PRESCAN)
 
 
 def _meant(href: Attribute, url: str) -> str | None:
-    """What a base that is relative to the page was meant to be; None if it is to be left as it is."""
+    """Return the absolute URL that a relative base was meant to be; None if the base must stay as it is."""
     value = href.value or b""
     if not value.isascii() or b"&" in value.replace(b"&amp;", b""):
         return None
@@ -226,7 +229,8 @@ def _meant(href: Attribute, url: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def _is_like_ascii(label: str) -> bool:
-    """Whether text in this encoding has its markup in the bytes of ASCII. What is unknown to browsers has."""
+    """Return whether markup in this encoding has the bytes of ASCII. Browsers read unknown encodings in that
+    way."""
     ascii = bytes(range(32, 127))
     try:
         return not label or ascii.decode(label) == ascii.decode("ascii")

@@ -1,4 +1,4 @@
-"""``compress``: what a client can unpack is sent compressed, block by block."""
+"""``compress``: bodies are sent compressed, block by block, to clients that accept it."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ TYPES = (
 
 
 class Packer(NamedTuple):
-    """One compressed body in the making: bytes in, bytes out."""
+    """The compressor of one body."""
 
     compress: Callable[[bytes], bytes]
     flush: Callable[[], bytes]
-    """All that is needed to unpack what was put in so far."""
+    """Returns the bytes that a client needs to unpack all that was compressed so far."""
     finish: Callable[[], bytes]
 
 
 Start: TypeAlias = Callable[[int], Packer]
-"""Begins to compress a body of so many bytes, or of UNKNOWN."""
+"""A function that returns the Packer for a body of so many bytes, or of UNKNOWN."""
 UNKNOWN = -1
 
 
@@ -64,31 +64,25 @@ def compress(
     minimum: int = 1_024,
     types: tuple[str, ...] = TYPES,
 ) -> Handler:
-    """Compress the body by the encoding that the client wants most (``Accept-Encoding``).
+    """Compress the body with the encoding that the client prefers (``Accept-Encoding``).
 
-    encodings  of zstd, br and gzip those to be used; of those that a client wants alike, the first. Default:
-               all that are installed (extras "zstd" and "brotli"), in that order
-    level      from 1 (fast) to 9 (small), for each of them
-    minimum    bytes from which a body is compressed, if its length is known
-    types      content types that are compressed, with * for anything; none turns this element off
+    encodings  encodings to use, out of zstd, br and gzip. If the client weights several equally, the first listed
+               wins. Default: all that are installed (extras "zstd" and "brotli"), in this order
+    level      from 1 (fast) to 9 (small), for each encoding
+    minimum    length in bytes from which a body is compressed, if its length is known
+    types      content types that are compressed; * stands for any characters. Empty turns this element off
 
-    A streamed body is flushed with each block, so that a block leaves when it is made; put ``coalesce``
-    inside if a view makes many small ones. What is compressed already, a part (206) and what says
-    ``no-transform`` pass. An answer that depends on it says ``Vary: Accept-Encoding``; its ETag becomes a weak
-    one if it is compressed, and a Range is then answered with the whole. A stream takes about 5 MB while it
-    is sent.
+    A streamed body is flushed after each block, so that each block is sent when it is made. Put ``coalesce`` inside
+    if a view makes many small blocks. A body that is already compressed, a part (206) and an answer with
+    ``no-transform`` pass unchanged. An answer that depends on the header says ``Vary: Accept-Encoding``. The ETag
+    of a compressed answer becomes weak, and a Range is answered with the whole. A stream needs about 5 MB of memory
+    while it is sent.
 
-    A page that has both a secret and what a visitor sent gives the secret away, bit by bit, by its compressed
-    length to whoever can see that and make the visitor's browser send it (BREACH). Have such secrets differ
-    with each page, or have such pages say ``Cache-Control: no-transform``.
+    If a page contains both a secret and text that a visitor sent, its compressed length reveals the secret bit by
+    bit (BREACH), to an attacker who sees the length and makes the visitor's browser send the text. Let such secrets
+    differ with each page, or answer such pages with ``Cache-Control: no-transform``.
     """
-    if not 1 <= level <= 9:
-        raise OptionError(f"the option level is from 1 to 9, and not {level}")
-    for name in encodings:
-        if name not in PACKERS:
-            raise OptionError(f"the option encodings names {name!r}, which is none of {', '.join(PACKERS)}")
-        if PACKERS[name] is None:
-            raise OptionError(f"the encoding {name!r} needs an extra: pip install wsgi-pipeline[{EXTRAS[name]}]")
+    _check_options(encodings, level)
     if not types:
         return next
     starts = {name: packer(level) for name, packer in PACKERS.items() if packer is not None}
@@ -98,14 +92,14 @@ def compress(
     def compress(request: Request, response: Response) -> None:
         next(request, response)
         accept = request.environ.get("HTTP_ACCEPT_ENCODING", "")
-        encoding, only = chosen(accept if len(accept) <= LONGEST_HEADER else "")  # no long header is kept
+        encoding, only = chosen(accept if len(accept) <= LONGEST_HEADER else "")  # a long header is not cached
         body = response._app_iter
         if type(body) is list and not response.filters and not only and 0 < sum(map(len, body)) < minimum:
             return
-        response.add_transport(partial(packed, response, encoding, only))
+        response.add_delivery_filter(partial(packed, response, encoding, only))
 
     def packed(response: Response, encoding: str, only: bool, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """The filter: ``chunks`` compressed, or ``chunks`` if they are not to be."""
+        """Return ``chunks`` compressed, or ``chunks`` itself if they are not to be compressed."""
         headers = response.headers
         if (
             response._status[:3] == "206"
@@ -124,17 +118,28 @@ def compress(
     return compress
 
 
+def _check_options(encodings: tuple[str, ...], level: int) -> None:
+    """Raise OptionError for a level or an encoding that cannot be used."""
+    if not 1 <= level <= 9:
+        raise OptionError(f"the option level must be from 1 to 9, not {level}")
+    for name in encodings:
+        if name not in PACKERS:
+            raise OptionError(f"the option encodings names {name!r}, which is not one of {', '.join(PACKERS)}")
+        if PACKERS[name] is None:
+            raise OptionError(f"the encoding {name!r} needs an extra: pip install wsgi-pipeline[{EXTRAS[name]}]")
+
+
 def _is_worth_it(response: Response, minimum: int) -> bool:
-    """Whether the body is long enough, as far as its length is known."""
+    """Return whether the body is long enough, as far as its length is known."""
     body = response._app_iter
     length = sum(map(len, body)) if type(body) in (list, tuple) else 0
-    if not length:  # of a stream, or of an app that makes no body for HEAD
+    if not length:  # the body is a stream, or an app made no body for HEAD
         length = response.content_length or (0 if type(body) in (list, tuple) else minimum)
     return length >= minimum
 
 
 def pack(chunks: Iterator[bytes], start: Start) -> Iterator[bytes]:
-    """The chunks compressed, so that all of each can be unpacked when it is there."""
+    """Yield the chunks compressed. The client can unpack each of them completely when it arrives."""
     packer = start(UNKNOWN)
     for block in chunks:
         if data := packer.compress(block) + packer.flush():
@@ -143,7 +148,7 @@ def pack(chunks: Iterator[bytes], start: Start) -> Iterator[bytes]:
 
 
 def pack_whole(chunks: Iterator[bytes], start: Start) -> Iterator[bytes]:
-    """The chunks compressed as one."""
+    """Yield the chunks compressed as one block."""
     body = b"".join(list(chunks))
     packer = start(len(body))
     yield packer.compress(body) + packer.finish()
@@ -151,7 +156,7 @@ def pack_whole(chunks: Iterator[bytes], start: Start) -> Iterator[bytes]:
 
 def _gzip(level: int) -> Start:
     def start(size: int) -> Packer:
-        packer = zlib.compressobj(level, zlib.DEFLATED, 31)  # 31: with a header of gzip, without a time in it
+        packer = zlib.compressobj(level, zlib.DEFLATED, 31)  # 31: gzip, with a header without a time
         return Packer(packer.compress, partial(packer.flush, zlib.Z_SYNC_FLUSH), packer.flush)
 
     return start
@@ -159,7 +164,7 @@ def _gzip(level: int) -> Start:
 
 def _brotli(level: int) -> Start:
     def start(size: int) -> Packer:
-        # A window of 256 KiB: that of 4 MiB takes 20 MB for each stream, and makes pages no smaller.
+        # A window of 256 KiB. The default of 4 MiB takes 20 MB for each stream and does not make pages smaller.
         packer = brotli.Compressor(quality=level, lgwin=18)
         return Packer(packer.process, packer.flush, packer.finish)
 
@@ -181,6 +186,6 @@ PACKERS: Mapping[str, Callable[[int], Start] | None] = {
     "br": _brotli if brotli is not None else None,
     "gzip": _gzip,
 }
-"""What makes a Start for a level, by the name of the encoding, best first; None if its library is not installed.
-Of a page of 40 kB, at level 5, zstd makes 8.2 kB in 0.22 ms, br 7.7 kB in 0.48 ms, gzip 8.1 kB in 0.37 ms."""
+"""The function that makes a Start for a level, by encoding, best first; None if its library is not installed.
+At level 5, zstd makes 8.2 kB of a page of 40 kB in 0.22 ms, br 7.7 kB in 0.48 ms, gzip 8.1 kB in 0.37 ms."""
 EXTRAS = {"zstd": "zstd", "br": "brotli"}

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from webob.exc import HTTPException
+from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.composition import Offers, element
 from pipeline.http import debug_key
 from pipeline.http.error_pages import DebugRequest, Problem, problem_of, put_answer, put_problem, traceback_of
 from pipeline.interfaces import Handler
+from pipeline.options import on_demand
 from pipeline.publisher import call_view
 from pipeline.request import Request
 from pipeline.response import HTML, Response
 from pipeline.views import View
 
+# It is for developers alone: a site without ``debug`` never imports it.
+tell = on_demand("pipeline.tools.debug_page:tell")
+
 Reporter = Callable[[Request, Exception, str], object]
 
 
 class ErrorsRequest(DebugRequest):
-    """What ``errors`` adds to a request."""
+    """The attributes that ``errors`` adds to a request."""
 
     error_id: str | None = None
-    """The id under which the error is in the log, for an error view; None if it is not logged."""
+    """The id of the error in the log, for an error view; None if the error is not logged."""
 
 
 @element(
@@ -31,22 +35,23 @@ class ErrorsRequest(DebugRequest):
     outside={"transaction": "a failed commit must reach an error view, which sees a clean transaction"},
 )
 def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = None) -> Offers:
-    """Answer exceptions: by the error view of the exception's class, or by a page of ours.
+    """Answer exceptions: by the error view of the exception's class, or by the built-in error page.
 
-    debug     show tracebacks to visitors who have the key that is logged at start, and to no others (S17)
+    debug     show tracebacks, and why the answer is a 4xx, to visitors who have the key that is logged at start,
+              and to no others (S17)
     reporter  dotted name of ``(request, error, id) -> None``, called for each error that is logged here
 
-    An HTTP exception is an answer and is not logged. An error that will pass (a conflict after the last
-    attempt, a database that is down) is a 503 with ``Retry-After`` and a warning. Any other is a 500 and
-    logged with its traceback, under the id that the page shows.
+    An HTTP exception is an answer and is not logged. A temporary error (a conflict in the last attempt, a database
+    that is down) is a 503 with ``Retry-After`` and a warning. Any other error is a 500. It is logged with its
+    traceback, under the id that the page shows.
 
-    An error view is a view whose context is a class of exceptions. It is called with the status and the
-    headers of the error on the response, after the transaction was aborted, and in a new one that only reads:
-    what it writes needs a transaction of its own (``request.tm.abort()``, then ``with request.tm:``). If it
-    fails, the answer is a page of ours. What outer elements had put on the response stays on it.
+    An error view is a view whose context is a class of exceptions. When it is called, the response has the status
+    and the headers of the error, and the transaction was aborted. The view runs in a new transaction that only
+    reads. To write, it needs a transaction of its own (``request.tm.abort()``, then ``with request.tm:``). If the
+    view fails, the answer is the built-in page. Changes of outer elements stay on the response.
 
-    An error that only comes up while the edge makes the body is answered here too, as long as nothing was
-    sent: one in an output filter, or ahead of the first block of a stream.
+    Errors that are raised while the edge makes the body are answered here too, if nothing was sent: an error in an
+    output filter, or before the first block of a stream.
     """
 
     if debug:
@@ -69,7 +74,7 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
 
 
 def answer(request: ErrorsRequest, response: Response, error: Exception) -> None:
-    """Answer an error: as it says itself, by its error view, or by a page of ours."""
+    """Answer an error: with the answer that it carries, with its error view, or with the built-in page."""
     before = request.response_before
     response.restore(before)
     if put_answer(request, response, error):
@@ -86,7 +91,9 @@ def answer(request: ErrorsRequest, response: Response, error: Exception) -> None
                 return
             problem = problem_in_view(request, problem, error, failure)
             error = failure
-    if problem.id and request.debug:
+    if request.debug and isinstance(error, WSGIHTTPException):
+        problem = problem._replace(traceback=tell(request, error))
+    elif request.debug and problem.id:
         problem = problem._replace(traceback=traceback_of(error))
     put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
 
@@ -94,7 +101,7 @@ def answer(request: ErrorsRequest, response: Response, error: Exception) -> None
 def call_error_view(
     view: View, error: Exception, problem: Problem, request: ErrorsRequest, response: Response
 ) -> None:
-    """Call an error view, with what the error says on the response."""
+    """Call an error view, with the status and the headers of the error on the response."""
     response.adopt(problem.status, problem.all_headers(HTML[1]), [])
     request.error_id = problem.id or None
     if request.read_afresh is not None:
@@ -103,7 +110,7 @@ def call_error_view(
 
 
 def problem_in_view(request: Request, problem: Problem, error: Exception, failure: Exception) -> Problem:
-    """Return what the visitor is told if an error view failed itself, or declined."""
+    """Return the problem for the error page if an error view failed or declined."""
     if failure is error:  # it has declined
         return problem
     second = problem_of(request, failure, "in an error view", problem.id)

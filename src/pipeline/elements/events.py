@@ -15,14 +15,14 @@ from pipeline.response import Response
 
 
 class IBeforeTraverse(IObjectEvent):
-    """Traversal has reached an object, and will step on or call its view."""
+    """Traversal has reached an object, before the next step or the call of the view."""
 
     request = Attribute("The request.")
 
 
 class IEndRequest(IObjectEvent):
-    """A request, or an attempt at one that is made again, is being closed. The object is the context, or None if
-    traversal found none."""
+    """A request is being closed, or an attempt that is followed by another one. The object is the context, or None
+    if traversal found none."""
 
     request = Attribute("The request.")
 
@@ -49,8 +49,8 @@ def _reached(request: Request, obj: Any) -> None:
 def events(next: Handler) -> Handler:
     """Notify ``zope.event`` of each object that traversal reaches, and of the end of the request.
 
-    The events are ``IBeforeTraverse`` and ``IEndRequest``, both of them an IObjectEvent of zope.interface. What a
-    subscriber raises at the first is answered like an error of a view, at the second it is logged.
+    The events are ``IBeforeTraverse`` and ``IEndRequest``, which extend IObjectEvent of zope.interface. An error of
+    a subscriber of the first is answered like an error of a view. An error of a subscriber of the second is logged.
     """
 
     def events(request: Request, response: Response) -> None:

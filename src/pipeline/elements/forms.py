@@ -24,7 +24,7 @@ from pipeline.forms.multipart_body import Limits, Part, read_multipart
 from pipeline.forms.request import NOTHING, FormsRequest
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import Handler, OptionError
-from pipeline.publishing.steps import check
+from pipeline.names import check
 from pipeline.response import Response
 
 MIB = 1024 * 1024

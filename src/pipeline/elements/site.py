@@ -18,14 +18,14 @@ from pipeline.response import Response
 def site(next: Handler) -> Handler:
     """Set the local site of zope.component to the innermost object on the path that is a site.
 
-    A site provides ``zope.component.interfaces.ISite``. ``zope.component.getUtility`` and the like ask its site
-    manager then. The site that was set before is set again when the request is closed: error views and
-    streamed bodies have the local one.
+    A site provides ``zope.component.interfaces.ISite``. From then on ``zope.component.getUtility`` and the like ask
+    its site manager. The site before is set again when the request is closed, so error views and streamed bodies
+    have the local site.
     """
-    setHooks()  # without them zope.component asks nobody for the local site
+    setHooks()  # without the hooks zope.component ignores the local site
     sites: dict[type, bool] = {}
-    """Whether objects of a class may be sites: whether they have the method of one. What is none, costs no more
-    than this; to ask what an object provides takes ten times as long."""
+    """Whether objects of a class may be sites, because the class has ``getSiteManager``. Objects that are not sites
+    cost one dictionary look-up; asking for their interfaces would take ten times as long."""
 
     def enter(request: Request, obj: Any) -> None:
         try:

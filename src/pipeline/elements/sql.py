@@ -1,7 +1,7 @@
 """``sql``: a SQLAlchemy session for each request, in the transaction of the request.
 
-A session is bound to a transaction manager by seven event listeners, which cost more than a request: so
-it is kept with the manager and used again. It holds a connection only while a request uses it.
+A session is bound to a transaction manager by seven event listeners. To register them takes longer than a request,
+so the session is kept with the manager and used again. It holds a connection only while a request uses it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ log = logging.getLogger("pipeline.sql")
 
 
 class SqlRequest(DatabaseRequest):
-    """What ``sql`` adds to a request."""
+    """The attributes that ``sql`` adds to a request."""
 
     sql: Session = on_first_use(dropped=True)
     """The SQLAlchemy session of this request."""
@@ -98,30 +98,29 @@ def sql(
 ) -> Offers:
     """Provide an SQLAlchemy session.
 
-    url                of the database, as SQLAlchemy understands it: sqlite:///path, postgresql://...
-    pool_size          connections that are kept open, at most; default 5
-    max_overflow       connections beyond these, when they are needed at the same time; default 10
-    pool_timeout       seconds that a request waits for one of all these, and then is a 503; default 30
-    pool_recycle       seconds after which a connection is replaced, when a request takes it; default never
-    pool_pre_ping      whether a connection is tried before a request gets it, and replaced if it is dead;
+    url                URL of the database for SQLAlchemy: sqlite:///path, postgresql://...
+    pool_size          upper limit of the connections that are kept open; default 5
+    max_overflow       further connections that are opened if they are needed at the same time; default 10
+    pool_timeout       seconds that a request waits for a connection, before it is a 503; default 30
+    pool_recycle       age in seconds at which a connection is replaced before its next use; default never
+    pool_pre_ping      whether a connection is tested before a request gets it, and replaced if it is dead;
                        default true
-    isolation_level    such as SERIALIZABLE; default the database's own
-    twophase           whether to commit in two phases, for another database beside this one: both commit or
-                       neither does, unless one is lost after all have voted; then the answer says so (R4),
-                       and what the other has prepared waits until an operator decides; default false
-    statement_timeout  seconds that a statement may take, on PostgreSQL and MariaDB; then the request is a 503
-                       and is not tried again; default the database's own, which is no limit
+    isolation_level    isolation level, such as SERIALIZABLE; default the database's own
+    twophase           whether to commit in two phases, with another database beside this one. Both commit or
+                       neither does, unless one is lost after all have voted. Then the answer says so (R4), and the
+                       prepared transaction of the other waits until an operator decides; default false
+    statement_timeout  seconds that a statement may take, on PostgreSQL and MariaDB. After this time the request is
+                       a 503 and is not tried again; default the database's own, usually unlimited
     lock_timeout       seconds that a statement may wait for a lock, on PostgreSQL, MariaDB (whole seconds) and
-                       SQLite; then the request is tried again; default the database's own: no limit on
+                       SQLite. After this time the request is tried again; default the database's own: no limit on
                        PostgreSQL, 50 on MariaDB, 5 on SQLite
 
-    Provides ``request.sql``, opened on first use and joined to ``request.tm`` by zope.sqlalchemy. Only inside
-    of ``transaction`` can the database be changed. Everything that the session has begun is committed there.
-    Elsewhere, and in a streamed body, the session reads, in one state of the database (R8).
+    Provides ``request.sql``, opened on first use and joined to ``request.tm`` by zope.sqlalchemy. The database can
+    only be changed inside ``transaction``, which commits all changes of the session. Elsewhere, and in a streamed
+    body, the session reads one state of the database (R8).
 
-    Refuses, at load, an invalid URL, AUTOCOMMIT, two phases where the database has but one, and a time-out
-    that the database does not have. A database that cannot be reached is a 503 with ``Retry-After`` until it
-    can be reached.
+    Refuses, at load, an invalid URL, AUTOCOMMIT, ``twophase`` for a database without two-phase commit, and a
+    time-out that the database does not support. A database that cannot be reached is a 503 with ``Retry-After``.
     """
     settings = {
         "pool_size": pool_size,
@@ -138,13 +137,13 @@ def sql(
 
 
 class Database:
-    """One URL in this process: its engine, and transaction managers with sessions that are not in use."""
+    """The database of one URL in this process: its engine, and idle transaction managers with their sessions."""
 
     def __init__(
         self, url: str, twophase: bool, settings: dict[str, Any], time_limits: dict[str, float | None]
     ) -> None:
         if settings.get("isolation_level") == "AUTOCOMMIT":
-            raise ConfigurationError("sql: with AUTOCOMMIT no statement could be taken back; leave it out")
+            raise ConfigurationError("sql: with AUTOCOMMIT no statement can be rolled back; leave it out")
         try:
             parsed = make_url(url)
             if parsed.get_dialect()().get_dialect_pool_class(parsed) is QueuePool:
@@ -159,7 +158,7 @@ class Database:
         self.begin_reading = BEGIN_READING.get(dialect.name, ())
         self.end_reading = END_READING.get(dialect.name)
         self.at_connect = time_outs(dialect.name, **time_limits)
-        self.outage = Outage(f"the database {shown(parsed)}")
+        self.outage = Outage(f"the database {loggable_url(parsed)}")
         self.managers: deque[Manager] = deque()
         self.in_use: set[Manager] = set()
         self._listen(dialect.name)
@@ -178,10 +177,10 @@ class Database:
 
     def on_connect(self, connection: Any, record: object) -> None:
         execute(connection, *self.at_connect)
-        connection.commit()  # PostgreSQL would take them back with the first transaction that is rolled back
+        connection.commit()  # otherwise PostgreSQL undoes the settings with the first rollback
 
     def open_tm(self, request: DatabaseRequest) -> TransactionManager:
-        """A transaction manager, for a pipeline without zodb."""
+        """Take a transaction manager, for a pipeline without ``zodb``."""
         forks.check()
         try:
             tm = self.managers.pop()
@@ -192,7 +191,7 @@ class Database:
         def give_back() -> None:
             tm.leave()
             self.in_use.discard(tm)
-            if not tm.spoiled:
+            if not tm.must_discard:
                 self.managers.append(tm)
 
         request.on_close(give_back, last=True)
@@ -209,11 +208,11 @@ class Database:
         bound: Bound | None = tm.kept.get(self)
         if bound is None:
             bound = tm.kept[self] = Bound(self, tm)
-        tm.leavers.append(bound.leave)
+        tm.leave_callbacks.append(bound.leave)
         return bound.session
 
     def on_error(self, context: ExceptionContext) -> None:
-        """Tell what an error of the driver means, where only this place knows it."""
+        """Raise or mark an error of the driver whose meaning is only known here."""
         if context.is_pre_ping:
             return
         error = context.original_exception
@@ -248,7 +247,7 @@ class Database:
 
 
 class Connections(QueuePool):
-    """The pool of an engine: that none of its connections is free in time is an outage, though of our making."""
+    """The pool of an engine. It raises Unavailable if no connection becomes free in time."""
 
     def connect(self) -> PoolProxiedConnection:
         try:
@@ -258,9 +257,9 @@ class Connections(QueuePool):
 
 
 BOUND = "pipeline.sql"
-"""Under which name a connection knows the session that has it."""
+"""The key of the session in the ``info`` of a connection."""
 END_READING_BY = "pipeline.sql.end_reading"
-"""And the statement that lets it write again, when it is given back."""
+"""The key of the statement that lets the connection write again, when it is given back."""
 
 
 class RequestSession(Session):
@@ -271,7 +270,7 @@ class RequestSession(Session):
 
     @property
     def twophase(self) -> bool:
-        """Whether to commit in two phases: not in a transaction that only reads."""
+        """Whether to commit in two phases. A transaction that only reads does not need it."""
         return self._twophase and not reads_only(self.bound.tm)
 
     @twophase.setter
@@ -279,7 +278,7 @@ class RequestSession(Session):
         self._twophase = twophase
 
     def connection(self, *arguments: Any, **options: Any) -> Connection:
-        """Return the connection. A cursor of the driver may do anything with it, which nobody sees."""
+        """Return the connection. The view may use a cursor of the driver, unseen, so this counts as a change."""
         connection = super().connection(*arguments, **options)
         self.bound.changed = True
         return connection
@@ -290,18 +289,18 @@ class Bound:
     """A session that is bound to a transaction manager."""
 
     connection: Connection | None = None
-    """The one that the session has, or had last."""
+    """The connection of the session, or its last one."""
     committing = False
-    """Whether COMMIT was sent, and no answer came yet."""
+    """Whether COMMIT was sent, and is not answered yet."""
     changed = False
-    """Whether anything was done in the transaction of the database that is not known to be a plain read."""
+    """Whether the transaction of the database has had a statement that is not known to be a plain read."""
     open = False
-    """Whether the driver has said, after a change, that its transaction is open."""
+    """Whether the driver has reported, after a change, that its transaction is open."""
     failure = ""
     """The last error of the database in this transaction."""
     failure_is_transient = False
     rolled_back = False
-    """Whether the database has ended the transaction when that error came."""
+    """Whether the database has rolled back the transaction because of that error."""
     resource: Any = None
     """The data manager of the session, while a transaction is being completed."""
 
@@ -316,7 +315,7 @@ class Bound:
         event.listen(self.session, "before_attach", self.before_attach)
         tm.registerSynch(self)
         tm.readers = (*tm.readers, SessionDataManager)
-        tm.judges.append(is_transient)
+        tm.transient_checks.append(is_transient)
 
     def after_begin(self, session: Session, transaction: object, connection: Connection) -> None:
         connection.info[BOUND] = self
@@ -333,13 +332,13 @@ class Bound:
             raise refusal(self.tm, instance)
 
     def before_commit(self, session: Session) -> None:
-        """Refuse to commit what the database can only roll back, which it would do without an error."""
+        """Refuse to commit a failed transaction. The database would roll it back without an error."""
         if not session.in_nested_transaction() and not is_committing(self.tm):
             raise RuntimeError("sql: request.tm.commit() commits the session; request.sql.commit() must not")
         if self.rolled_back or self.state() == FAILED:
             raise TransactionFailed(
-                f"the transaction failed with an error that the view has swallowed, and nothing of it can be "
-                f"committed: {self.failure}. Put a statement that may fail inside request.sql.begin_nested()",
+                f"the transaction failed with an error that the view has swallowed, so it cannot be committed: "
+                f"{self.failure}. Put a statement that may fail inside request.sql.begin_nested()",
                 self.failure_is_transient,
             )
 
@@ -351,7 +350,7 @@ class Bound:
         return state_of(connection.connection.driver_connection)
 
     def look(self) -> None:
-        """Notice that a transaction has ended without us: by COMMIT in a statement, or as MariaDB's DDL ends it."""
+        """Notice that the view has ended the transaction: by COMMIT in a statement, or by DDL on MariaDB."""
         if self.changed:
             state = self.state()
             if self.open and state == IDLE:
@@ -359,7 +358,7 @@ class Bound:
             self.open = state == OPEN
 
     def note(self, context: ExceptionContext) -> None:
-        """Keep an error of a statement in mind, which the view may swallow."""
+        """Note an error of a statement, which the view may swallow."""
         error = context.original_exception
         self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         self.failure_is_transient = context.is_disconnect or code_of(error) in TRANSIENT
@@ -368,9 +367,9 @@ class Bound:
         self.open = False
 
     def beforeCompletion(self, transaction: object) -> None:
-        """Say what a body that is streamed has changed and not flushed: the flush would have been refused.
+        """Log the changes that a streamed body has made and not flushed, since they are dropped.
 
-        After a rollback by the view itself, have zope.sqlalchemy commit what came after it.
+        After a rollback by the view, let zope.sqlalchemy commit the changes that followed it.
         """
         session = self.session
         if not reads_only(self.tm):
@@ -387,7 +386,7 @@ class Bound:
                 log.error("dropped: %s", refusal(self.tm, changed))
 
     def afterCompletion(self, transaction: object) -> None:
-        """Roll back what zope.sqlalchemy leaves as it is; and say it of a commit that has stored nothing."""
+        """Roll back a transaction that zope.sqlalchemy left open. Mark a commit that has stored nothing."""
         if not is_committed(transaction):
             if self.session.in_transaction():
                 self.session.rollback()
@@ -399,7 +398,7 @@ class Bound:
         """Part of ISynchronizer."""
 
     def leave(self) -> None:
-        """Give back the connection. Objects that somebody still holds are detached."""
+        """Give back the connection. Objects of the session that are still in use are detached."""
         self.connection = None
         self.session.close()
 
@@ -407,7 +406,7 @@ class Bound:
 def before_statement(
     connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
 ) -> None:
-    """Notice what may change something; refuse it (R8) where the database itself does not refuse it."""
+    """Note a statement that may change something. Refuse it (R8) if the database itself would not."""
     bound: Bound | None = connection.info.get(BOUND)
     if bound is None:
         return
@@ -438,7 +437,7 @@ def on_checkin(connection: Any, record: Any) -> None:
     if end_reading is not None and connection is not None:
         try:
             execute(connection, end_reading)
-        except Exception as error:  # it is lost, most likely; one that only reads must not be used again
+        except Exception as error:  # most likely the connection is lost; it must not be used again
             record.invalidate(error)
 
 
@@ -451,7 +450,7 @@ def execute(connection: Any, *statements: str) -> None:
 
 
 def leave_transactions_to_us(connection: Any, record: object) -> None:
-    """SQLite's driver begins a transaction only when something is written: what was read is outside."""
+    """Turn off the transactions of SQLite's driver. They begin with the first write, after the reads before it."""
     connection.isolation_level = None
 
 
@@ -460,13 +459,13 @@ def begin_in_sqlite(connection: Connection) -> None:
 
 
 def make_unavailable(error: BaseException) -> None:
-    """Have an error answered 503; for ``except`` in a view it stays what it is."""
+    """Make an error also an Unavailable, which is answered 503. An ``except`` in a view still finds its class."""
     kind = type(error)
     error.__class__ = type(kind.__name__, (kind, Unavailable), {"__module__": kind.__module__})
 
 
-def shown(url: URL) -> str:
-    """A URL as it may stand in a log: without user, password and options."""
+def loggable_url(url: URL) -> str:
+    """Return a URL as it may stand in a log: without user, password and options."""
     place = f"{url.host}{f':{url.port}' if url.port else ''}" if url.host else ""
     return f"{url.drivername}://{place}/{url.database or ''}"
 
@@ -478,7 +477,7 @@ _databases_lock = Lock()
 def database_of(
     url: str, twophase: bool, settings: dict[str, Any], time_limits: dict[str, float | None]
 ) -> Database:
-    """The database of a URL with these settings, one in a process."""
+    """Return the database of a URL with these settings. A process has one."""
     key = (url, twophase, *sorted(settings.items()), *time_limits.values())
     with _databases_lock:
         database = _databases.get(key)
@@ -488,7 +487,7 @@ def database_of(
 
 
 def close_all() -> None:
-    """Close every connection that is not in use, for the end of a process and for tests."""
+    """Close every idle connection, at the end of a process and in tests."""
     for database in list(_databases.values()):
         database.engine.dispose()
 

@@ -1,4 +1,4 @@
-"""``transaction``: what a request changed is committed before its first byte leaves, or not at all."""
+"""``transaction``: the changes of a request are committed before the first byte is sent, or not at all."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ log = logging.getLogger("pipeline.transaction")
 Veto = Callable[[Request, AnyResponse], bool]
 
 LONGEST_NOTE = 1_000
-"""Characters of the path that the database keeps with a transaction; some have room for 65,535 bytes."""
+"""Characters of the path that are stored with a transaction. Some databases have room for 65,535 bytes."""
 LONGEST_USER = 200
-"""Characters of the user likewise."""
+"""Characters of the user that are stored with a transaction."""
 
 
 class TransactionRequest(DatabaseRequest):
-    """What ``transaction`` adds to a request."""
+    """The attributes that ``transaction`` adds to a request."""
 
     commit_on_error: bool = False
-    """Set by a view whose changes are to be committed also if its answer is a 4xx or 5xx (R3)."""
+    """Set to True by a view whose changes must be committed also if its answer is a 4xx or 5xx (R3)."""
 
 
 @element(
@@ -49,24 +49,25 @@ class TransactionRequest(DatabaseRequest):
     inside={"database": "it commits what that connection changed, before the first byte"},
 )
 def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
-    """Commit when answered; abort on an exception, on doom, and on a status of 400 and above (R1, R3, R5).
+    """Commit when the request is answered. Abort on an exception, on doom, and on a status from 400 on (R1, R3,
+    R5).
 
-    veto  dotted name of ``(request, response) -> bool``, asked when all else is well: true aborts
+    veto  dotted name of ``(request, response) -> bool``, called before a commit; a true result aborts
 
-    A view whose changes are to be committed also if its answer is a 4xx or 5xx, returned or raised, sets
+    A view whose changes must be committed also if its answer is a 4xx or 5xx, returned or raised, sets
     ``request.commit_on_error = True``. A redirect is an answer, returned or raised.
 
-    There is a transaction only if the request uses one (``request.tm``). Where no database makes it, this
-    element does, for data managers that a view joins. It is annotated with method, path and principal. Once
-    it is over, the request can only read: a body that is streamed does so in a transaction of its own (R8).
+    A transaction exists only if the request uses one (``request.tm``). If no database offers it, this element makes
+    it, for data managers that a view joins. The transaction is annotated with method, path and principal. After its
+    end the request can only read. A streamed body reads in a transaction of its own (R8).
 
-    A commit that fails raises what it failed with; if then a part of it may be stored, CommitUncertain (R4). A
-    view may commit by itself (``request.tm.commit()``); then it is not tried again, whatever it meets (R2a).
+    A commit that fails raises its error, or CommitUncertain if some of it may be stored (R4). A view may commit by
+    itself (``request.tm.commit()``). Then the request is not tried again, whatever error follows (R2a).
     """
 
     def transaction(request: TransactionRequest, response: Response) -> None:
         tm = request.tm_in_use
-        if tm is not None and reads_only(tm):  # begun outside, where there is nobody to commit it
+        if tm is not None and reads_only(tm):  # an outer element has begun it, and nothing would commit it
             tm.abort()
             tm.begin()
         try:
@@ -76,7 +77,7 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
                 if not end_unchanged(tm):
                     _end(request, response, tm, veto)
                 if getattr(tm, "outcome", ""):
-                    request.outcome = tm.outcome  # also of what the view has committed by itself (R2a)
+                    request.outcome = tm.outcome  # also if the view has committed by itself (R2a)
         except BaseException as error:
             tm = request.tm_in_use
             if tm is not None:
@@ -94,7 +95,7 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
 
 
 def _open_tm(request: DatabaseRequest) -> TransactionManager:
-    """A transaction manager for a pipeline without databases."""
+    """Make a transaction manager for a pipeline without databases."""
     tm = Manager()
     request.on_close(tm.leave, last=True)
     begin(request, tm)
@@ -102,7 +103,7 @@ def _open_tm(request: DatabaseRequest) -> TransactionManager:
 
 
 def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManager, veto: Veto | None) -> None:
-    """Commit or abort, as the answer asks for (R3)."""
+    """Commit or abort, according to the answer (R3)."""
     if (
         (answer.status >= "400" and not request.commit_on_error)
         or tm.isDoomed()
@@ -115,13 +116,13 @@ def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManage
             tm.commit()
         except BaseException as error:
             if not isinstance(error, TransientError):
-                tm.spoiled = True
+                tm.must_discard = True
             if is_uncertain(tm.get(), error):
                 request.outcome = "unknown"
                 if isinstance(error, Exception) and not isinstance(error, CommitUncertain):
-                    raise CommitUncertain(f"{type(error).__name__}, after all had voted to commit") from error
+                    raise CommitUncertain(f"{type(error).__name__}, after all votes to commit") from error
             raise
-        request.outcome = getattr(tm, "outcome", "committed")  # a manager of another element does not tell
+        request.outcome = getattr(tm, "outcome", "committed")  # the manager of a foreign element has no outcome
 
 
 def _annotate(request: Request) -> None:
@@ -133,7 +134,8 @@ def _annotate(request: Request) -> None:
 
 
 def _undo(request: TransactionRequest, error: BaseException, tm: TransactionManager, veto: Veto | None) -> None:
-    """End what an exception interrupted: by abort, if it is no answer. No error is hidden by another (R6)."""
+    """End the transaction after an exception: abort, unless the exception is an answer. No error hides another
+    (R6)."""
     if isinstance(error, WSGIHTTPException) and is_open(tm):
         try:
             _end(request, error, tm, veto)
@@ -146,16 +148,17 @@ def _undo(request: TransactionRequest, error: BaseException, tm: TransactionMana
 
 def _undo_all(request: Request, tm: TransactionManager, error: BaseException) -> None:
     if isinstance(error, Exception):
-        request.judge(error)  # while its data managers can be asked
+        request.judge(error)  # while its data managers still know
     abort_quietly(tm)
 
 
 def _read_on(tm: TransactionManager) -> None:
-    """Begin a transaction for what is read while the answer is sent. Nothing may fail: it is committed."""
+    """Begin a transaction for reading while the body is sent. An error is only logged: the changes are
+    committed."""
     try:
         if is_open(tm):
             tm.abort()
         begin_to_read(tm)
     except Exception:
-        tm.spoiled = True
+        tm.must_discard = True
         log.warning("there is no transaction for the body to read in", exc_info=True)

@@ -1,9 +1,8 @@
 """``traverse``: walk the path from the root to the context.
 
-Publishing is deny-by-default at every step (S1). A step is taken through an ``IPublishTraverse``
-adapter, or through ``__getitem__`` of an object whose type has one; attributes are never walked
-(S4). Text, sequences, classes, modules and functions are no containers, and the latter three
-are never a context either.
+Publishing is deny-by-default at every step (S1). A step goes through an ``IPublishTraverse`` adapter, or through
+``__getitem__`` of an object whose type has one. Attributes are never walked (S4). Text, sequences, classes, modules
+and functions are not containers. Classes, modules and functions are never a context either.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from zope.interface import alsoProvides
 
 from pipeline.composition import element
 from pipeline.interfaces import ConfigurationError, Handler, IRequest
+from pipeline.names import checked
 from pipeline.publishing.kinds import CONTAINER, KINDS, known_kind
 from pipeline.publishing.steps import (
     VIEW,
     Path,
     call_hooks,
-    checked,
     default_steps,
     is_lost,
     name_view,
@@ -51,16 +50,16 @@ def traverse(
 ) -> Handler:
     """Walk the path from the root to the context.
 
-    root            dotted name of a callable that returns the root, called for each request with the request
-                    (or with nothing if it takes nothing); default: the root that a database provides
-    max_segments    longest path that is walked, in segments (S16); a longer one is a 414
-    max_query       longest query string, in bytes; a longer one is a 414
-    slash_redirect  whether GET of a container's default view without a trailing slash is redirected to
-                    the address with it, so that relative links work. A container without one is a 404
-    request_type    dotted name of an interface that extends IRequest: what all requests that pass here are
+    root            dotted name of a callable that returns the root. It is called for each request with the request,
+                    or without arguments if it takes none; default: the root that a database provides
+    max_segments    upper limit of the segments of a path (S16); a longer path is a 414
+    max_query       upper limit of the bytes of a query string; a longer one is a 414
+    slash_redirect  whether a GET of the default view of a container without a slash at the end is redirected to the
+                    address with the slash, so that relative links work. A container without a default view is a 404
+    request_type    dotted name of an interface that extends IRequest. All requests that pass here provide it
 
-    Requires a root, from an outer element or by its own option; provides context, view name and subpath.
-    Refuses NUL, ``..`` and what is no UTF-8 (400, S14), and segments that start with ``_`` (404, S3).
+    Requires a root, from an outer element or by its own option. Provides context, view name and subpath. Refuses
+    NUL, ``..`` and paths that are not UTF-8 (400, S14), and segments that start with ``_`` (404, S3).
     """
     if request_type is not None and not getattr(request_type, "extends", lambda _: False)(IRequest):
         raise ConfigurationError(f"traverse: the request_type {request_type!r} does not extend IRequest")
@@ -108,7 +107,7 @@ def _walking(
                     obj, kind = walk(request, obj, chain((name,), ahead))
                     break
                 try:
-                    obj = obj[name]  # all that step() does here; to call it would take a third more
+                    obj = obj[name]  # step() would do the same here, and take a third longer
                 except LookupError as error:
                     if is_lost(error):
                         raise
@@ -130,18 +129,18 @@ def _walking(
 
 MOST_KEPT = 1_000
 LONGEST_KEPT = 200
-"""Paths that were parsed are kept, so many of up to so many bytes: to parse one takes 0.8 microseconds."""
+"""Upper limits of the number and the bytes of parsed paths that are kept. Parsing one takes 0.8 microseconds."""
 
 
 class Paths:
-    """The paths that were parsed last."""
+    """The cache of parsed paths."""
 
     def __init__(self, max_segments: int) -> None:
         self.max_segments = max_segments
         self.paths: dict[str, Path] = {}
 
     def parse(self, path: str) -> Path:
-        """Parse a path and keep it for the next request; an HTTP exception if it is refused."""
+        """Parse a path and keep it for the next request. Raise an HTTP exception if it is refused."""
         parsed = parse(path, self.max_segments)
         if len(path) <= LONGEST_KEPT:
             if len(self.paths) >= MOST_KEPT:
@@ -151,7 +150,7 @@ class Paths:
 
 
 def _walk_from_root(request: Request, obj: Any, names: tuple[str, ...]) -> tuple[Any, int]:
-    """Walk to the virtual root, and over the names from there; call the hooks with the root, too."""
+    """Walk to the virtual root, and then over the names. The hooks are also called with the root."""
     added = call_hooks(request, obj)
     if request.virtual_root_path:
         obj, kind = walk(request, obj, (*added, *checked(request.virtual_root_path)))
@@ -172,7 +171,7 @@ def _walk_on(request: Request, obj: Any, kind: int) -> tuple[Any, int]:
 
 
 def _end_at_container(request: Request, obj: Any, slashed: bool, slash_redirect: bool) -> None:
-    """See to the slash at the end of the address of a container, if it has a default view."""
+    """Redirect to the address with the slash at its end, or note that the slash is missing."""
     views = request.views
     if slash_redirect and not slashed and (views is None or views.find(obj, request, "GET", "") is not None):
         _add_slash(request)
@@ -181,8 +180,8 @@ def _end_at_container(request: Request, obj: Any, slashed: bool, slash_redirect:
 
 
 def _add_slash(request: Request) -> None:
-    """Redirect GET and HEAD to the same path with a slash. Made of the segments, not of the path:
-    of ``//host`` a browser would make another site (S8)."""
+    """Redirect GET and HEAD to the same path with a slash. The address is made from the segments and not from the
+    path: a browser would read ``//host`` as another site (S8)."""
     environ = request.environ
     path = environ.get("PATH_INFO", "")
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or (not path and not environ.get("SCRIPT_NAME")):

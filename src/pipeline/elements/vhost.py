@@ -1,6 +1,6 @@
-"""``vhost``: the address as the visitor sees it, and which object of the database is its top.
+"""``vhost``: the address as the visitor sees it, and the object of the database at its top.
 
-A proxy between the visitor and the server says what the visitor asked for, in one of these forms::
+A proxy between the visitor and the server passes on the address that the visitor asked for, in one of these forms::
 
     VirtualHostBase  /VirtualHostBase/https/www.example.com:443/sites/example/VirtualHostRoot/_vh_docs/page
     ++vh++           /sites/example/++vh++https:www.example.com:443/docs/++/page
@@ -13,9 +13,9 @@ holds for all (S9, S13): a form is believed if ``accept`` names it and it comes 
 its path segments are literal, and its headers are dropped. A form that is believed is believed as a whole: if the
 host in it is not served, the request is refused with 400, and logged with the address of the visitor.
 
-What was believed stands in the environ as if the visitor had come directly: url scheme, HTTP_HOST,
+The believed address is put in the environ, as if the visitor had come directly: url scheme, HTTP_HOST,
 SERVER_NAME and SERVER_PORT, REMOTE_ADDR, SCRIPT_NAME and PATH_INFO. The path to the top is
-``request.virtual_root_path``, which ``traverse`` walks first; the object there is ``request.virtual_root``.
+``request.virtual_root_path``, which ``traverse`` walks first. The object there is ``request.virtual_root``.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from webob.exc import HTTPBadRequest
 from pipeline.composition import element
 from pipeline.http.hosts import UNIX, Host, Peers, parse_forwarded, parse_port, parse_scheme
 from pipeline.interfaces import Handler, OptionError
-from pipeline.publishing.steps import is_segment
+from pipeline.names import is_segment
 from pipeline.request import Request
 from pipeline.response import Response
 
 Environ = dict[str, Any]
 Found = dict[str, Any]
-"""What a form says, as far as it says it: scheme, host (a Host), client, prefix and path (text as in a
-WSGI environ), root (names)."""
+"""The parts of an address that a form passes on: scheme, host (a Host), client, prefix and path (text as in a WSGI
+environ), root (names)."""
 Reader = Callable[[Environ, Peers, Found], None]
-"""Adds to Found what a form says. The client comes first: it counts also if the rest is malformed (ValueError)."""
+"""A function that adds the parts of a form to Found. It adds the client first, which counts also if the rest is
+malformed (ValueError)."""
 
 HEADERS = {
     "HTTP_FORWARDED": "Forwarded",
@@ -51,19 +52,20 @@ HEADERS = {
     "HTTP_X_VHM_HOST": "X-Vhm",
     "HTTP_X_VHM_ROOT": "X-Vhm",
 }
-"""The headers that say an address, and the form that each belongs to."""
+"""The headers that pass on an address, and the form that each belongs to."""
 
 MOST_TOLD = 20
-"""Peers whose dropped headers are logged, once each; a scan of the site does not fill the log."""
+"""Upper limit of the peers whose dropped headers are logged, once each. A scan of the site does not fill the
+log."""
 
 _log = logging.getLogger("pipeline.vhost")
 
 
 class VhostRequest(Request):
-    """What ``vhost`` adds to a request."""
+    """The attributes that ``vhost`` adds to a request."""
 
     forwarded: bool = False
-    """Whether there were signs of a proxy, which ``vhost`` has taken away, believed or not."""
+    """Whether the request had headers of a proxy. ``vhost`` has removed them, believed or not."""
 
 
 @element(
@@ -81,7 +83,7 @@ def vhost(
     allowed_hosts: tuple[str, ...] = (),
     hosts: dict[str, str] | None = None,
 ) -> Handler:
-    """Virtual hosting, and the checks of ``Host``.
+    """Rewrite the address to the one that the visitor sees, and check ``Host``.
 
     trusted        peers that are believed: IP addresses and networks, and "unix" for those on a unix socket
     accept         the forms that they use: any of VirtualHostBase, ++vh++, X-Vhm, Forwarded, X-Forwarded.
@@ -98,11 +100,11 @@ def vhost(
     """
     if bool(trusted) != bool(accept):
         raise OptionError(
-            f"the options trusted and accept go together: which peers are believed, and which forms they "
-            f"use ({', '.join(READERS)})"
+            f"the options trusted and accept go together: trusted names the peers that are believed, and accept "
+            f"names the forms that they use ({', '.join(READERS)})"
         )
     if trusted and not allowed_hosts and not hosts:
-        raise OptionError("with the option trusted, name the allowed_hosts too; * is any host")
+        raise OptionError("with the option trusted, name the allowed_hosts too; * allows any host")
     rewrite = Rewriting(trusted, accept, Sites(allowed_hosts, hosts or {}))
     unusual = rewrite.rewrite
     usual = rewrite.usual
@@ -129,7 +131,7 @@ class Sites:
             self.tops["*"] = ()
 
     def top(self, host: Host) -> tuple[str, ...] | None:
-        """Path to the top of that host, or None if it is not served. The most exact pattern wins."""
+        """Return the path to the top of that host, or None if it is not served. The most exact pattern wins."""
         name, port = host
         for pattern in (f"{name}:{port}", name, f".{name}"):
             if pattern in self.tops:
@@ -142,7 +144,7 @@ class Sites:
 
 
 class Rewriting:
-    """What ``vhost`` does with requests that are not of the usual kind."""
+    """The work of ``vhost`` on requests that need more than the usual check."""
 
     def __init__(self, trusted: Iterable[str], accept: Iterable[str], sites: Sites) -> None:
         try:
@@ -159,11 +161,11 @@ class Rewriting:
         self.reads_paths = not named.isdisjoint(("virtualhostbase", "++vh++"))
         self.sites = sites
         self.hosts: dict[str, tuple[Host, tuple[str, ...] | None]] = {}
-        """What is known of a value of Host: the host, and the path to its top if it is served."""
+        """The host, and the path to its top if it is served, by the value of Host."""
         self.usual: set[str] = set()
-        """Values of Host with which nothing is to be done, if no form is used either."""
+        """Values of Host that need no work if the request uses no form."""
         self.told: set[str] = set()
-        """Peers of whom it is logged that their headers are dropped."""
+        """Peers whose dropped headers have been logged."""
 
     def rewrite(self, request: VhostRequest) -> None:
         environ = request.environ
@@ -193,8 +195,8 @@ class Rewriting:
             self.usual.add(sent)
 
     def _read(self, environ: Environ) -> Found:
-        """Return what all accepted forms of a trusted peer say together. The visitor's address is set at once, also
-        for the log of a request that is refused."""
+        """Return the parts of the address from all accepted forms of a trusted peer. The address of the visitor is
+        set at once, also for the log of a request that is refused."""
         found: Found = {}
         try:
             for read in self.readers:
@@ -209,7 +211,7 @@ class Rewriting:
         return found
 
     def _tell(self, peer: str, form: str, trusted: bool) -> None:
-        """Log that the headers of a peer are dropped, and the remedy: once for each peer, and not for many."""
+        """Log that the headers of a peer are dropped, and the remedy: once for each peer, up to MOST_TOLD peers."""
         if peer in self.told or len(self.told) >= MOST_TOLD:
             return
         self.told.add(peer)
@@ -229,7 +231,7 @@ class Rewriting:
             host = Host.parse(sent)
         except ValueError:
             raise HTTPBadRequest("The request needs one valid Host.") from None
-        if len(self.hosts) > 1000:  # hosts come from the network: no bound but this one
+        if len(self.hosts) > 1000:  # hosts come from the network, so nothing else limits their number
             self.hosts.clear()
             self.usual.clear()
         known = self.hosts[sent] = host, self.sites.top(host)
@@ -237,7 +239,7 @@ class Rewriting:
 
 
 def _apply(environ: Environ, found: Found, host: Host) -> None:
-    """Make the environ what it would be if the visitor had come directly."""
+    """Change the environ to what it would be if the visitor had come directly."""
     if "scheme" in found or "host" in found:
         scheme: str = found["scheme"] if "scheme" in found else environ["wsgi.url_scheme"]
         host = found.get("host", host)
@@ -251,17 +253,18 @@ def _apply(environ: Environ, found: Found, host: Host) -> None:
 
 
 def read_virtual_host_base(environ: Environ, peers: Peers, found: Found) -> None:
-    """Zope's VirtualHostMonster. The first VirtualHostRoot is the proxy's: a further one came from the visitor.
+    """Read the form of Zope's VirtualHostMonster. The proxy wrote the first VirtualHostRoot. A further one came
+    from the visitor.
 
-    The ``_vh_`` segments behind it are the proxy's as far as an empty segment, which the proxy writes to keep those
-    of the visitor apart (``VirtualHostRoot//...``). Without VirtualHostRoot only scheme and host are said.
+    The proxy wrote the ``_vh_`` segments behind it, up to an empty segment, which separates them from the path of
+    the visitor (``VirtualHostRoot//...``). Without VirtualHostRoot the form has only scheme and host.
     """
     path = environ.get("PATH_INFO", "")
     if not path.startswith("/VirtualHostBase/"):
         return
     segments = path.split("/")[2:]
     if len(segments) < 2:
-        raise ValueError("VirtualHostBase goes with scheme and host")
+        raise ValueError("VirtualHostBase needs scheme and host")
     found.update(scheme=parse_scheme(segments[0]), host=Host.parse(segments[1]))
     if "VirtualHostRoot" not in segments[2:]:
         found["path"] = _joined(segments[2:])
@@ -277,14 +280,14 @@ def read_virtual_host_base(environ: Environ, peers: Peers, found: Found) -> None
 
 
 def read_vh_namespace(environ: Environ, peers: Peers, found: Found) -> None:
-    """zope.traversing's ``++vh++scheme:host:port``; what is between it and ``++``, the visitor sees."""
+    """Read the form ``++vh++scheme:host:port`` of zope.traversing. The visitor sees the segments up to ``++``."""
     path = environ.get("PATH_INFO", "")
     if "/++vh++" not in path:
         return
     segments = path.split("/")
     start = next(place for place, segment in enumerate(segments) if segment.startswith("++vh++"))
     if "++" not in segments[start:]:
-        raise ValueError("++vh++ goes with a segment ++")
+        raise ValueError("++vh++ needs a segment ++")
     end = segments.index("++", start)
     prefix = _prefix(segments[start + 1 : end])
     found.update(root=_names(segments[1:start]), prefix=prefix, path=_joined(segments[end + 1 :]))
@@ -294,7 +297,7 @@ def read_vh_namespace(environ: Environ, peers: Peers, found: Found) -> None:
 
 
 def read_vhm_headers(environ: Environ, peers: Peers, found: Found) -> None:
-    """The headers of repoze.vhm: the URL that the visitor sees for the top, and the path to it."""
+    """Read the headers of repoze.vhm: the URL that the visitor sees for the top, and the path to the top."""
     if url := environ.get("HTTP_X_VHM_HOST"):
         scheme, _, rest = url.partition("://")
         host, _, path = rest.partition("/")
@@ -302,12 +305,12 @@ def read_vhm_headers(environ: Environ, peers: Peers, found: Found) -> None:
         found.update(scheme=parse_scheme(scheme), host=Host.parse(host), prefix=prefix)
     if root := environ.get("HTTP_X_VHM_ROOT"):
         if root[0] != "/":
-            raise ValueError("X-Vhm-Root starts with a slash")
+            raise ValueError("X-Vhm-Root must start with a slash")
         found["root"] = _names(root.split("/"))
 
 
 def read_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
-    """``Forwarded``: the element of the farthest proxy that is believed."""
+    """Read ``Forwarded``: the element of the farthest proxy that is believed."""
     elements = parse_forwarded(environ.get("HTTP_FORWARDED", ""))
     if elements:
         client, believed = peers.client([element.get("for", "unknown") for element in elements])
@@ -321,7 +324,7 @@ def read_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
 
 
 def read_x_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
-    """``X-Forwarded-*``: a proxy may have replaced a header, or have added its value at the end."""
+    """Read ``X-Forwarded-*``. A proxy may have replaced a header, or added its value at the end."""
     believed = 1
     if text := environ.get("HTTP_X_FORWARDED_FOR"):
         found["client"], believed = peers.client(_values(text))
@@ -342,7 +345,7 @@ def read_x_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
             found["host"] = Host(host_.name, parse_port(port))
     if (prefix := value("HTTP_X_FORWARDED_PREFIX")) is not None:
         if prefix[:1] != "/":
-            raise ValueError("X-Forwarded-Prefix starts with a slash")
+            raise ValueError("X-Forwarded-Prefix must start with a slash")
         found["prefix"] = _prefix(prefix.strip("/").split("/")) if prefix.strip("/") else ""
 
 
@@ -353,7 +356,7 @@ READERS: dict[str, Reader] = {
     "++vh++": read_vh_namespace,
     "VirtualHostBase": read_virtual_host_base,
 }
-"""By the name of the form, in rising order: what a later one says counts."""
+"""The readers by the name of the form. If several forms pass on the same part, the later reader counts."""
 
 
 def _values(text: str) -> list[str]:
@@ -361,7 +364,8 @@ def _values(text: str) -> list[str]:
 
 
 def _names(segments: Iterable[str]) -> tuple[str, ...]:
-    """Segments of a path to an object, as traversal takes them; ValueError for one that traversal refuses."""
+    """Return the segments of a path to an object, as traversal takes them. Raise ValueError for one that it
+    refuses."""
     names = tuple(segment.encode("latin-1").decode("utf-8") for segment in segments if segment)
     if not all(map(is_segment, names)):
         raise ValueError("not a path to an object")
@@ -369,7 +373,7 @@ def _names(segments: Iterable[str]) -> tuple[str, ...]:
 
 
 def _prefix(segments: Iterable[str]) -> str:
-    """SCRIPT_NAME, of the segments that the visitor sees in front of the path."""
+    """Return SCRIPT_NAME, made from the segments that the visitor sees in front of the path."""
     segments = list(segments)
     for segment in segments:
         segment.encode("latin-1").decode("utf-8")
@@ -383,7 +387,7 @@ def _joined(segments: list[str]) -> str:
 
 
 def _pattern(text: str) -> str:
-    """An allowed host in the form in which ``Sites`` looks for it; OptionError if it is not valid."""
+    """Return an allowed host in the form that ``Sites`` looks up. Raise OptionError if it is not valid."""
     if text == "*":
         return text
     dot = "." if text[:1] == "." else ""
@@ -392,14 +396,14 @@ def _pattern(text: str) -> str:
     except ValueError as error:
         raise OptionError(f"{text!r} is not a host: {error}") from None
     if dot and port:
-        raise OptionError(f"{text!r}: a host and all below it are served on any port, or on none")
+        raise OptionError(f"{text!r}: a pattern that starts with a dot cannot have a port; leave the port out")
     return f"{name}:{port}" if port else dot + name
 
 
 def _top(pattern: str, path: str) -> tuple[str, ...]:
     try:
         if path[:1] != "/":
-            raise ValueError("it starts with a slash")
+            raise ValueError("it must start with a slash")
         return _names(path.encode().decode("latin-1").split("/"))
     except ValueError as error:
         raise OptionError(f"option 'hosts', {pattern}: {path!r} is not a path: {error}") from None

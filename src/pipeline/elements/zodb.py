@@ -1,7 +1,7 @@
 """``zodb``: an object database, opened by the first request that uses it.
 
-A connection is kept open between requests with a transaction manager of its own, so that a request pays
-for beginning a transaction and for ending it, and no more. One request at a time has it.
+A connection stays open between requests, with a transaction manager of its own. So a request only pays for the
+begin and the end of a transaction. One request at a time uses the connection.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ZODB.utils import z64
 from pipeline.composition import Offers, element
 from pipeline.database import forks
 from pipeline.database.outages import Outage
-from pipeline.database.storages import DAMAGES, open_database, shown, storage_of, without_secrets
+from pipeline.database.storages import DAMAGES, loggable_uri, open_database, storage_of, without_secrets
 from pipeline.database.transactions import OFFERED, DatabaseRequest, Manager, begin
 from pipeline.interfaces import ConfigurationError, Handler, Unavailable
 from pipeline.options import resolve
@@ -33,22 +33,22 @@ from pipeline.request import on_first_use
 log = logging.getLogger("pipeline.zodb")
 
 POOL_SIZE = 16
-"""More than most servers have threads: each of these keeps a cache warm."""
+"""Connections that are kept open, each with a warm cache. Most servers have fewer threads."""
 OF_DATABASES = ("cache_size", "cache_size_bytes", "pool_size", "pool_timeout")
-"""Settings that a DB takes, and that a URI may have too."""
+"""Settings of a ZODB DB that a URI may also have."""
 TIMED_OUT = frozenset({"57014", "55P03", 1969, 3024})
 """Errors of a statement or a lock that took too long: SQLSTATEs of PostgreSQL, numbers of MariaDB and MySQL."""
 
 
 class ZodbRequest(DatabaseRequest):
-    """What ``zodb`` adds to a request."""
+    """The attributes that ``zodb`` adds to a request."""
 
     zodb: Connection = on_first_use(dropped=True)
-    """The ZODB connection of this request; ``zodb.get_connection(name)`` is one to another named database."""
-    zodb_kept: Kept | None = None
-    """The connection with its transaction manager, once the request uses it."""
+    """The ZODB connection of this request. ``zodb.get_connection(name)`` returns one to another named database."""
+    zodb_pooled: PooledConnection | None = None
+    """The pooled connection with its transaction manager; None until the request uses it."""
     zodb_slot: Semaphore | None = None
-    """What the request releases at its end, if the connections are limited."""
+    """The semaphore that the request releases at its end, if the connections are limited."""
 
 
 @element(
@@ -73,34 +73,34 @@ def zodb(
     lock_timeout: int | None = None,
     statement_timeout: float | None = None,
 ) -> Offers:
-    """Provide the root out of a ZODB, and other databases beside it.
+    """Provide the root of a ZODB, and other databases beside it.
 
-    uri                of the storage, as zodburi understands it: file://, memory://, zeo://, and through
-                       RelStorage sqlite://, postgres://, mysql://
-    root               where the application's root is in the database: keys separated by slashes, or a callable
-                       (in an ini its dotted name, package.module:callable) that makes it of the database's root
+    uri                URI of the storage for zodburi: file://, memory://, zeo://, and through RelStorage sqlite://,
+                       postgres://, mysql://
+    root               place of the application's root in the database: keys separated by slashes, or a callable
+                       (in an ini its dotted name, package.module:callable) that takes the root of the database
     databases          more databases, one line "name = uri" for each
     cache_size         objects that each connection keeps in memory; default 10000
-    cache_size_bytes   the same by their estimated size in bytes; default no limit
-    pool_size          connections that are kept open between requests, at most; more are opened when more are
-                       needed at the same time, and closed again; default 16
-    pool_timeout       seconds after which a connection that was not used is closed; default never
-    max_connections    connections that are open at the same time, at most; default no limit
-    connection_wait    seconds that a request waits for one of ``max_connections``, and then is a 503; default 5
-    server_sync        ZEO: whether each transaction first asks the server for what others have committed, which
-                       takes a round trip; without, a request may not see what another process has just
+    cache_size_bytes   estimated bytes of the objects that each connection keeps in memory; default no limit
+    pool_size          upper limit of the connections that are kept open between requests. More are opened if they
+                       are needed at the same time, and closed afterwards; default 16
+    pool_timeout       seconds after which an unused connection is closed; default never
+    max_connections    upper limit of the connections that are open at the same time; default no limit
+    connection_wait    seconds that a request waits for one of ``max_connections``, before it is a 503; default 5
+    server_sync        ZEO: whether each transaction first asks the server for the commits of other processes, which
+                       takes a round trip. Without it a request may not see a change that another process has just
                        acknowledged; default false
-    lock_timeout       RelStorage: whole seconds that a commit waits for the locks of others, and then is tried
-                       again; default 30
-    statement_timeout  RelStorage on PostgreSQL, MySQL and MariaDB: seconds after which a statement is ended by the
-                       server, and the request is tried again; default the server's own
+    lock_timeout       RelStorage: whole seconds that a commit waits for locks, before the request is tried again;
+                       default 30
+    statement_timeout  RelStorage on PostgreSQL, MySQL and MariaDB: seconds after which the server ends a statement,
+                       and the request is tried again; default the server's own
 
     ``cache_size`` to ``pool_timeout`` may also stand in the URI (connection_cache_size=...). Provides
-    ``request.root``, ``request.zodb`` (the connection; ``.get_connection(name)`` is one to another database) and
-    ``request.tm``, all opened on first use. Only inside of ``transaction`` can the database be changed.
+    ``request.root``, ``request.zodb`` (the connection; ``.get_connection(name)`` returns one to another database)
+    and ``request.tm``, all opened on first use. The database can only be changed inside ``transaction``.
 
-    Refuses, at load, a URI that is not valid, and a database that would be opened twice. One that cannot be
-    reached is a 503 with ``Retry-After`` until it can. One whose file is damaged is a 500.
+    Refuses, at load, an invalid URI, and a database that would be opened twice. A database that cannot be reached
+    is a 503 with ``Retry-After``. A database whose file is damaged is a 500.
     """
     settings = {
         "cache_size": cache_size,
@@ -115,8 +115,13 @@ def zodb(
     }
     given = {name: value for name, value in settings.items() if value is not None}
     pool = pool_of(uri, databases or {}, given)
-    find_root = _finder(root)
-    use = pool.use
+    return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED)
+
+
+def _openers(
+    use: Callable[[ZodbRequest], PooledConnection], find_root: Callable[[Any], Any] | None
+) -> dict[str, Callable[[ZodbRequest], Any]]:
+    """Return the functions that make ``request.tm``, ``request.zodb`` and ``request.root``."""
 
     def open_tm(request: ZodbRequest) -> TransactionManager:
         return use(request).tm
@@ -125,19 +130,20 @@ def zodb(
         return use(request).connection
 
     def open_root(request: ZodbRequest) -> Any:
-        kept = use(request)
+        pooled = use(request)
         if find_root is None:
-            return kept.root
-        found = find_root(kept.root)
-        if getattr(found, "_p_jar", kept) is None:  # it was made now, and is nothing if it is aborted
-            kept.tm.get().addAfterAbortHook(request.__dict__.pop, ("root", None))
+            return pooled.root
+        found = find_root(pooled.root)
+        if getattr(found, "_p_jar", pooled) is None:  # it is new, and an abort makes it invalid
+            pooled.tm.get().addAfterAbortHook(request.__dict__.pop, ("root", None))
         return found
 
-    return Offers(next, tm=open_tm, zodb=open_zodb, root=open_root, **OFFERED)
+    return {"tm": open_tm, "zodb": open_zodb, "root": open_root}
 
 
 def _finder(root: str | Callable[[Any], Any]) -> Callable[[Any], Any] | None:
-    """Return what finds the application's root in the database's; None if it is the same."""
+    """Return the function that finds the root of the application, given that of the database; None if they are the
+    same."""
     if callable(root):
         return root
     if ":" in root:
@@ -155,17 +161,17 @@ def _finder(root: str | Callable[[Any], Any]) -> Callable[[Any], Any] | None:
             try:
                 mapping = mapping[key]
             except KeyError:
-                raise RuntimeError(f"zodb: root = {root}, and there is no {key!r} in the database") from None
+                raise RuntimeError(f"zodb: root = {root}, but there is no {key!r} in the database") from None
         return mapping
 
     return walk
 
 
-class Kept:
+class PooledConnection:
     """A connection that stays open between requests, with a transaction manager of its own."""
 
     inherited = False
-    """Whether a parent process has opened it."""
+    """Whether a parent process has opened the connection."""
 
     def __init__(self, pool: Pool, db: DB) -> None:
         self.pool = pool
@@ -173,35 +179,35 @@ class Kept:
         self.since = 0.0
         self.tm = Manager()
         self.tm.unaware = (Connection,)
-        self.tm.judges.append(self._is_lost)
+        self.tm.transient_checks.append(self._is_lost)
         self.connection = db.open(transaction_manager=self.tm)
         self.root: Any = None
-        """The root of the database; from the first transaction on."""
+        """The root of the database; None before the first transaction."""
         with pool.lock:
             pool.all.add(self)
 
     def _is_lost(self, error: BaseException) -> bool:
-        """Whether a new connection may not meet this error again."""
+        """Return whether a new connection may avoid this error."""
         if isinstance(error, self.pool.lost) or is_timed_out(error):
-            self.tm.spoiled = True
+            self.tm.must_discard = True
             return True
         if isinstance(error, ValueError) and "A different object already has the same oid" in error.args:
-            # A ZEO server that was restarted has given ids to others that it had given to us: take no more of them.
-            self.tm.spoiled = True
+            # A ZEO server that was restarted has given our ids to other clients, so the rest must not be used.
+            self.tm.must_discard = True
             self.pool.drop_oids()
             return True
         return False
 
     def give_back(self) -> None:
-        """Have the request done with this connection: it is kept for another one, or thrown away."""
+        """Take the connection back from a request: keep it for another request, or throw it away."""
         if self.inherited:
             return
         tm, pool = self.tm, self.pool
-        if tm._txn is not None or tm.unmade or tm.leavers:
+        if tm._txn is not None or tm.deferred or tm.leave_callbacks:
             tm.leave()
-        if tm.spoiled or self.epoch is not pool.epoch or len(pool.idle) >= pool.size:
+        if tm.must_discard or self.epoch is not pool.epoch or len(pool.idle) >= pool.size:
             self.throw_away()
-            if tm.spoiled:
+            if tm.must_discard:
                 pool.close_if_dead()
             return
         if pool.timeout is not None:
@@ -210,16 +216,16 @@ class Kept:
         pool.idle.append(self)
 
     def throw_away(self) -> None:
-        """Close the connection for good: ``close()`` would give it to the ZODB's own pool."""
+        """Close the connection finally. ``close()`` would return it to ZODB's own pool."""
         self.pool.all.discard(self)
         try:
             self.tm.leave()
             self.connection._release_resources()
-        except Exception:  # it is gone already, most likely: that is why it is thrown away
+        except Exception:  # most likely it is thrown away because its server is gone
             log.debug("a connection could not be closed properly", exc_info=True)
 
     def leave_to_parent(self) -> None:
-        """Have nothing of this connection used or closed in this process (R12)."""
+        """Keep this process from using or closing the connection of its parent (R12)."""
         self.inherited = True
         tm = self.tm
         forks.keep(self, tm._txn)
@@ -227,7 +233,7 @@ class Kept:
 
 
 class Pool:
-    """One main database in this process, with those beside it, and the connections not in use."""
+    """One main database of this process, the databases beside it, and the idle connections."""
 
     def __init__(self, uri: str, others: Mapping[str, str], settings: Mapping[str, Any]) -> None:
         self.uri = uri
@@ -241,11 +247,11 @@ class Pool:
             raise ConfigurationError(f"zodb: two databases are named {self.main.name!r}")
         self.size: int = self.main.options["pool_size"]
         self.timeout: float | None = self.main.options.get("pool_timeout")
-        self.idle: deque[Kept] = deque()
+        self.idle: deque[PooledConnection] = deque()
         self.forget()
 
     def forget(self) -> None:
-        """Be as before the first request."""
+        """Return to the state before the first request."""
         self.idle.clear()
         self.epoch = object()
         self.lock = RLock()
@@ -253,40 +259,41 @@ class Pool:
         self.databases = _Databases(self)
         self.is_connected: Callable[[], bool] | None = None
         self.lost: tuple[type[BaseException], ...] = ()
-        self.all: set[Kept] = set()
+        self.all: set[PooledConnection] = set()
         self.slots = None if self.max is None else Semaphore(self.max)
         for source in (self.main, *self.beside.values()):
             source.outage = Outage(f"the database {source.shown}")
 
-    def use(self, request: ZodbRequest) -> Kept:
-        """Return the connection of a request; the first time one is taken, and its transaction begun."""
-        if request.tm_in_use is not None and request.zodb_kept is not None:
-            return request.zodb_kept
+    def use(self, request: ZodbRequest) -> PooledConnection:
+        """Return the connection of a request. The first call takes one and begins its transaction."""
+        if request.tm_in_use is not None and request.zodb_pooled is not None:
+            return request.zodb_pooled
         forks.check()
         slot = None if self.slots is None else self._take_slot(request, self.slots)
         if self.is_connected is not None:
             self._check_connected(self.is_connected)
-        kept = None
+        pooled = None
         try:
-            kept = self.idle.pop()
-            begin(request, kept.tm)
+            pooled = self.idle.pop()
+            begin(request, pooled.tm)
         except Exception:
             try:
-                kept = self._take_another(request, kept)
+                pooled = self._take_another(request, pooled)
             except BaseException:
                 if slot is not None:
                     slot.release()
                 raise
-        request.zodb_kept = kept
-        request.tm_in_use = kept.tm
-        request.on_close(kept.give_back, last=True)
+        request.zodb_pooled = pooled
+        request.tm_in_use = pooled.tm
+        request.on_close(pooled.give_back, last=True)
         if slot is not None:
             request.zodb_slot = slot
-            request.on_close(slot.release, last=True)  # closed after the connection is given back
-        return kept
+            request.on_close(slot.release, last=True)  # runs after the connection is given back
+        return pooled
 
     def _take_slot(self, request: ZodbRequest, slots: Semaphore) -> Semaphore | None:
-        """Wait until the request may open a connection; return what to release, None if the request has one."""
+        """Wait until the request may open a connection. Return the semaphore to release; None if the request has a
+        connection already."""
         if request.zodb_slot is not None:
             return None
         if not slots.acquire(timeout=self.wait):
@@ -295,8 +302,8 @@ class Pool:
             )
         return slots
 
-    def _take_another(self, request: ZodbRequest, dead: Kept | None) -> Kept:
-        """Another connection than one that its server has closed: one of the others, or else a new one."""
+    def _take_another(self, request: ZodbRequest, dead: PooledConnection | None) -> PooledConnection:
+        """Return another connection in place of a dead one: an idle one, or else a new one."""
         while dead is not None:
             dead.throw_away()
             try:
@@ -310,31 +317,31 @@ class Pool:
                 log.debug("a connection is dead", exc_info=True)
         return self._new(request)
 
-    def _new(self, request: ZodbRequest) -> Kept:
-        """A new connection."""
+    def _new(self, request: ZodbRequest) -> PooledConnection:
+        """Open a new connection."""
         outage = self.main.outage
         db = self.db
         if db is None:
             db = self.open(self.main)
         else:
             outage.check()
-        kept = None
+        pooled = None
         try:
-            kept = Kept(self, db)
-            begin(request, kept.tm)
-            kept.root = kept.connection.get(z64)
+            pooled = PooledConnection(self, db)
+            begin(request, pooled.tm)
+            pooled.root = pooled.connection.get(z64)
         except Exception as error:
-            if kept is not None:
-                kept.throw_away()
+            if pooled is not None:
+                pooled.throw_away()
             if isinstance(error, ConflictError):
                 raise
             raise outage.begin(error) from error
         if outage.since is not None:
             outage.end()
-        return kept
+        return pooled
 
     def _check_connected(self, is_connected: Callable[[], bool]) -> None:
-        """Ask a storage that knows it, instead of waiting until a call to it times out."""
+        """Ask the storage whether it is connected, which is faster than a call that times out."""
         outage = self.main.outage
         if not is_connected():
             raise outage.begin(ConnectionError("it is disconnected"))
@@ -342,7 +349,7 @@ class Pool:
             outage.end()
 
     def open(self, source: _Source) -> DB:
-        """One of the databases, opened if it is not; Unavailable if that fails."""
+        """Return one of the databases, and open it if necessary. Raise Unavailable if that fails."""
         outage = source.outage
         failures = outage.failures
         outage.check()
@@ -353,7 +360,7 @@ class Pool:
                 raise outage.unavailable()
             try:
                 db = source.open(self.databases)
-            except ConflictError:  # other processes make the root of a new database, for longer than is waited
+            except ConflictError:  # other processes still make the root of a new database
                 raise
             except Exception as error:
                 raise outage.begin(*source.describe(error)) from error
@@ -380,24 +387,24 @@ class Pool:
             pass
 
     def leave_to_parent(self) -> None:
-        """Be as before the first request, and leave alone what a parent process has open (R12)."""
+        """Return to the state before the first request, and leave the connections of the parent alone (R12)."""
         forks.keep(self.db, dict(self.databases))
-        for kept in list(self.all):
-            kept.leave_to_parent()
+        for pooled in list(self.all):
+            pooled.leave_to_parent()
         self.forget()
 
     def close_if_dead(self) -> None:
-        """A file storage that fails while it finishes a commit closes its file: it must be opened again."""
+        """Close the databases if a file storage has closed its file, as it does when a commit fails at the end."""
         file = getattr(self.db and self.db.storage, "_file", None)
         if getattr(file, "closed", False):
             self.close()
 
     def close(self) -> None:
-        """Close the databases, with the connections in use; the next request opens them again."""
+        """Close the databases, and the connections in use. The next request opens them again."""
         with self.lock:
-            kept, databases = list(self.all), list(self.databases.values())
+            pooled, databases = list(self.all), list(self.databases.values())
             self.forget()
-        for one in kept:
+        for one in pooled:
             one.throw_away()
         for db in databases:
             try:
@@ -407,7 +414,7 @@ class Pool:
 
 
 class _Databases(dict[str, DB]):
-    """The databases that refer to each other, by name; those beside the main one are opened on first use."""
+    """The databases that refer to each other, by name. All but the main one are opened on first use."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -419,10 +426,10 @@ class _Databases(dict[str, DB]):
 
 
 class _Source:
-    """What a URI says: the storage, and the options of its database."""
+    """The storage of a URI, and the options of its database."""
 
     def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
-        self.shown = shown(uri)
+        self.shown = loggable_uri(uri)
         self.outage: Outage
         others = ("server_sync", "lock_timeout", "statement_timeout")
         try:
@@ -442,13 +449,13 @@ class _Source:
 
     def open(self, databases: dict[str, DB]) -> DB:
         options = dict(self.options)
-        # ZODB takes connections that we keep for ones in use, and would warn of them.
+        # The connections that are kept here count as used for ZODB, which would warn of too many.
         options["pool_size"] = sys.maxsize
         options.pop("pool_timeout", None)
         return open_database(self.storage, databases, **options)
 
     def describe(self, error: Exception) -> tuple[Exception, str, bool]:
-        """Return why the database cannot be opened, what is the matter with it, and whether it is damaged."""
+        """Return the reason why the database cannot be opened, its state in words, and whether it is damaged."""
         if isinstance(error, LockError):
             who = "another process has it open; for several there are ZEO and RelStorage"
             if (parent := forks.parent()) is not None:
@@ -469,18 +476,18 @@ class _Source:
 
 
 def was_answered(error: BaseException) -> bool:
-    """Whether an error of RelStorage comes from its server, and not from the way to it."""
+    """Return whether an error of RelStorage comes from the server, and not from the connection to it."""
     number = getattr(error, "errno", None)
     return bool(getattr(error, "pgcode", None)) or (isinstance(number, int) and 1000 <= number < 2000)
 
 
 def is_timed_out(error: BaseException) -> bool:
-    """Whether the server has ended a statement, or a wait for a lock, that took too long."""
+    """Return whether the server has ended a statement, or a wait for a lock, that took too long."""
     return getattr(error, "pgcode", None) in TIMED_OUT or getattr(error, "errno", None) in TIMED_OUT
 
 
 def _lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
-    """The exceptions of a storage that a new connection may not meet again."""
+    """Return the exceptions of a storage that a new connection may avoid."""
     found: list[type[BaseException]] = []
     if "ZEO.Exceptions" in sys.modules:
         found.append(sys.modules["ZEO.Exceptions"].ClientDisconnected)
@@ -495,26 +502,27 @@ _pools_lock = Lock()
 
 
 def pool_of(uri: str, databases: Mapping[str, str], settings: Mapping[str, Any]) -> Pool:
-    """The pool of a main database: one in a process, since a file storage can be opened only once."""
+    """Return the pool of a main database. A process has one pool for it, since a file storage can only be opened
+    once."""
     uris = (uri, *databases.values())
     with _pools_lock:
         pool = _pools.get(uri)
         if pool is None:
             for number, other in enumerate(uris):
                 if other in _pools or other in uris[:number]:
-                    raise ConfigurationError(f"zodb: {shown(other)!r} would be opened twice in this process")
+                    raise ConfigurationError(f"zodb: {loggable_uri(other)!r} would be opened twice in this process")
             pool = Pool(uri, databases, settings)
             _pools.update(dict.fromkeys(uris, pool))
         elif (pool.uri, pool.others, pool.settings) != (uri, dict(databases), dict(settings)):
             raise ConfigurationError(
-                f"zodb: two elements open {shown(uri)!r} with different options; within one process it "
-                f"can be opened in one way only"
+                f"zodb: two elements open {loggable_uri(uri)!r} with different options. Give them the same "
+                f"options: a process opens a database once"
             )
         return pool
 
 
 def close_all() -> None:
-    """Close every database of this process, for its end and for tests. The next request opens it again."""
+    """Close every database of this process, at its end and in tests. The next request opens it again."""
     for pool in set(_pools.values()):
         pool.close()
 

@@ -32,6 +32,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 from pipeline.forms.converters import FieldError, to_bool, to_date, to_datetime, to_float, to_int
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
+from pipeline.views import named
 
 Convert = Callable[[Any], Any]
 
@@ -109,7 +110,7 @@ def arguments_of(function: Callable[..., Any], leading: int) -> FormArguments | 
 
 
 def _argument(parameter: inspect.Parameter, names: dict[str, Any], function: Any) -> Argument:
-    where = f"{function!r}: parameter {parameter.name!r}"
+    where = f"{named(function)}: parameter {parameter.name!r}"
     if parameter.name in ("context", "request", "response"):
         raise ViewError(f"{where} stands too late; {_TAKES}")
     if parameter.kind is parameter.POSITIONAL_ONLY:

@@ -1,13 +1,12 @@
-"""The body of a request: checked before any element sees the request, and refused where it cannot be read (R11).
+"""The body of a request. It is checked before any element sees the request, and refused if it cannot be read (R11).
 
-``check_body`` puts a checked stream in the place of ``wsgi.input``, so that every reader is told the truth: a view,
-an element, WebOb, an application of others. A reader never takes a body that cannot be read for an empty or a
-complete one:
+``check_body`` puts a checked stream in the place of ``wsgi.input``. So no reader (a view, an element, WebOb or a
+foreign application) takes an unreadable body for an empty or a complete one:
 
 * a chunked body is read as its server offers it, or refused with 411;
 * a Content-Length that is not a decimal number is a 400, and so is one together with a Transfer-Encoding (S11);
-* a body that breaks off, is malformed, or comes too slowly is a 400 or 408 for whoever reads it, and one line
-  of log. The exception is an ``OSError`` too, which frameworks of others expect of a broken body.
+* if a body breaks off, is malformed, or comes too slowly, its reader gets a 400 or 408, and it is logged. The
+  exception is also an ``OSError``, which foreign frameworks expect for a broken body.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from pipeline.request import Request
 log = logging.getLogger("pipeline.http")
 
 LONGEST = 1024 * 1024 * 1024
-"""Bytes of a body without a Content-Length that are copied for an application which needs one."""
+"""Upper limit of the bytes of a chunked body that is copied for an application which needs a Content-Length."""
 _IN_MEMORY = 64 * 1024
 _BLOCK = 64 * 1024
 _SLOW = (errno.EAGAIN, errno.ETIMEDOUT)
@@ -67,17 +66,17 @@ def check_body(request: Request) -> None:
         if not environ.get("wsgi.input_terminated"):
             environ["wsgi.input"] = _decoded(environ)
             environ["wsgi.input_terminated"] = True
-        environ["wsgi.input"] = Body(environ, None)
+        environ["wsgi.input"] = CheckedBody(environ, None)
     elif length and length != "0":
         if not (length.isascii() and length.isdecimal()):
             raise _refused(environ, HTTPBadRequest("The Content-Length is not one decimal number."))
         if len(length) > 18:
             raise _refused(environ, HTTPRequestEntityTooLarge("The Content-Length is too large."))
-        environ["wsgi.input"] = Body(environ, int(length))
+        environ["wsgi.input"] = CheckedBody(environ, int(length))
 
 
 def give_length(request: Request) -> None:
-    """Give a chunked body the Content-Length without which a PEP 3333 application takes it for empty.
+    """Give a chunked body a Content-Length. Without it a PEP 3333 application would take it for empty.
 
     The body is copied into memory or a temporary file, which is closed with the request.
     """
@@ -91,7 +90,7 @@ def give_length(request: Request) -> None:
     while block := stream.read(_BLOCK):
         length += len(block)
         if length > LONGEST:
-            raise HTTPRequestEntityTooLarge(f"A body without a Content-Length has {LONGEST} bytes at most.")
+            raise HTTPRequestEntityTooLarge(f"A body without a Content-Length may have {LONGEST} bytes at most.")
         copy.write(block)
     copy.seek(0)
     environ["wsgi.input"] = copy
@@ -99,16 +98,16 @@ def give_length(request: Request) -> None:
     del environ["HTTP_TRANSFER_ENCODING"]
 
 
-class Body:
-    """A request body that raises where it cannot be read to its end; every method of PEP 3333, and ``seek``
-    where the server's stream can."""
+class CheckedBody:
+    """A request body that raises an error if it cannot be read to its end. It has every method of PEP 3333, and
+    ``seek`` if the stream of the server has it."""
 
     def __init__(self, environ: dict[str, Any], length: int | None) -> None:
-        # Not the environ itself, which refers to this.
+        # The environ is not kept, since it refers to this body.
         self.asked = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
         self.stream = environ["wsgi.input"]
         self.left = length
-        """Bytes that are left; None is until the stream ends."""
+        """Bytes that are left; None if the length is not known."""
         self.given = 0
         """Bytes that were read."""
         self.failure: tuple[type[HTTPClientError], str] | None = None
@@ -160,7 +159,7 @@ class Body:
         return after
 
     def close(self) -> None:
-        """Leave the stream to the server (PEP 3333)."""
+        """Do nothing: the stream belongs to the server (PEP 3333)."""
 
     def _receive(self, read: Callable[[int], bytes], size: int) -> bytes:
         if self.failure is not None:
@@ -192,10 +191,10 @@ class Body:
 
 
 class _Chunks(io.RawIOBase):
-    """The chunked body of a request of uWSGI, as its module ``uwsgi`` reads it.
+    """The chunked body of a request under uWSGI, read by its module ``uwsgi``.
 
-    A chunk that its parser cannot read fails, but a chunk size such as "zz" ends the body without an error. So
-    uWSGI cannot tell an empty body from a malformed one, and a body without any byte is refused.
+    A malformed chunk raises an error, but a chunk size such as "zz" ends the body without one. So uWSGI cannot tell
+    an empty body from a malformed one, and a body without any byte is refused.
     """
 
     def __init__(self, uwsgi: Any) -> None:
@@ -219,7 +218,7 @@ class _Chunks(io.RawIOBase):
         start = time.monotonic()
         try:
             chunk: bytes = self.uwsgi.chunked_read()
-        except OSError as error:  # the same one for all that can go wrong
+        except OSError as error:  # the same error for all failures
             if time.monotonic() - start >= self._timeout():
                 raise TimeoutError(
                     f"{error}; no chunk for {time.monotonic() - start:.0f} s (if chunked bodies always fail, "
@@ -232,13 +231,14 @@ class _Chunks(io.RawIOBase):
         return chunk
 
     def _timeout(self) -> float:
-        """Seconds that uWSGI waits for a part of a chunk, nearly."""
+        """Return the seconds that uWSGI waits for a part of a chunk, slightly rounded down."""
         options = self.uwsgi.opt
         return float(options.get("chunked-input-timeout") or options.get("socket-timeout") or 4) - 0.1
 
 
 def _decoded(environ: dict[str, Any]) -> Any:
-    """Return the decoded stream of a chunked body that is not in ``wsgi.input``; 411 if the server has none."""
+    """Return the decoded stream of a chunked body that is not in ``wsgi.input``. Raise 411 if the server has
+    none."""
     uwsgi = sys.modules.get("uwsgi")  # only there in a process of uWSGI
     if uwsgi is None or not hasattr(uwsgi, "chunked_read"):
         error = UnreadableBody("This server takes no chunked body. Please send a Content-Length.")
@@ -247,7 +247,7 @@ def _decoded(environ: dict[str, Any]) -> Any:
 
 
 def _refused(environ: dict[str, Any], error: HTTPClientError) -> HTTPClientError:
-    """Log a refusal, and have the connection closed: the rest of the body is not taken for a request.
+    """Log a refusal, and close the connection, so that the rest of the body is not read as a request.
 
     PEP 3333 leaves ``Connection`` to the server: wsgiref refuses the header, and closes every connection itself.
     """

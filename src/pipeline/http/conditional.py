@@ -1,9 +1,9 @@
-"""Conditional requests and ranges: sections 13 and 14 of RFC 9110, for answers that ask for it.
+"""Conditional requests and ranges (RFC 9110, sections 13 and 14), for answers that opt in.
 
-``response.conditional_response = True`` says that the headers of an answer describe what is at this address,
-so that the edge may answer 304, 412, 206 or 416 in its place. WebOb's own machinery does not go in here: it
-raises on some malformed Range and If-Range headers, takes the first of several ranges for all of them,
-answers a suffix longer than the file with 416, and knows no 412.
+``response.conditional_response = True`` says that the headers of an answer describe the resource at this address,
+so that the edge may answer 304, 412, 206 or 416 instead. WebOb's own code is not used: it raises errors for some
+malformed Range and If-Range headers, answers several ranges with the first, answers a suffix longer than the file
+with 416, and does not have 412.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ NOT_MODIFIED = "304 Not Modified"
 FAILED = "412 Precondition Failed"
 
 LONGEST_DATE = 64
-"""Characters of a date that are looked at."""
+"""Upper limit of the characters of a date. A longer one is ignored."""
 LONGEST_NUMBER = 18
 """Digits of a position in a file; a larger one is behind the end of any file."""
 
 
 def conditional(environ: dict[str, Any], response: Response, body: Any, *, ranges: bool) -> Any:
-    """Make of a 200 what the request asks for: 304, 412, 206 or 416; return the body to be sent.
+    """Turn a 200 into a 304, 412, 206 or 416 if the request asks for it. Return the body to send.
 
-    ``ranges`` says whether a part of the body may be sent: not if what is sent is made on the way.
+    ``ranges`` says whether a part of the body may be sent. This is False if filters change the body.
     """
     method = environ["REQUEST_METHOD"]
     if method not in ("GET", "HEAD") or response._status[:3] != "200":
@@ -53,7 +53,7 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
         _change(response, status, _without(response._headerlist, _OF_THE_BODY))
         return []
     if status is not None:
-        return _refuse(response, status, "This is not what it was when you last saw it.")
+        return _refuse(response, status, "The resource has changed since you last read it.")
     # Ranges are defined for GET alone (section 14.2).
     if not ranges or method != "GET" or "HTTP_RANGE" not in environ or "content-range" in headers:
         return body
@@ -70,7 +70,7 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
         return body
     start, stop = part
     if start == stop:
-        body = _refuse(response, "416 Range Not Satisfiable", "There is nothing in the range that was asked for.")
+        body = _refuse(response, "416 Range Not Satisfiable", "The requested range is outside the content.")
         response._headerlist.append(("Content-Range", f"bytes */{length}"))
         return body
     kept = _without(response._headerlist, {"content-length"})
@@ -84,7 +84,7 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
 
 
 def precondition(environ: dict[str, Any], etag: str | None, modified: str | None) -> str | None:
-    """The status to answer with instead of 200, in the order of section 13.2.2; None if all is well."""
+    """Return the status to answer instead of 200, by the order of section 13.2.2; None if the 200 stays."""
     if (wanted := environ.get("HTTP_IF_MATCH")) is not None:
         if wanted.strip() != "*" and not _names(wanted, etag, strong=True):
             return FAILED
@@ -103,10 +103,10 @@ def precondition(environ: dict[str, Any], etag: str | None, modified: str | None
 
 
 def may_send_part(if_range: str | None, etag: str | None, modified: str | None) -> bool:
-    """Return whether the client has a part of what is here now (If-Range, section 13.1.5).
+    """Return whether the part that the client has is a part of the current content (If-Range, section 13.1.5).
 
-    A date within the last second is not believed: what is here may change again and keep its date, so that
-    the date is not a strong validator yet (section 8.8.2.2).
+    A date within the last second is not a strong validator: the content may change again and keep its date (section
+    8.8.2.2).
     """
     if if_range is None:
         return True
@@ -117,10 +117,10 @@ def may_send_part(if_range: str | None, etag: str | None, modified: str | None) 
 
 
 def byte_range(header: str, length: int) -> tuple[int, int] | None:
-    """Where the range starts and ends (exclusive) that a Range header asks for, of ``length`` bytes.
+    """Return the start and the end (exclusive) of the range that a Range header asks for, out of ``length`` bytes.
 
-    None is to be answered with the whole: what is malformed, in another unit, or of several ranges (of which
-    nobody is bound to answer more than that). Start and end are the same if there is nothing in the range.
+    None means that the whole is sent, as for a header that is malformed, in another unit, or has several ranges,
+    which a server need not support. Start and end are equal if the range is empty.
     """
     found = _RANGE.fullmatch(header.strip(" \t"))
     if found is None or length == 0:
@@ -144,7 +144,7 @@ def _number(digits: str) -> int:
 
 
 def _names(header: str, etag: str | None, *, strong: bool) -> bool:
-    """Whether ``header`` has the entity tag ``etag``, by strong or weak comparison (section 8.8.3.2)."""
+    """Return whether ``header`` has the entity tag ``etag``, by strong or weak comparison (section 8.8.3.2)."""
     ours = _ETAG.fullmatch(etag or "")
     if ours is None or (strong and ours[1]):
         return False
@@ -152,7 +152,7 @@ def _names(header: str, etag: str | None, *, strong: bool) -> bool:
 
 
 def _seconds(date: str | None) -> int | None:
-    """An HTTP date as seconds since the epoch; None if it is none."""
+    """Return an HTTP date as seconds since the epoch; None if it is not a valid date."""
     if not date or len(date) > LONGEST_DATE:
         return None
     parsed = parsedate_tz(date)
@@ -170,7 +170,7 @@ def _change(response: Response, status: str, headers: HeaderList) -> None:
 
 
 def _refuse(response: Response, status: str, text: str) -> list[bytes]:
-    """Answer with an error; the body that says so."""
+    """Answer with an error. Return the body."""
     kept = _without(response._headerlist, _OF_THE_WHOLE)
     _change(response, status, [*kept, ("Content-Type", "text/plain; charset=UTF-8")])
     return [f"{text}\n".encode()]
@@ -181,7 +181,7 @@ def _without(headers: HeaderList, names: set[str]) -> HeaderList:
 
 
 def _part(blocks: Iterable[bytes], start: int, stop: int) -> Iterator[bytes]:
-    """The bytes from ``start`` up to ``stop`` of a body that can only be read from its beginning."""
+    """Yield the bytes from ``start`` up to ``stop`` of a body that can only be read from its beginning."""
     place = 0
     for block in blocks:
         before, place = place, place + len(block)

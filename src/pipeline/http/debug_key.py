@@ -29,7 +29,7 @@ VARIABLE = "PIPELINE_DEBUG_KEY"
 """Environment variable with the key, for processes that must share one."""
 PARAMETER = COOKIE = "debug-key"
 _FORM = re.compile(r"[A-Za-z0-9_-]{32,200}")
-"""A key that cannot be guessed, and that stands in a URL and in a cookie as it is."""
+"""A key that cannot be guessed, and that needs no quoting in a URL or a cookie."""
 
 _key: str | None = None
 
@@ -55,7 +55,7 @@ def make() -> None:
 
 
 def may_see(request: Request) -> bool:
-    """Return whether the visitor has the key, and so may see what only a developer should."""
+    """Return whether the visitor has the key, and so may see the pages for developers."""
     if _key is None:
         return False
     key = _key.encode()

@@ -7,7 +7,7 @@ import re
 from pipeline.response import Response
 
 LONGEST_HEADER = 1_000
-"""Characters of an Accept-Encoding that are looked at (S12). A longer one is ignored."""
+"""Upper limit of the characters of an Accept-Encoding (S12). A longer one is ignored."""
 
 _WEIGHT = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)", re.IGNORECASE)
 

@@ -1,7 +1,7 @@
 """Files as answers: from the disk or from a blob, whole or in ranges.
 
-``serve`` is for views. An open file that a view returns, or a WSGI app of others wraps with
-``wsgi.file_wrapper``, becomes a ``FileBody``. If no filter touches it, the edge hands it to the server in the
+``serve`` is for views. An open file that a view returns, or that a foreign WSGI app wraps with
+``wsgi.file_wrapper``, becomes a ``FileBody``. If no filter changes it, the edge hands it to the server in the
 server's own ``wsgi.file_wrapper``, which may send it without Python.
 """
 
@@ -24,7 +24,7 @@ from pipeline.request import Request
 from pipeline.response import NOSNIFF, Response, check_header
 
 BLOCK = 64 * 1024
-"""Bytes per block: large enough that the cost per block vanishes."""
+"""Bytes per block, enough to make the cost per block negligible."""
 
 UNKNOWN_TYPE = "application/octet-stream"
 
@@ -43,17 +43,17 @@ def serve(
     modified: datetime | float | None = None,
     inline: bool = False,
 ) -> None:
-    """Answer with a file: whole, in the range that was asked for, or 304 if the client has it already.
+    """Answer with a file: the whole, the requested range, or 304 if the client has it already.
 
-    file          a path, or a file open for reading in binary mode, which is sent from where it stands and
-                  closed with the request. A path that leads to no file is a 404. Never make one of what a
-                  client sent without looking: whatever it leads to is opened
-    content_type  default: guessed from the name; unknown is application/octet-stream
-    name          what a browser saves it as; default: the last segment of the path
+    file          a path, or a file open for reading in binary mode, which is sent from its current position and
+                  closed with the request. A path that does not lead to a file is a 404. Check a path that contains
+                  input of a client: every file that it leads to is opened
+    content_type  default: guessed from the name, or application/octet-stream
+    name          file name for a browser that saves the file; default: the last segment of the path
     etag          a text that changes whenever the bytes do; default: made of size and time of a plain file
     modified      datetime (naive is UTC) or seconds since the epoch; default: the time of a plain file
-    inline        whether a browser may show the file instead of saving it. Never for what visitors upload: a
-                  page among it would run its scripts as the site's own (S7)
+    inline        whether a browser may show the file instead of saving it. Never use this for uploads of visitors:
+                  an HTML page among them would run its scripts as scripts of the site (S7)
     """
     if isinstance(file, (str, os.PathLike)):
         path = os.fspath(file)
@@ -79,11 +79,11 @@ def serve(
 
 
 def disposition(name: str | None, *, inline: bool = False) -> str:
-    """A Content-Disposition header (RFC 6266); a name beyond ASCII stands in it in both ways (RFC 8187)."""
+    """Return a Content-Disposition header (RFC 6266). It has both forms of a name that is not ASCII (RFC 8187)."""
     kind = "inline" if inline else "attachment"
     if not name:
         return kind
-    # Separators, controls, surrogates, and marks that turn the direction of what is read.
+    # Replace separators, controls, surrogates, and marks that change the direction of text.
     name = "".join(letter if letter.isprintable() and letter not in "/\\" else "_" for letter in name)
     plain = "".join(letter if letter in _SAFE_IN_QUOTES else "_" for letter in name)
     if plain == name:
@@ -92,34 +92,35 @@ def disposition(name: str | None, *, inline: bool = False) -> str:
 
 
 class FileBody:
-    """The bytes of an open binary file, from where it stands to where it ends now.
+    """The bytes of an open binary file, from its current position to its current end.
 
-    Whoever opened the file closes it; ``close`` is the file's own.
+    The code that opened the file must close it; ``close`` is that of the file.
     """
 
     def __init__(self, file: BinaryIO | Any, size: int | None = None) -> None:
         self.file = file
         self.close: Callable[[], object] = getattr(file, "close", _nothing)
         self.state = _state(file)
-        """Of a plain file: one that is read by its descriptor and nothing else. None of any other."""
+        """`os.stat` result of a plain file, which is read by its descriptor alone; else None."""
         self.left = self._length() if size is None else size
-        """Bytes to be sent, or None if only reading can tell."""
+        """Bytes to be sent; None if the length is not known before reading."""
 
     @property
     def is_plain_file(self) -> bool:
-        """Whether the server may send the file by its own means."""
+        """Whether the server may send the file itself, by its descriptor."""
         return self.state is not None
 
     def sent_by(self, wrapper: Any, close: Callable[[int | None], object]) -> Any:
-        """Return the file for the server to send, made by its ``wsgi.file_wrapper``; None if the server has none.
+        """Return the file for the server to send, wrapped by its ``wsgi.file_wrapper``; None if the server has
+        none.
 
-        ``close`` is called with the number of bytes, see ``SentFile.close``.
+        ``close`` is called with the number of bytes that were sent, see ``SentFile.close``.
         """
         return None if wrapper is None else wrapper(SentFile(self, close), BLOCK)
 
     @classmethod
     def wrap(cls, file: Any, block_size: int = BLOCK) -> FileBody:
-        """What a WSGI app inside of a pipeline finds as ``wsgi.file_wrapper``."""
+        """Wrap a file. This is the ``wsgi.file_wrapper`` of a WSGI app inside a pipeline."""
         return cls(file)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -133,7 +134,7 @@ class FileBody:
             yield block
 
     def length(self) -> int | None:
-        """How many bytes will be sent, or None if only reading can tell."""
+        """Return the number of bytes to send; None if it is not known before reading."""
         return self.left
 
     def _length(self) -> int | None:
@@ -148,7 +149,7 @@ class FileBody:
             return None
 
     def app_iter_range(self, start: int, stop: int) -> FileBody:
-        """The part from ``start`` up to but not including ``stop``; WebOb's name for it."""
+        """Return the part from ``start`` up to but not including ``stop``. The name is WebOb's."""
         size = stop - start
         if self.left is not None:
             self.file.seek(start, os.SEEK_CUR)
@@ -159,10 +160,10 @@ class FileBody:
 
 
 class SentFile:
-    """A plain file as the server reads it, by its ``wsgi.file_wrapper``: no further than the body goes.
+    """A plain file that the server reads through its ``wsgi.file_wrapper``, but only to the end of the body.
 
-    Only that of a whole file has ``fileno``: not every server heeds where a descriptor stands and what
-    Content-Length says (uWSGI sends the file from its beginning to its end).
+    It has ``fileno`` only if the whole file is sent. Some servers ignore the position of a descriptor and the
+    Content-Length (uWSGI sends the file from its beginning to its end).
     """
 
     def __init__(self, body: FileBody, close: Callable[[int | None], object]) -> None:
@@ -171,7 +172,7 @@ class SentFile:
         self.end = self.start + (body.left or 0)
         self._close: Callable[[int | None], object] | None = close
         if body.state is not None and (self.start, self.end) == (0, body.state.st_size):
-            if os.lseek(body.file.fileno(), 0, os.SEEK_CUR) != 0:  # it was read from, and has read ahead
+            if os.lseek(body.file.fileno(), 0, os.SEEK_CUR) != 0:  # the file was read, and has a buffer
                 body.file.seek(0, os.SEEK_END)
                 body.file.seek(0)
             self.fileno = body.file.fileno
@@ -195,8 +196,8 @@ class SentFile:
         return True
 
     def close(self) -> None:
-        """Close the request, once, with the number of bytes that were read from the file. None if the server has
-        sent the file without reading it here (sendfile): how much of it, the server does not say."""
+        """Close the request, once, with the number of bytes that were read from the file. The number is None if the
+        server has sent the file by its descriptor (sendfile), and so does not say how many bytes it sent."""
         close, self._close = self._close, None
         if close is not None:
             read = self.file.tell() - self.start
@@ -204,9 +205,9 @@ class SentFile:
 
 
 def _open(path: str) -> BinaryIO:
-    """The file at ``path``; 404 if there is none, or if it is a directory or a device."""
+    """Open the file at ``path``. Raise a 404 if there is none, or if it is a directory or a device."""
     try:
-        if stat.S_ISREG(os.stat(path).st_mode):  # asked first: to open a named pipe waits for who writes
+        if stat.S_ISREG(os.stat(path).st_mode):  # checked first: opening a named pipe would wait for a writer
             return open(path, "rb", buffering=0)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         pass
@@ -214,7 +215,8 @@ def _open(path: str) -> BinaryIO:
 
 
 def _state(file: Any) -> os.stat_result | None:
-    """The ``stat`` of a plain file. Of what only wraps one, such as gzip's, the descriptor tells a lie."""
+    """Return the ``stat`` of a plain file, else None. The descriptor of a wrapper, such as gzip's, is
+    misleading."""
     raw = file.raw if type(file) in (io.BufferedReader, io.BufferedRandom) else file
     if type(raw) is not io.FileIO:
         return None
@@ -227,7 +229,7 @@ def _state(file: Any) -> os.stat_result | None:
 
 def _guessed_type(name: str) -> str:
     kind, encoding = mimetypes.guess_type(name, strict=False)
-    if encoding is not None:  # "x.tar.gz" is sent as it is, not as a tar that is unpacked on the way
+    if encoding is not None:  # "x.tar.gz" is sent as gzip, and not as a tar with a Content-Encoding
         return "application/gzip" if encoding == "gzip" else UNKNOWN_TYPE
     return kind or UNKNOWN_TYPE
 
@@ -239,4 +241,4 @@ def _http_date(moment: datetime | float) -> str:
 
 
 def _nothing() -> None:
-    """Closes what has no ``close``."""
+    """Do nothing, for a file without ``close``."""

@@ -1,6 +1,6 @@
-"""The last look at a body that is not simply in memory: output filters, conditional requests, headers of streams.
+"""Finish an answer whose body is not simply in memory: output filters, conditional requests, headers of streams.
 
-The edge calls ``finish`` once, when all is decided but the headers can still be changed.
+The edge calls ``finish`` once, after all elements have answered, while the headers can still be changed.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any
 
-from pipeline.edge import blocks_of, close_with
+from pipeline.edge import close_with
 from pipeline.http.conditional import conditional
 from pipeline.http.files import FileBody
+from pipeline.http.streaming import blocks_of
 from pipeline.request import Request
 from pipeline.response import LIVE, OK, Response
 
 
 def finish(request: Request, response: Response, body: Any) -> Any:
-    """Return what is to be sent of a body that is streamed, filtered, or the answer to a conditional request."""
+    """Return the body to send, for a body that is streamed, filtered, or the answer to a conditional request."""
     in_memory = response.in_memory
     if in_memory:
         body = list(body)
@@ -26,10 +27,10 @@ def finish(request: Request, response: Response, body: Any) -> Any:
         _describe_stream(response, body)
     rewritten = False
     sent = body
-    if (response.filters or response.transports) and _may_have_body(response._status):
+    if (response.filters or response.delivery_filters) and _may_have_body(response._status):
         sent, rewritten = _filtered(request, response, body)
-    response.filters = response.transports = ()
-    response.decided = True
+    response.filters = response.delivery_filters = ()
+    response.filters_applied = True
     if response.conditional_response:
         response.conditional_response = False
         sent = conditional(request.environ, response, sent, ranges=not rewritten)
@@ -38,12 +39,12 @@ def finish(request: Request, response: Response, body: Any) -> Any:
     if not in_memory:
         return sent
     if rewritten and request.environ["REQUEST_METHOD"] == "HEAD" and not any(body):
-        return ()  # an app that makes no body for HEAD: what would come of it cannot be told
+        return ()  # an app made no body for HEAD, so the length after the filters is not known
     return list(sent)
 
 
 def _describe_stream(response: Response, body: Any) -> None:
-    """Add the headers that only a stream needs: the length of a file; that no proxy may hold live blocks back."""
+    """Add the headers that only a stream needs: the length of a file, and the order not to buffer live blocks."""
     headers = response.headers
     if isinstance(body, FileBody) and (length := body.length()) is not None:
         headers.setdefault("Content-Length", str(length))
@@ -56,14 +57,14 @@ def _may_have_body(status: str) -> bool:
 
 
 def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, bool]:
-    """The body behind all filters that take part, and whether its bytes are still those it was made of."""
+    """Return the body after all filters, and whether the filters have changed its bytes."""
     length = None if type(body) is list else response.headers.get("Content-Length")
-    # A chain has no close(), which a generator that yields from it would call, as does the request (R7). And
-    # a filter that drops the Content-Length must not hide that it was wrong.
+    # A chain has no close(). A generator that yields from the body would call it, and the request too (R7). The
+    # length is checked before the filters, since a filter that drops the Content-Length would hide a wrong one.
     given = chain(body) if length is None else blocks_of(body, int(length))
     blocks: Iterator[bytes] = given
     rewritten = False
-    for filter, rewrites in chain(zip(response.filters, repeat(True)), response.transports):
+    for filter, rewrites in chain(zip(response.filters, repeat(True)), response.delivery_filters):
         made = filter(blocks)
         if made is not blocks:
             close_with(request, made)
@@ -89,9 +90,9 @@ _OF_THE_BYTES = {
     "digest",
     "repr-digest",
 }
-"""Headers that hold for the very bytes that a body was made of."""
+"""Headers that are only valid for the original bytes of a body."""
 
 
 def _weak(etag: str) -> str:
-    """The ETag of what says the same in other bytes (RFC 9110 section 8.8.1)."""
+    """Return the weak form of an ETag, for the same content in other bytes (RFC 9110 section 8.8.1)."""
     return etag if etag.startswith("W/") else f"W/{etag}"

@@ -1,7 +1,7 @@
 """Hosts, ports and peers, and the headers in which proxies pass them on.
 
-Text from the network in, canonical values out; ValueError for what is malformed. All of it is
-linear in its input (S12). The element ``vhost`` decides which peers are believed.
+The functions turn text from the network into canonical values, and raise ValueError for malformed text. All take
+time linear in their input (S12). The element ``vhost`` decides which peers are believed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
 PORTS = {"http": 80, "https": 443}
-"""The port that goes without saying, by scheme."""
+"""The default port, by scheme."""
 
 _LONGEST = 255
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -25,8 +25,8 @@ UNIX = ("", "localhost")
 
 
 class Host(NamedTuple):
-    """What a ``Host`` header says: a name in lower case without a last dot, or an IP address, one of
-    version 6 in brackets and its shortest form; and the port, if it names one."""
+    """The value of a ``Host`` header: a name in lower case without a dot at its end, or an IP address (version 6 in
+    brackets, in its shortest form); and the port, or None."""
 
     name: str
     port: int | None
@@ -43,12 +43,12 @@ class Host(NamedTuple):
             if len(name) > _LONGEST or not _NAME.fullmatch(name):
                 raise ValueError("not a host name")
             name = name.removesuffix(".")
-            if name.rpartition(".")[2].isdecimal():  # as browsers do: it is an address, or nothing
+            if name.rpartition(".")[2].isdecimal():  # as browsers do, read it as an address or refuse it
                 name = str(IPv4Address(name))
         return cls(name, parse_port(port) if colon else None)
 
     def written(self, scheme: str) -> tuple[str, str]:
-        """``HTTP_HOST`` and the port, for that scheme."""
+        """Return ``HTTP_HOST`` and the port, for that scheme."""
         usual = PORTS[scheme]
         port = self.port or usual
         return (self.name if port == usual else f"{self.name}:{port}"), str(port)
@@ -68,8 +68,8 @@ def parse_scheme(text: str) -> str:
 
 
 def parse_node(text: str) -> str:
-    """The address in a ``for``: with or without port, in brackets or not. "unknown" if it is kept
-    secret (RFC 7239 section 6)."""
+    """Return the address in a ``for``, with or without port and brackets; "unknown" if it is obfuscated (RFC 7239
+    section 6)."""
     if _OBFUSCATED.fullmatch(text.partition(":")[0]):
         return "unknown"
     if text[:1] == "[":
@@ -83,12 +83,12 @@ def parse_node(text: str) -> str:
 
 
 def parse_forwarded(text: str) -> list[dict[str, str]]:
-    """The elements of a ``Forwarded`` header (RFC 7239 section 4): parameter values by name."""
+    """Return the elements of a ``Forwarded`` header (RFC 7239 section 4): the parameter values by name."""
     elements: list[dict[str, str]] = [{}]
     position = 0
     while True:
         found = _PAIR.match(text, position)
-        if found is None:  # the pattern matches nothing at all, too
+        if found is None:  # the pattern also matches the empty text
             raise ValueError("not a Forwarded header")
         name, quoted, plain = found.groups()
         if name is not None:
@@ -107,7 +107,7 @@ def parse_forwarded(text: str) -> list[dict[str, str]]:
 
 
 class Peers(dict[str, bool]):
-    """Whether an address is that of a trusted peer: found out once for each, and kept.
+    """A cache that tells whether an address is that of a trusted peer.
 
     ``words`` are IP addresses and networks, and "unix" for every peer on a unix socket.
     """
@@ -118,7 +118,7 @@ class Peers(dict[str, bool]):
         self.networks = tuple(ip_network(word) for word in words if word != "unix")
 
     def __missing__(self, address: str) -> bool:
-        if len(self) > 1000:  # addresses come from the network: no bound but this one
+        if len(self) > 1000:  # addresses come from the network, so nothing else limits their number
             self.clear()
         trusted = self[address] = self._find(address)
         return trusted
@@ -135,9 +135,9 @@ class Peers(dict[str, bool]):
         return any(ip in network for network in self.networks)
 
     def client(self, nodes: list[str]) -> tuple[str, int]:
-        """Return the visitor's address, and how many proxies are believed, from the addresses that the proxies
-        wrote down, nearest last. A proxy is believed if the trusted one behind it names it. Addresses further
-        away could be the visitor's own text, and are not looked at."""
+        """Return the address of the visitor, and the number of proxies that are believed. ``nodes`` are the
+        addresses that the proxies wrote, nearest last. A proxy is believed if the trusted proxy behind it names it.
+        Addresses further away could be text of the visitor, and are ignored."""
         address = "unknown"
         for believed, node in enumerate(reversed(nodes), 1):
             address = parse_node(node)

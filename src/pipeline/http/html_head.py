@@ -1,16 +1,15 @@
-"""Where in a page of HTML a ``<base>`` can go: found block by block, in time linear in what is read (S12).
+"""Find the place for a ``<base>`` in an HTML page, block by block, in time linear in the input (S12).
 
-``Head`` reads a page as a browser does (the WHATWG's HTML, sections 13.2.5 and 13.2.6) from its beginning
-to where its head ends, and no further than it is given. Put at ``place``, a ``<base>`` changes nothing in the
-tree that a browser builds but for being there: each piece of white space, each comment and each element is
-still where it was, also where ``<html>`` or ``<head>`` is not written.
+``Head`` reads a page as a browser does (the WHATWG's HTML, sections 13.2.5 and 13.2.6), from its beginning to the
+end of its head. A ``<base>`` at ``place`` only adds itself to the tree that a browser builds. White space, comments
+and elements stay where they were, also if ``<html>`` or ``<head>`` is not written.
 
-The place is as far back as it can be, so that what stands ahead of it need not wait: ahead of the first thing
-in the head that has a URL or may have effects. Whether the page has a base of its own is only known where the
-head ends. What a browser would read in two ways (``<noscript>`` with and without scripts) is read in both; if
-they disagree on anything that matters here, or where anything else cannot be known, there is no place.
+The place is as late as possible, so that the bytes before it can be sent at once: just before the first element of
+the head that has a URL or may have effects. Only the end of the head shows whether the page has a base of its own.
+A ``<noscript>`` is read with and without scripts. If the two readings differ in a way that matters here, or if
+the page cannot be read for certain, there is no place.
 
-Python's ``html.parser`` does not serve: it says line and column instead of a place, copies all it has with
+Python's ``html.parser`` cannot do this: it gives line and column instead of an offset, copies its whole buffer with
 each block, does not build a tree, and does not read scripts and comments as browsers do.
 """
 
@@ -32,10 +31,11 @@ _RAW_TEXT = {
     name: re.compile(rb"</%b[\t\n\f\r />]" % name, re.IGNORECASE)
     for name in (b"iframe", b"noembed", b"noframes", b"noscript", b"style", b"textarea", b"title", b"xmp")
 }
-"""Elements whose content is text up to their end tag, and the pattern of that."""
+"""Elements whose content is text up to their end tag, and the pattern of that end tag."""
 
 _PASSED = {b"head", b"html", b"meta", b"title"}
-"""What may stand ahead of the base, having no URL; but a meta with ``http-equiv`` may, or forbid bases."""
+"""Elements that may stand before the base because they have no URL. A meta with ``http-equiv`` may have one, or may
+forbid bases."""
 _IN_HEAD = _PASSED | {
     b"base",
     b"basefont",
@@ -48,78 +48,80 @@ _IN_HEAD = _PASSED | {
     b"template",
 }
 _ENDS_HEAD = {b"body", b"br", b"html"}
-"""End tags that do something in the head; others are ignored."""
+"""End tags that have an effect in the head. Others are ignored."""
 _TWO_READINGS = {b"math", b"plaintext", b"select", b"svg"}
-"""Elements in which tags mean something else; they may stand in a template."""
+"""Elements in which tags have another meaning. They may stand in a template."""
 
 T = TypeVar("T")
 Waits: TypeAlias = Generator[None, None, T]
-"""What comes of reading on, which waits, by ``yield``, for more of the page where it needs it."""
+"""A step of reading. It waits for more of the page by ``yield`` if it needs more, and returns its result."""
 
 
 class Unknown(Exception):
-    """This page is not to be touched."""
+    """The page cannot be read for certain, so it must be left unchanged."""
 
 
 class _Ended(Exception):
-    """There is no more, and something was still missing."""
+    """The page ends in the middle of its markup."""
 
 
 class Attribute(NamedTuple):
-    """An attribute of a tag, and where it is written."""
+    """An attribute of a tag, and its place."""
 
     name: bytes
     name_end: int
     value: bytes | None
-    """As written, without quotes; None if it has none."""
+    """The value as written, without quotes; None if the attribute has no value."""
     value_start: int
     value_end: int
 
 
 class Head:
-    """What is known of the head of a page after all that was fed. Places are counted in code units."""
+    """The head of a page, as far as it was fed. Places are counted in code units."""
 
     def __init__(self) -> None:
         self.text = bytearray()
-        """The page, one byte for each code unit; what is not ASCII is any byte above 127."""
+        """The page, one byte for each code unit. A unit that is not ASCII is a byte above 127."""
         self.safe = 0
-        """Up to here nothing will be changed."""
+        """The end of the part that will not be changed."""
         self.place: int | None = None
-        """Where a base can be put in, if it can."""
+        """The place where a base can be inserted, or None."""
         self.base: Attribute | None = None
-        """The ``href`` of the base that the page has."""
-        self.decided = False
+        """The ``href`` of the base that the page has, or None."""
+        self.finished = False
+        """Whether the place and the base are known, so that no more of the page is needed."""
+        self._after_head = False
         self._at_end = False
         self._steps: Iterator[None] = self._read()
 
     def feed(self, units: bytes) -> bool:
-        """Take more of the page; True when all is decided and no more is wanted."""
+        """Read more of the page. Return True if no more of it is needed."""
         self.text += units
         return self._go_on()
 
     def end(self) -> None:
-        """There is no more of the page."""
+        """Read the end of the page."""
         self._at_end = True
         self._go_on()
 
     def give_up(self) -> None:
-        """There is more of the page, which will not be looked at."""
+        """Stop reading, and leave the page unchanged."""
         self.place = self.base = None
-        self._decide()
+        self._finish()
 
     def _go_on(self) -> bool:
-        if not self.decided:
+        if not self.finished:
             try:
                 next(self._steps)
-            except (StopIteration, _Ended):  # a tag that is not complete when the page ends is none
-                self._decide()
+            except (StopIteration, _Ended):  # an incomplete tag at the end of the page is not a tag
+                self._finish()
             except Unknown:
                 self.give_up()
-        return self.decided
+        return self.finished
 
-    def _decide(self) -> None:
-        self.decided = True
-        self._steps = iter(())  # the generator and this object hold each other
+    def _finish(self) -> None:
+        self.finished = True
+        self._steps = iter(())  # the generator refers to this object: no cycle is left
 
     def _more(self) -> Waits[None]:
         if self._at_end:
@@ -127,7 +129,7 @@ class Head:
         yield
 
     def _has(self, length: int) -> Waits[None]:
-        """Wait until there are so many code units."""
+        """Wait until the page has ``length`` code units."""
         while len(self.text) < length:
             yield from self._more()
 
@@ -135,7 +137,7 @@ class Head:
         return bytes(self.text[place : place + 1])
 
     def _find(self, pattern: re.Pattern[bytes], start: int, longest: int = 1) -> Waits[re.Match[bytes]]:
-        """Wait for a match, which is no longer than ``longest``; no code unit is looked at more often."""
+        """Wait for a match of at most ``longest`` code units, and return it. No search goes back further."""
         while True:
             found = pattern.search(self.text, start)
             if found is not None:
@@ -144,7 +146,7 @@ class Head:
             yield from self._more()
 
     def _find_text(self, text: bytes, start: int) -> Waits[int]:
-        """Wait for a text; where it ends."""
+        """Wait for a text, and return its end."""
         while True:
             found = self.text.find(text, start)
             if found >= 0:
@@ -153,60 +155,68 @@ class Head:
             yield from self._more()
 
     def _read(self) -> Waits[None]:
-        """Read up to where the head ends. The first thing that is not passed on the way sets ``place``."""
-        after_head = False
+        """Read to the end of the head."""
         place = 0
         while True:
             if self.place is None:
                 self.safe = place
             place = (yield from self._find(_NOT_SPACE, place)).start()
-            if self._at(place) != b"<":
-                if self._at(place) == b"&" and self.place is None:
-                    raise Unknown  # it may stand for white space
+            end = None
+            if self._at(place) == b"<":
+                end = yield from self._tag_in_head(place)
+            elif self._at(place) == b"&" and self.place is None:
+                raise Unknown  # a character reference may stand for white space
+            if end is None:
                 self._stop_at(place)
                 return
-            yield from self._has(place + 2)
-            letter = self._at(place + 1)
-            if _is_letter(letter):
-                name, start = yield from self._tag_name(place + 1)
-                if name not in _IN_HEAD or (after_head and name == b"noscript"):
-                    self._stop_at(place)
-                    return
-                attributes, end = yield from self._attributes(start)
-                if name not in _PASSED or (name == b"meta" and b"http-equiv" in attributes):
-                    self._stop_at(place)
-                place = end
-                if name == b"base" and b"href" in attributes:
-                    self.base = attributes[b"href"]
-                    return
-                if name == b"noscript":
-                    place = yield from self._noscript_end(place)
-                elif name == b"template":
-                    place = yield from self._template_end(place)
-                elif name == b"script" or name in _RAW_TEXT:
-                    place = yield from self._raw_text_end(name, place)
-            elif letter == b"/":
-                yield from self._has(place + 3)
-                letter = self._at(place + 2)
-                if _is_letter(letter):
-                    name, start = yield from self._tag_name(place + 2)
-                    if name in _ENDS_HEAD:
-                        self._stop_at(place)
-                        return
-                    if name == b"head":
-                        self._stop_at(place)
-                        after_head = True
-                    place = yield from self._tag_end(start)
-                else:
-                    place = yield from self._find_text(b">", place + 2)
-            elif letter in (b"!", b"?"):
-                place = yield from self._declaration_end(place)
-            else:
-                self._stop_at(place)
-                return
+            place = end
+
+    def _tag_in_head(self, place: int) -> Waits[int | None]:
+        """Read the markup that begins with the "<" here. Return its end, or None if the head ends before it."""
+        yield from self._has(place + 2)
+        letter = self._at(place + 1)
+        if _is_letter(letter):
+            return (yield from self._start_tag_in_head(place))
+        if letter == b"/":
+            return (yield from self._end_tag_in_head(place))
+        if letter in (b"!", b"?"):
+            return (yield from self._declaration_end(place))
+        return None
+
+    def _start_tag_in_head(self, place: int) -> Waits[int | None]:
+        """Read a start tag, with the content of an element that has text, a template or a noscript."""
+        name, start = yield from self._tag_name(place + 1)
+        if name not in _IN_HEAD or (self._after_head and name == b"noscript"):
+            return None
+        attributes, end = yield from self._attributes(start)
+        if name not in _PASSED or (name == b"meta" and b"http-equiv" in attributes):
+            self._stop_at(place)
+        if name == b"base" and b"href" in attributes:
+            self.base = attributes[b"href"]
+            return None
+        if name == b"noscript":
+            return (yield from self._noscript_end(end))
+        if name == b"template":
+            return (yield from self._template_end(end))
+        if name == b"script" or name in _RAW_TEXT:
+            return (yield from self._raw_text_end(name, end))
+        return end
+
+    def _end_tag_in_head(self, place: int) -> Waits[int | None]:
+        """Read an end tag, or a comment that looks like one."""
+        yield from self._has(place + 3)
+        if not _is_letter(self._at(place + 2)):
+            return (yield from self._find_text(b">", place + 2))
+        name, start = yield from self._tag_name(place + 2)
+        if name in _ENDS_HEAD:
+            return None
+        if name == b"head":
+            self._stop_at(place)
+            self._after_head = True
+        return (yield from self._tag_end(start))
 
     def _stop_at(self, place: int) -> None:
-        """A base goes here, if it has not gone somewhere before."""
+        """Set the place for a base, unless it is set already."""
         if self.place is None:
             self.place = self.safe = place
 
@@ -218,14 +228,14 @@ class Head:
         return (yield from self._attributes(start))[1]
 
     def _attributes(self, start: int) -> Waits[tuple[dict[bytes, Attribute], int]]:
-        """The attributes of a tag, the first of each name, and where the tag ends."""
+        """Return the attributes of a tag, the first of each name, and the end of the tag."""
         attributes: dict[bytes, Attribute] = {}
         place = start
         while True:
             place = (yield from self._find(_ATTRIBUTE, place)).start()
             if self._at(place) == b">":
                 return attributes, place + 1
-            # An attribute may be named "=": its first letter is never the end of it.
+            # An attribute may be named "=": the first character always belongs to the name.
             name_end = (yield from self._find(_ATTRIBUTE_NAME_END, place + 1)).start()
             name = bytes(self.text[place:name_end]).lower()
             place = (yield from self._find(_NOT_SPACE, name_end)).start()
@@ -246,7 +256,7 @@ class Head:
             attributes.setdefault(name, attribute)
 
     def _declaration_end(self, place: int) -> Waits[int]:
-        """Where a comment ends, a doctype, or what is taken for a comment: ``<?...>``, ``<![if ...]>``."""
+        """Return the end of a comment, a doctype, or markup that counts as a comment (``<?...>``)."""
         if self._at(place + 1) == b"!":
             for length in (3, 4):
                 yield from self._has(place + length)
@@ -262,7 +272,7 @@ class Head:
         return (yield from self._find_text(b">", place + 2))
 
     def _raw_text_end(self, name: bytes, start: int) -> Waits[int]:
-        """Where the element ends whose content starts here and is text."""
+        """Return the end of an element whose content starts here and is text."""
         if name == b"script":
             end = yield from self._script_text_end(start)
         else:
@@ -270,7 +280,7 @@ class Head:
         return (yield from self._tag_end(end + 2 + len(name)))
 
     def _script_text_end(self, start: int) -> Waits[int]:
-        """Where ``</script`` stands that ends a script, which is not always the first (section 13.2.5.4)."""
+        """Return the place of the ``</script`` that ends a script: not always the first one (section 13.2.5.4)."""
         escaped = double = False
         place = start
         while True:
@@ -281,7 +291,7 @@ class Head:
                 place = found.end()
             elif self._at(place + 1) == b"!":
                 escaped = True
-                place += 2  # the dashes may be those of "-->", too
+                place += 2  # the dashes may belong to "-->", too
             elif found[1]:
                 if not double:
                     return place
@@ -292,7 +302,7 @@ class Head:
                 place = found.end() - 1
 
     def _noscript_end(self, start: int) -> Waits[int]:
-        """Where a noscript in the head ends: text where scripts run, and elements where they do not."""
+        """Return the end of a noscript in the head. Its content is text if scripts run, and else elements."""
         try:
             end = (yield from self._find(_RAW_TEXT[b"noscript"], start, 11)).start()
             place = start
@@ -308,11 +318,11 @@ class Head:
         except _Ended:
             raise Unknown from None
         if place != end:
-            raise Unknown  # the two readings part here
+            raise Unknown  # the two readings end at different places
         return (yield from self._tag_end(end + len(b"</noscript")))
 
     def _template_end(self, start: int) -> Waits[int]:
-        """Where a template ends. A base in it is none of the page."""
+        """Return the end of a template. A base in it is not a base of the page."""
         depth = 1
         place = start
         while depth:
@@ -326,8 +336,8 @@ class Head:
         return place
 
     def _markup(self, place: int) -> Waits[tuple[bytes, int]]:
-        """What begins with the "<" here, and where it ends: a tag's name (with "/" for an end tag), or "" for
-        a comment and for what is text after all."""
+        """Return the name of the tag that begins with the "<" here, and its end. The name of an end tag begins with
+        "/". A comment, and a "<" that is only text, have the name ""."""
         yield from self._has(place + 2)
         letter = self._at(place + 1)
         if letter in (b"!", b"?"):

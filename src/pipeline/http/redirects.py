@@ -1,11 +1,12 @@
-"""Redirects, and the judge that keeps them on this site (S8).
+"""Redirects, and the check that keeps them on this site (S8).
 
-``judge`` is the one judge. It looks at the ``Location`` of every answer 3xx that comes from a view or an
-element, however it was made: by ``redirect``, by an exception of ``webob.exc``, by ``response.location`` or by
-a returned response. The publisher asks it behind each view, so that a view that fails stores nothing, and
-the edge asks it for every answer. The answer of a foreign WSGI app is not judged.
+``judge`` checks the ``Location`` of every 3xx answer of a view or an element, however it was made: by ``redirect``,
+by an exception of ``webob.exc``, by ``response.location`` or by a returned response. The publisher calls it after
+each view, so that a view that fails stores nothing. The edge calls it for every answer. The answer of a foreign
+WSGI app is not checked.
 
-It reads an address as a browser does (WHATWG URL, basic parser), and refuses what only some read in that way.
+It reads an address as a browser does (WHATWG URL, basic parser), and refuses addresses that not all clients read in
+the same way.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ class Trusted(str):
 
 
 def redirect(location: str, status: int = 302, *, trusted: bool = False) -> HTTPException:
-    """Make a redirect to ``location``, to be returned or raised by a view; it stays on this origin (S8).
+    """Make a redirect to ``location``, which a view returns or raises. It must stay on this origin (S8).
 
     ``location`` is a path, a query, a relative reference, or an absolute URL of this site, such as one of
-    ``request.absolute_url``. ``trusted=True`` lets it lead anywhere. Raises UnsafeRedirect if there is a blank
-    or a control character in it. Where it leads is judged when the view has returned.
+    ``request.absolute_url``. ``trusted=True`` allows any address. Raises UnsafeRedirect if the location contains a
+    blank or a control character. The origin is checked when the view has returned.
     """
     _refuse_malformed(location)
     try:
         location = quote(location, safe=_ASCII)
     except UnicodeEncodeError:
-        raise UnsafeRedirect(f"a redirect to {location!r}, which is not valid text") from None
+        raise UnsafeRedirect(f"a redirect to {location!r}, which cannot be encoded as UTF-8") from None
     if status not in (301, 302, 303, 307, 308):
         raise ValueError(f"{status} is not the status of a redirect: use 301, 302, 303, 307 or 308")
     kind = status_map.get(status, HTTPFound)
@@ -72,7 +73,7 @@ def refuse_leaving(location: str, origin: str) -> None:
         own_scheme, _, own_host = origin.partition("://")
         scheme, host = absolute.groups()
         same = (scheme or own_scheme).lower() == own_scheme and _is_same(host, own_host, own_scheme)
-        stays = same and "\\" not in location[: absolute.end() + 1]  # other readers go on to an "@" behind it
+        stays = same and "\\" not in location[: absolute.end() + 1]  # other clients read on to an "@" behind it
     if not stays:
         raise UnsafeRedirect(
             f"a redirect to {location!r}, which leaves {origin}: if that is meant, use redirect(..., trusted=True)"
@@ -85,7 +86,7 @@ def _is_same(host: str, own_host: str, scheme: str) -> bool:
 
 
 def _refuse_malformed(location: str) -> None:
-    """Refuse blanks and control characters: a browser drops some of them, and so reads another address."""
+    """Refuse blanks and control characters. A browser drops some of them, and so reads another address."""
     if any(character <= " " or character == "\x7f" for character in location):
         raise UnsafeRedirect(
             f"a redirect to {location!r}, which has a blank or control character: percent-encode it"
@@ -93,13 +94,13 @@ def _refuse_malformed(location: str) -> None:
 
 
 def of_foreign(headers: HeaderList) -> HeaderList:
-    """Return the headers of a redirect of a foreign app, which is not judged."""
+    """Return the headers of a redirect of a foreign app, marked as trusted."""
     return [(name, Trusted(value) if name.lower() == "location" else value) for name, value in headers]
 
 
 def check(request: Request, response: Response) -> None:
-    """Judge an answer that is about to be sent, and leave on it values that are a ``str`` and nothing more, as
-    servers want them (PEP 3333)."""
+    """Judge an answer that is about to be sent, and turn Trusted values into plain ``str``, as servers want them
+    (PEP 3333)."""
     judge(request, response)
     headers = response._headerlist
     headers[:] = [(name, str(value)) if type(value) is Trusted else (name, value) for name, value in headers]

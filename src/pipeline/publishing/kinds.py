@@ -43,18 +43,18 @@ _CODE_MODULES |= {"ast", "ctypes", "importlib", "inspect", "typing"}
 DENIED, LEAF, CONTAINER, TRAVERSER = range(4)
 
 KINDS: dict[type, int] = {}
-"""The kinds of the classes that traversal has met; none of them is DENIED."""
+"""The kinds of the classes that traversal has met, without those that are DENIED."""
 
 
 def kind_of(cls: type) -> int:
-    """Return what objects of a class are for traversal."""
+    """Return the kind of the objects of a class for traversal."""
     if _is_code(cls):
         return DENIED
     if IPublishTraverse.implementedBy(cls):
         return TRAVERSER
     if issubclass(cls, Sequence):  # text, list, tuple, PersistentList ...
         return LEAF
-    # Not hasattr(cls, ...), which also finds what a metaclass has: an Enum's members are not containers.
+    # hasattr(cls, ...) would also find the attributes of a metaclass: the members of an Enum are not containers.
     steps = (vars(base)["__getitem__"] for base in cls.__mro__ if "__getitem__" in vars(base))
     return LEAF if next(steps, None) is None else CONTAINER
 

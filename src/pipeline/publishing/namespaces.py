@@ -1,18 +1,18 @@
 """Traversal namespaces: ``++name++value`` as a segment of a path.
 
-``scan = pipeline.publishing.namespaces`` registers these. To register one of them alone, decorate a subclass of it
-in a module of your own.
+``scan = pipeline.publishing.namespaces`` registers these. To register only one of them, decorate a subclass of it
+in your own module.
 
     ++skin++name       the request provides the skin of that name: its views are found first
-    ++lang++de         the visitor wants this language, whatever the browser says
-    ++item++name       the item of that name, also where a view or an adapter has the name
+    ++lang++de         the visitor wants this language, also if the browser asks for another one
+    ++item++name       the item of that name, also if a view or an adapter has the same name
     ++attribute++name  an attribute that the object's class lists in ``published_attributes``
-    ++etc++name        what is registered by that name as a utility for ``IEtc``
+    ++etc++name        the utility that is registered by that name for ``IEtc``
     ++debug++flag      ``request.debug_flags``, in debug mode, for a visitor with its key (S17)
 
 ``@@name`` and ``++view++name`` are part of traversal itself, ``++vh++`` of ``vhost``, and ``++resource++name``
-comes with the static files of that name (``pipeline.publishing.resources``). A namespace of one's own is an adapter
-for ``INamespace`` with the namespace's name. It never gets a value that a step may not have as its name
+comes with the static files of that name (``pipeline.publishing.resources``). To add a namespace, register an
+adapter for ``INamespace`` with the name of the namespace. It only gets values that are valid names of steps
 (``pipeline.publishing.steps.check``).
 """
 
@@ -35,15 +35,15 @@ _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")  # RFC 9110 section
 
 
 class Namespace:
-    """What the namespaces below have in common: the object that the path has reached."""
+    """The base class of the namespaces below, with the object that the path has reached."""
 
     def __init__(self, context: Any) -> None:
         self.context = context
 
 
 def into_application(request: Request, segment: str) -> None:
-    """Take a namespace at the start of the path into the address of the application, so that the URLs
-    which are made for this request keep it."""
+    """Move a namespace from the start of the path to the address of the application, so that URLs for this request
+    keep it."""
     environ = request.environ
     rest = environ.get("PATH_INFO", "").lstrip("/").partition("/")
     if rest[0] == segment:
@@ -60,9 +60,9 @@ class _SkinNote:
 
 
 def skin(interface: I, name: str) -> I:
-    """Make a request type, an interface that extends IRequest, the skin of that name."""
+    """Register a request type, an interface that extends IRequest, as the skin of that name."""
     if not interface.isOrExtends(IRequest):  # type: ignore[attr-defined]
-        raise TypeError(f"{interface!r} is no skin: it does not extend IRequest")
+        raise TypeError(f"{interface!r} cannot be a skin: it does not extend IRequest")
     setattr(interface, NOTES, (_SkinNote(name),))
     return interface
 
@@ -108,7 +108,7 @@ class Item(Namespace):
 @adapter(Interface, INamespace, name="attribute")
 @implementer(INamespace)
 class Attribute(Namespace):
-    """``++attribute++name``: what the class lists in ``published_attributes``, and nothing else (S4)."""
+    """``++attribute++name``: only attributes that the class lists in ``published_attributes`` (S4)."""
 
     def step(self, request: Request, name: str) -> Any:
         published = getattr(type(self.context), "published_attributes", ())

@@ -1,72 +1,33 @@
-"""Steps from object to object, and the one check of their names (S1, S3, S14).
+"""Steps from object to object.
 
-Every name that leads anywhere passes ``check`` before an object, an adapter or a hook sees it: the segments of a
+Every name passes the check of ``pipeline.names`` before an object, an adapter or a hook sees it: the segments of a
 path, the values of namespaces, the names that forms and XML-RPC send, default steps, and steps that hooks add.
-Every step is taken by ``step``. It enters a namespace, or asks an ``IPublishTraverse`` adapter, or takes an item
-of a container. It never looks at attributes (S4). ``walk`` takes one step after the other, judges what each has
-led to, and calls the traversal hooks.
+``step`` takes every step: it enters a namespace, asks an ``IPublishTraverse`` adapter, or takes an item of a
+container. It never reads attributes (S4). ``walk`` takes one step after the other, checks the kind of each object,
+and calls the traversal hooks.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any, TypeAlias
 
-from webob.exc import HTTPBadRequest, HTTPNotFound, HTTPRequestURITooLong, WSGIHTTPException
+from webob.exc import HTTPBadRequest, HTTPNotFound, HTTPRequestURITooLong
 
 from pipeline.interfaces import IDefaultSteps, INamespace, IPublishTraverse
+from pipeline.names import MARK, checked, refusal_in
 from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
 
-_MARK = re.compile(r"@@|\+\+([^+/]+)\+\+")
-"""The beginning of a name that is not the name of an item; a bare "@@" is the namespace of views."""
-_REFUSED = re.compile(rf"/(?:{_MARK.pattern})?(?:(?P<private>_)|\.\.?(?![^/]))")
-"""A name that is never a step, be it marked or not, behind a slash."""
-_PLAIN = re.compile(r"[^_.@+/\0][^/\0]*")
-"""Names that need no closer look, as most of them."""
-
 VIEW = -1
-"""In place of the kind of an object: the walk ended at the name of a view."""
+"""Stands in place of the kind of an object if the walk ended at the name of a view."""
 
 Path: TypeAlias = tuple[tuple[str, ...], bool, bool]
 """The names to walk; whether one of them may have a mark; whether the path ends in a slash."""
-Refusal: TypeAlias = tuple[type[WSGIHTTPException], str]
-"""The class of an exception and its text. A variable with the exception itself would make a cycle."""
-
-_NOT_FOUND: Refusal = (HTTPNotFound, "There is nothing at this address.")
-
-
-def check(name: str) -> None:
-    """Raise an HTTP exception if no step may have that name.
-
-    A name that starts with ``_`` (S3), has a slash or is empty is a 404; ``.``, ``..`` and a NUL are a 400 (S14).
-    The value behind the mark of a namespace is checked, too.
-    """
-    if (refusal := _refusal(name)) is not None:
-        raise refusal[0](refusal[1])
-
-
-def checked(names: Iterable[str]) -> tuple[str, ...]:
-    """Check each name; return all."""
-    names = tuple(names)
-    for name in names:
-        check(name)
-    return names
-
-
-def is_name(name: str) -> bool:
-    """Return whether a step of that name leads to an item, and not to a view or into a namespace."""
-    return _PLAIN.fullmatch(name) is not None or (_refusal(name) is None and _MARK.match(name) is None)
-
-
-def is_segment(name: str) -> bool:
-    """Return whether traversal takes the name, which may have a mark, for one step."""
-    return _PLAIN.fullmatch(name) is not None or _refusal(name) is None
 
 
 def parse(path: str, max_segments: int) -> Path:
-    """Take the path of a URL, as WSGI has it, apart. Raise an HTTP exception if it cannot be walked."""
+    """Split the path of a URL, as WSGI has it. Raise an HTTP exception if it cannot be walked."""
     slashed = path[-1:] == "/"
     if not path.isascii():
         path = _decode(path)
@@ -75,13 +36,13 @@ def parse(path: str, max_segments: int) -> Path:
     if path.count("/") - slashed > max_segments:
         raise HTTPRequestURITooLong(f"The address has more than {max_segments} segments.")
     names = tuple([segment for segment in path.split("/") if segment not in ("", ".")])
-    if (refusal := _refusal_in("/" + "/".join(names))) is not None:
+    if (refusal := refusal_in("/" + "/".join(names))) is not None:
         raise refusal[0](refusal[1])
     return names, "/@" in path or "/+" in path, slashed
 
 
 def walk(request: Any, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
-    """Walk from an object over names that were checked; return the last object and its kind.
+    """Walk from an object over names that were checked. Return the last object and its kind.
 
     If a name is not a step, it becomes ``request.view_name``, the names behind it become ``request.subpath``,
     and VIEW stands in place of the kind. The hooks are called with each object but the first.
@@ -105,7 +66,7 @@ def step(request: Any, obj: Any, kind: int, name: str) -> Any:
     """Take one step from an object of that kind, by a name that was checked. Raise LookupError if there is no such
     step, and _IsView if the name is marked as that of a view."""
     views = request.views
-    if name[0] in "@+" and (mark := _MARK.match(name)) is not None:
+    if name[0] in "@+" and (mark := MARK.match(name)) is not None:
         space = mark[1] or "view"
         if space == "view":
             raise _IsView
@@ -133,26 +94,26 @@ def has_item(request: Any, obj: Any, name: str) -> bool:
 
 
 def call_hooks(request: Any, obj: Any) -> tuple[str, ...]:
-    """Call the traversal hooks with an object; return the steps that they want to be taken next."""
+    """Call the traversal hooks with an object. Return the steps that they add."""
     for hook in request.traversal_hooks:
         hook(request, obj)
     return checked(request.take_steps()) if request.more_steps else ()
 
 
 def default_steps(request: Any, obj: Any) -> tuple[str, ...]:
-    """Return the further steps that an object wants to be taken where the path ends."""
+    """Return the default steps of the object at the end of the path."""
     default = request.views.adapt(obj, IDefaultSteps) if request.views is not None else None
     return checked(filter(None, default.default_steps(request))) if default is not None else ()
 
 
 def name_view(request: Any, name: str, ahead: Iterable[str]) -> int:
-    """Have the view of that name called, since there is no such step; return VIEW.
+    """Set the name of the view, since there is no step of that name. Return VIEW.
 
     A form may name the view, too (``forms``), but not where the path names one already.
     """
     if request.view_name:
         raise HTTPNotFound("There is nothing at this address.")
-    mark = _MARK.match(name)
+    mark = MARK.match(name)
     request.view_name = name if mark is None else name[mark.end() :]
     request.subpath = tuple(ahead)
     return VIEW
@@ -184,25 +145,8 @@ def _enter(request: Any, obj: Any, space: str, value: str) -> Any:
     raise HTTPNotFound("There is nothing at this address.")
 
 
-def _refusal(name: str) -> Refusal | None:
-    """Return what to say of a name that is refused."""
-    return _NOT_FOUND if not name or "/" in name else _refusal_in("/" + name)
-
-
-def _refusal_in(path: str) -> Refusal | None:
-    """Return what to say of names of which one is refused; each stands behind a slash."""
-    if "\0" in path:
-        return HTTPBadRequest, "The address has a NUL in it."
-    found = _REFUSED.search(path)
-    if found is None:
-        return None
-    if found["private"]:
-        return _NOT_FOUND
-    return HTTPBadRequest, "The address has '.' or '..' in place of a name."
-
-
 def _decode(path: str) -> str:
-    """Return the path as text: WSGI has its bytes as latin-1 (PEP 3333), and they are UTF-8."""
+    """Return the path as text. WSGI has its UTF-8 bytes decoded as latin-1 (PEP 3333)."""
     try:
         return path.encode("latin-1").decode("utf-8")
     except UnicodeError:

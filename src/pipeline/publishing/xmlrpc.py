@@ -1,15 +1,15 @@
 """XML-RPC: ``scan = pipeline.publishing.xmlrpc`` lets requests of the type ``IXMLRPCRequest`` call views (S20).
 
-A call is a POST of ``text/xml`` to the URL of an object. The method's name is that of a view which is
-registered for the object and for the request type; the call's parameters are those that follow
-``(context, request)``, as the fields of a form are, and fit their annotations::
+A call is a POST of ``text/xml`` to the URL of an object. The name of the method is the name of a view that is
+registered for the object and for the request type. The parameters of the call fill the parameters of the view
+behind ``(context, request)``, like the fields of a form, and must fit their annotations::
 
     @view(context=Folder, name="titles", methods=("POST",), request_type=IXMLRPCRequest)
     def titles(folder, request, limit: int = 10): ...
 
-A view of another request type is not a method. Dots in the method's name are steps to further objects, as in
-Zope; these steps are taken as those of a path are. What the view returns is the result. An HTTP exception becomes
-a fault with its status; any other is for ``errors``, like everywhere.
+A view of another request type is not a method. Dots in the name of the method are steps to further objects, as in
+Zope. These steps follow the rules for the steps of a path. The return value of the view is the result. An HTTP
+exception becomes a fault with its status. Any other exception goes to ``errors``.
 
 An integer has 32 bits, as in the specification of XML-RPC. Arrays and structs are nested at most MAX_DEPTH deep.
 """
@@ -27,7 +27,8 @@ from zope.interface import Interface, providedBy
 
 from pipeline.forms.request import FormsRequest
 from pipeline.interfaces import PUBLIC, IRequest, IView, IXMLRPCRequest
-from pipeline.publishing.steps import checked, walk
+from pipeline.names import checked
+from pipeline.publishing.steps import walk
 from pipeline.response import Response
 from pipeline.views import View, view
 
@@ -38,12 +39,12 @@ MAX_DEPTH = 100
 MAX_STEPS = 128
 """Upper limit of the steps in the name of a method (S16)."""
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no XML 1.0 has, in whatever way they are written: a client could not read the answer."""
+"""Characters that XML 1.0 does not allow, also not as references. A client could not read the answer."""
 
 
 @view(context=Interface, methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
 def call(context: Any, request: FormsRequest, response: Response) -> bytes:
-    """Find the view that the call names, ask whether it may be called, and call it."""
+    """Find the view that the call names, check its permission, and call it."""
     parameters, method = _parse(request)
     response.headers["Content-Type"] = "text/xml; charset=UTF-8"
     try:
@@ -52,12 +53,12 @@ def call(context: Any, request: FormsRequest, response: Response) -> bytes:
         answer = error.wsgi_response
         fault = xmlrpc.client.Fault(answer.status_int, str(error) or answer.status)
         if (tm := request.tm_in_use) is not None:
-            tm.doom()  # a fault is an error, though its status is 200
+            tm.doom()  # a fault is an error, although its status is 200
         return _NOT_IN_XML.sub("\ufffd", xmlrpc.client.dumps(fault, encoding="utf-8")).encode()
     try:
         text = xmlrpc.client.dumps((result,), methodresponse=True, encoding="utf-8", allow_none=True)
     except (TypeError, OverflowError) as error:
-        raise TypeError(f"XML-RPC method {method!r} returned what XML-RPC cannot say: {error}") from error
+        raise TypeError(f"XML-RPC method {method!r} returned a value that XML-RPC lacks: {error}") from error
     return _NOT_IN_XML.sub("\ufffd", text).encode()
 
 
@@ -83,7 +84,8 @@ def _call(
 
 
 def _method(context: Any, request: FormsRequest, name: str) -> View | None:
-    """The view of that name, if it is for XML-RPC: one for any request was not written to be called like this."""
+    """Return the view of that name, if it is for XML-RPC. A view for any request was not written for such a
+    call."""
     if request.views is None or not name:
         return None
     found = request.views.find(context, request, "POST", name)
@@ -94,10 +96,10 @@ def _method(context: Any, request: FormsRequest, name: str) -> View | None:
 def _parse(request: FormsRequest) -> tuple[tuple[Any, ...], str]:
     body = request.body_file.read(MAX_BODY + 1)
     if len(body) > MAX_BODY:
-        raise HTTPRequestEntityTooLarge(f"A call is at most {MAX_BODY} bytes.")
+        raise HTTPRequestEntityTooLarge(f"A call may have {MAX_BODY} bytes at most.")
     call = xmlrpc.client.Unmarshaller(use_builtin_types=True)
-    call.xml("", None)  # what it gets is decoded
-    parser = ParserCreate()  # the one of xmlrpc.client takes document types, and with them entities
+    call.xml("", None)  # its input is decoded already
+    parser = ParserCreate()  # the parser of xmlrpc.client accepts document types, and with them entities
     parser.StartDoctypeDeclHandler = _refuse_document_type
     parser.StartElementHandler = call.start
     parser.EndElementHandler = call.end
@@ -114,7 +116,7 @@ def _parse(request: FormsRequest) -> tuple[tuple[Any, ...], str]:
 
 
 def _refuse_odd(parameters: Any) -> None:
-    """Refuse parameters that no result could be either, so that a view need not expect them."""
+    """Refuse parameters that a result could not have either, so that a view need not expect them."""
     level = [parameters]
     for _ in range(MAX_DEPTH + 1):
         inside = [item for value in level for item in (value.values() if isinstance(value, dict) else value)]

@@ -1,29 +1,256 @@
-"""``pipeline check INI [name=value ...]``: refuse what loading the ini would refuse."""
+"""``pipeline check INI [name=value ...]``: load every pipeline, and report what only a reader can find."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-from pipeline.paste import Chain
-from pipeline.tools.ini import add_ini, plan_of
+from pipeline.composition import Element
+from pipeline.forms.arguments import FormArguments
+from pipeline.ini import sections_of
+from pipeline.paste import Chain, Step
+from pipeline.tools.building import Built, build
+from pipeline.tools.findings import Finding, of_error, put_findings, put_json
+from pipeline.tools.ini import add_ini, parse_variables, plan_of, split_name
+from pipeline.tools.unscanned import unscanned
+from pipeline.tools.words import place_of, written
+
+ORDER = ("error", "warning", "note")
+EVERY_ADDRESS = ("0.0.0.0", "::", "[::]", "*")
+WEAK = {"", "admin", "changeme", "password", "postgres", "root", "secret", "test", "zope"}
+"""Passwords that are tried first."""
+MOST_MEMORY = 1 << 30
+"""A limit in bytes beyond this is not a limit."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(
         prog="pipeline check",
-        description="Refuses a wrong option, a wrong order or a missing element, as loading does.",
+        description="Loads every pipeline of an ini as a server does (imports, scan, factories, views), without "
+        "opening a database, and reports what only a reader can find: sections that nothing uses, settings that "
+        "are not safe in production, files that are missing.",
+        epilog="exit status: 0 nothing is wrong, 1 there is an error (with --strict, or a warning), 2 wrong usage",
     )
     add_ini(parser)
-    options = parser.parse_args(arguments)
-    return check(plan_of(options.ini, options.variables), options.ini)
+    parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings, too")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    options = parser.parse_intermixed_args(arguments)
+    path, name = split_name(options.ini)
+    parse_variables(options.variables)
+    findings, chains = check(path, name, options.variables)
+    findings.sort(key=lambda finding: ORDER.index(finding.level))
+    levels = {finding.level for finding in findings}
+    bad = "error" in levels or (options.strict and "warning" in levels)
+    if options.json:
+        put_json({"ini": str(path), "ok": not bad, "findings": [finding.as_dict() for finding in findings]})
+    else:
+        put_findings(findings)
+        count = sum(len(chain.steps) for chain in chains)
+        said = "does not load" if "error" in levels else "in order and complete"
+        print(f"{options.ini}: {len(chains)} pipeline{'s' * (len(chains) != 1)}, {count} parts, {said}")
+    return 1 if bad else 0
 
 
-def check(chains: Sequence[Chain], ini: str) -> int:
-    """Check each chain; print the verdict."""
+def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding], list[Chain]]:
+    """Return all that is found in an ini, and the pipelines that could be planned."""
+    findings: list[Finding] = []
+    chains: list[Chain] = []
+    for start in [name] if name is not None else starts(path):
+        ini = f"{path}#{start}"
+        try:
+            planned = plan_of(ini, words)
+            for chain in planned:
+                chain.check()
+            chains += planned
+            built = build(ini, words)
+        except Exception as error:
+            findings.append(of_error(error, str(path)))
+            continue
+        findings += of_views(built, planned)
+        findings += of_unscanned(built, path)
     for chain in chains:
-        chain.check()
-    count = sum(len(chain.steps) for chain in chains)
-    print(f"{ini}: {len(chains)} pipeline{'s' * (len(chains) != 1)}, {count} parts, in order and complete")
-    return 0
+        findings += of_chain(chain)
+    findings += of_sections(path, name)
+    findings += of_the_server(path)
+    return list(dict.fromkeys(findings)), chains
+
+
+def starts(path: Path) -> list[str]:
+    """Return the names of the apps to load: main, and each pipeline or composite that no section names."""
+    sections = sections_of(str(path))
+    named = {word for section in sections for word in _words(path, section)}
+    others = [
+        name.strip()
+        for kind, _, name in (section.partition(":") for section in sections)
+        if kind in ("pipeline", "composite", "composit") and name.strip() not in named
+    ]
+    return list(dict.fromkeys(["main", *others]))
+
+
+def _words(path: Path, section: str) -> set[str]:
+    """Return the words of the values of a section, which may be names of other sections."""
+    text = _text_of(path, section)
+    lines = [re.sub(r"^[^\s=:#;][^=:]*?\s*[=:]", "", line) for line in text.splitlines() if line[:1] not in "#;"]
+    return {word.partition("#")[2] or word for word in " ".join(lines).replace(",", " ").split()}
+
+
+def _text_of(path: Path, section: str) -> str:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    found = re.search(rf"(?ms)^\[{re.escape(section)}\][^\n]*\n(.*?)(?=^\[|\Z)", text)
+    return found[1] if found else ""
+
+
+def of_sections(path: Path, start: str | None) -> Iterator[Finding]:
+    """Yield the sections of an ini that no pipeline uses."""
+    sections = sections_of(str(path))
+    kinds = ("app", "application", "filter", "filter-app", "pipeline", "composite", "composit")
+    ours = {section: section.partition(":") for section in sections if section.partition(":")[0] in kinds}
+    names = {section: name.strip() or "main" for section, (_, _, name) in ours.items()}
+    reached = {"main", start, *starts(path)} if start is None else {start}
+    grown = True
+    while grown:
+        more = {word for section, name in names.items() if name in reached for word in _words(path, section)}
+        grown = not more <= reached
+        reached |= more
+    for section, name in names.items():
+        if name not in reached and start is None:
+            where = f"{path}, section [{section}], line {sections[section][0]}"
+            remedy = f"Name {name} in a pipeline, or delete the section."
+            yield Finding("warning", where, f"no pipeline uses [{section}]", remedy)
+
+
+def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
+    """Yield what is wrong with the views of the publishers."""
+    for step, views in built.views():
+        if not any(True for _ in views):
+            yield Finding(
+                "error",
+                step.where,
+                "the publisher has no views: every address is a 404",
+                "Name the modules of your views: scan = package.module",
+            )
+        chain = next((chain for chain in chains if chain.steps[-1].where == step.where), None)
+        reads = chain is not None and any(hasattr(one.contract.adds, "form") for _, one in _elements(chain))
+        if chain is None or chain.condition or reads:  # behind a switch not every view is meant for every branch
+            continue
+        for view in dict.fromkeys(view for _, _, _, view in views):
+            fill: object = view.fill
+            if isinstance(fill, FormArguments):
+                yield Finding(
+                    "error",
+                    place_of(view.function),
+                    f"the view {view.function.__qualname__} takes fields of a form ({', '.join(fill.names)}), "
+                    f"and the pipeline of {step.where} has no element that reads forms",
+                    "Put forms into the pipeline, outside of traverse.",
+                )
+
+
+def of_unscanned(built: Built, path: Path) -> Iterator[Finding]:
+    """Yield the views beside the ini that no scan names."""
+    for view in unscanned((views for _, views in built.views()), path.parent):
+        yield Finding(
+            "warning",
+            f"{view.file}, line {view.line}",
+            f"no publisher has the view {view.function} ({view.name or 'a default view'})",
+            "Name its module in the option scan of the publisher, or delete the view.",
+        )
+
+
+def _elements(chain: Chain) -> list[tuple[Step, Element]]:
+    return [(step, step.element) for step in chain.steps if step.element is not None]
+
+
+def of_chain(chain: Chain) -> Iterator[Finding]:
+    """Yield what a reader finds in the elements of one pipeline and their options."""
+    steps = _elements(chain)
+    provided = {thing for _, element in steps for thing in element.contract.provides}
+    for step, element in steps:
+        if element.name in ("retry", "transaction") and "database" not in provided:
+            what = f"{element.name} has nothing to do: no element of the pipeline provides a database"
+            yield Finding("note", step.where, what, "Leave it out, or put zodb or sql beside it.")
+        yield from of_options(step, element)
+        yield from of_database(step, element)
+    if all(element.name != "errors" for _, element in steps) and len(steps) > 1:
+        remedy = "Put errors into the pipeline for error pages and error views."
+        yield Finding("note", steps[0][0].where, "no element answers errors: they are plain text", remedy)
+
+
+def of_options(step: Step, element: Element) -> Iterator[Finding]:
+    """Yield the options of an element that are not safe in production, or that say nothing."""
+    source = step.source
+    parameters = inspect.signature(element.factory).parameters
+    for option, value in element.options.items():
+        where = source.option(option)
+        if option == "debug" and value is True:
+            remedy = "Delete the line for production."
+            yield Finding("warning", where, f"{element.name} is in debug mode: it shows more, or is slow", remedy)
+        elif option.startswith("max_") and isinstance(value, int) and value > MOST_MEMORY:
+            what = f"{option} = {value} of {element.name} limits nothing"
+            yield Finding("warning", where, what, "Set it to what the machine has.")
+        elif parameters[option].default == value and value is not None:
+            what = f"{option} = {written(value)} is the default of {element.name}"
+            yield Finding("note", where, what, "The line can be deleted.")
+        if isinstance(value, str) and (weak := _weak_password(value)):
+            what = f"the password of {weak} is one that attackers try first"
+            yield Finding("warning", where, what, "Choose another one.")
+    if element.name == "vhost":
+        allowed, hosts = element.options.get("allowed_hosts") or (), element.options.get("hosts") or {}
+        if "*" in (*allowed, *hosts) or not (allowed or hosts):
+            remedy = "Name them: allowed_hosts = www.example.com"
+            yield Finding("warning", step.where, "the site answers for any host that a client names", remedy)
+
+
+def _weak_password(uri: str) -> str:
+    """Return the user of a URI whose password is easily guessed, or ""."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return ""
+    user = parts.username or "nobody"
+    return user if parts.password is not None and unquote(parts.password).lower() in {*WEAK, user.lower()} else ""
+
+
+def of_database(step: Step, element: Element) -> Iterator[Finding]:
+    """Yield the files of databases that are missing."""
+    for option in ("uri", "url"):
+        uri = element.options.get(option)
+        if not isinstance(uri, str) or uri.partition(":")[0] not in ("file", "sqlite"):
+            continue
+        path = unquote(uri.partition("?")[0].partition("://")[2])
+        file = Path(path if option == "uri" else path[1:])
+        if not path.strip("/") or file.exists():
+            continue
+        where = step.source.option(option)
+        if file.parent.is_dir():
+            yield Finding("note", where, f"the database {file} is not there yet", "The first request makes it.")
+        else:
+            yield Finding("error", where, f"the directory {file.parent} is missing", f"mkdir -p {file.parent}")
+
+
+def of_the_server(path: Path) -> Iterator[Finding]:
+    """Yield what is not safe about the server, and about middleware that is known to be for development."""
+    text = _text_of(path, "server:main")
+    sections = sections_of(str(path))
+    line, keys = sections.get("server:main", (0, {}))
+    where = f"{path}, section [server:main], line"
+    for key in ("host", "listen", "bind"):
+        number, value = keys.get(key, (line, None))
+        if value is not None and (value in EVERY_ADDRESS or value.rpartition(":")[0] in EVERY_ADDRESS):
+            remedy = "Listen on 127.0.0.1 behind a proxy that has TLS and limits."
+            yield Finding("warning", f"{where} {number}", f"the server listens on every address ({value})", remedy)
+    if "waitress" in text and "max_request_body_size" not in text:
+        remedy = "Set it to max_body of forms: max_request_body_size = 104857600"
+        yield Finding("note", f"{where} {line}", "waitress takes bodies of up to 1 GiB", remedy)
+    debuggers = ("egg:paste#evalerror", "egg:weberror", "egg:werkzeug", "egg:backlash", "egg:pyramid_debugtoolbar")
+    for section, (_, keys) in sections.items():
+        number, value = keys.get("use", (0, None))
+        if value is not None and value.lower().startswith(debuggers):
+            where = f"{path}, section [{section}], line {number}"
+            yield Finding("warning", where, f"{value} lets visitors run code or see the program", "Delete it.")
+
+

@@ -14,9 +14,11 @@ from pipeline.interfaces import ConfigurationError
 COMMANDS = {
     "serve": ("pipeline.tools.serve", "serve an ini: waitress with reload, gunicorn or Granian"),
     "deploy": ("pipeline.tools.deploy", "write the configuration of a server"),
-    "show": ("pipeline.tools.show", "list what a request passes, outermost first, with the options in force"),
-    "check": ("pipeline.tools.check", "refuse a wrong option, a wrong order or a missing element"),
-    "explain": ("pipeline.tools.explain", "say what an element does, takes, requires and provides"),
+    "check": ("pipeline.tools.check", "load every pipeline of an ini and report what is wrong or not safe"),
+    "show": ("pipeline.tools.show", "list what a request passes, outermost first, and what holds it there"),
+    "views": ("pipeline.tools.views", "list every view: path, methods, request type, permission, source line"),
+    "explain": ("pipeline.tools.explain", "run one request and show the way it took, and why it was answered so"),
+    "element": ("pipeline.tools.element", "say what an element does, takes, requires and provides"),
     "copy-database": ("pipeline.tools.copy_database", "copy an object database to another storage"),
     "demo-import": ("pipeline.demo.importer", "import a directory of files into the demo site"),
     "demo-user": ("pipeline.demo.user_command", "add a user to the demo site, or set a password"),
@@ -25,21 +27,30 @@ COMMANDS = {
 
 EXTRAS = {
     "argon2": "auth",
+    "brotli": "brotli",
+    "docutils": "demo",
     "granian": "granian",
     "gunicorn": "gunicorn",
     "itsdangerous": "auth",
+    "jinja2": "demo",
+    "limits": "limits",
+    "markdown_it": "demo",
     "multipart": "forms",
+    "nh3": "demo",
     "psycopg2": "postgresql",
     "relstorage": "relstorage",
     "sqlalchemy": "sql",
+    "tqdm": "demo",
     "transaction": "zodb",
     "ZEO": "zeo",
     "ZODB": "zodb",
     "zodburi": "zodb",
     "zope.component": "component",
+    "zope.event": "component",
     "zope.sqlalchemy": "sql",
+    "zstandard": "zstd",
 }
-"""The extra of wsgi-pipeline that installs a module; a module that is not here comes with ``demo``."""
+"""The extra of wsgi-pipeline that installs a module."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         run: Callable[[list[str]], int] = import_module(COMMANDS[options.command][0]).main
         return run(options.rest)
-    except (ConfigurationError, IniError, ImportError, LookupError, OSError, ValueError) as error:
+    except BrokenPipeError:  # the reader of a pipe has what it wants
+        sys.stdout = None
+        return 0
+    except (ConfigurationError, IniError, ImportError, LookupError, OSError, SyntaxError, ValueError) as error:
         print(f"pipeline {options.command}: {in_one_line(error)}", file=sys.stderr)
         return 1
 
@@ -73,10 +87,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def in_one_line(error: BaseException) -> str:
     """Return what an error says on one line, with the remedy if a module is missing."""
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("pipeline"):
-        extra = next((EXTRAS[name] for name in EXTRAS if f"{error.name}.".startswith(f"{name}.")), "demo")
-        return f"the module {error.name} is missing: pip install 'wsgi-pipeline[{extra}]'"
+        extra = next((EXTRAS[name] for name in EXTRAS if f"{error.name}.".startswith(f"{name}.")), None)
+        remedy = f"pip install 'wsgi-pipeline[{extra}]'" if extra else "install it, or put it beside the ini"
+        return f"the module {error.name} is missing: {remedy}"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}: {error.msg}"
     said = " ".join(str(error).split())
     plain = isinstance(error, (ConfigurationError, IniError, LookupError, ValueError))
     return said if plain else f"{type(error).__name__}: {said}"

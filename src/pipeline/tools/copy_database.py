@@ -22,7 +22,7 @@ from ZODB.POSException import POSKeyError
 from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import load_current, p64, u64, z64
 
-from pipeline.database.storages import patiently, shown, storage_of, without_secrets
+from pipeline.database.storages import loggable_uri, patiently, storage_of, without_secrets
 
 READ_ONLY = ("file", "zeo", "postgres", "mysql", "mariadb", "sqlite", "oracle")
 """Schemes whose URIs take ``read_only``; only those of memory and of ZConfig do not."""
@@ -153,7 +153,7 @@ def main(argv: Sequence[str]) -> int:
             reason = without_secrets(f"{type(error).__name__}: {error}", options.source, options.target)
         print(
             f"pipeline copy-database: {reason}, after {bar.n} of {bar.total} transactions.\n"
-            f"FROM, {shown(options.source)}, is as it was. "
+            f"FROM, {loggable_uri(options.source)}, is as it was. "
             f"To go on where this ended, give the same FROM and TO:\n\n"
             f"    pipeline copy-database --continue FROM TO\n",
             file=sys.stderr,
@@ -197,7 +197,7 @@ def opened(uri: str) -> Iterator[Any]:
         storage = patiently(factory)
     except Exception as error:
         reason = without_secrets(f"{type(error).__name__}: {error}", uri)
-        raise Refused(f"{shown(uri)} cannot be opened: {reason}") from error
+        raise Refused(f"{loggable_uri(uri)} cannot be opened: {reason}") from error
     with closing(storage):
         yield storage
 

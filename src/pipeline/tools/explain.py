@@ -1,57 +1,245 @@
-"""``pipeline explain [ELEMENT]``: say what an element does, takes, requires and provides."""
+"""``pipeline explain INI METHOD /path``: run one request, and show the way it took and why it was answered so."""
 
 from __future__ import annotations
 
 import argparse
-import inspect
+import logging
 import textwrap
 from collections.abc import Sequence
-from importlib.metadata import entry_points
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
 
-from pipeline.composition import Element
-from pipeline.tools.words import sentence, written
+from webob import Request
 
-GROUP = "paste.filter_factory"
+from pipeline.tools.building import build
+from pipeline.tools.causes import Cause, causes, path_of
+from pipeline.tools.findings import put_json
+from pipeline.tools.ini import split_name
+from pipeline.tools.telling import look_lines, look_title, walk_lines
+from pipeline.tools.watching import Recorder, Visit
+from pipeline.tools.words import bold, short
+
+EPILOG = """\
+examples:
+  pipeline explain site.ini GET /docs/page
+  pipeline explain site.ini POST /counter/next --user admin
+  pipeline explain site.ini GET / -H "Accept: application/json" -H "Host: www.example.com"
+  pipeline explain site.ini POST /@@edit -d "title=New" -d "text=..." --commit
+
+The request runs in this process, with the databases of the ini. What it changes is aborted at its end, unless
+--commit is given; what a view does elsewhere (mail, files) is done. Exit status: 0 below 400, 1 from 400 on."""
+
+
+class Log(logging.Handler):
+    """Keeps the records of a request."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name != "pipeline.access":
+            self.lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
+
+
+class Explained(NamedTuple):
+    """A request that was run, and its answer."""
+
+    recorder: Recorder
+    line: str
+    headers: list[tuple[str, str]]
+    body: bytes
+    seconds: float
+    log: list[str]
+    causes: list[Cause]
+
+    @property
+    def status(self) -> int:
+        return int(self.line[:3])
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(
         prog="pipeline explain",
-        description="Says what an element does, takes, requires and provides.",
+        description="Runs one request through an ini. Shows each element with its time and what it changed, each "
+        "step of traversal, every view that was a candidate, and why the answer is what it is.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("element", nargs="?", help="the name of the element; without it, all are listed")
-    return explain_element(parser.parse_args(arguments).element)
+    parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
+    parser.add_argument("method", metavar="METHOD", help="GET, POST, ...")
+    parser.add_argument("path", metavar="/path", help="the path, percent-encoded, with a query if there is one")
+    parser.add_argument("variables", metavar="name=value", nargs="*", help="variables of the ini")
+    parser.add_argument("-H", metavar="HEADER", dest="headers", action="append", default=[], help="'Name: value'")
+    parser.add_argument("-d", metavar="DATA", dest="data", action="append", default=[], help="the body, or @FILE")
+    parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
+    parser.add_argument("--commit", action="store_true", help="commit what the request changes")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
+    options = parser.parse_intermixed_args(arguments)
+    if not options.path.startswith("/"):
+        parser.error(f"the path {options.path!r} must start with /")
+    explained = explain(
+        options.ini,
+        request_of(options.method, options.path, options.headers, options.data),
+        options.variables,
+        user=options.user,
+        commit=options.commit,
+    )
+    if options.json:
+        put_json(as_dict(explained))
+    else:
+        put(explained, f"{options.method.upper()} {options.path}", options.commit)
+    return 1 if explained.status >= 400 else 0
 
 
-def explain_element(name: str | None) -> int:
-    """Print what an element says of itself; or list all that are installed."""
-    installed = {point.name: point for point in entry_points(group=GROUP)}
-    if name is None:
-        for known in sorted(installed):
-            try:
-                element = installed[known].load()
-            except ImportError as error:
-                print(f"{known:14}(cannot be used: {error})")
-                continue
-            if isinstance(element, Element):
-                print(f"{known:14}{sentence(element)}")
-        return 0
-    if name not in installed:
-        raise LookupError(f"there is no element {name!r}; there are {', '.join(sorted(installed))}")
-    element = installed[name].load()
-    if not isinstance(element, Element):
-        raise LookupError(f"{name!r} is a filter, but no element of a pipeline")
-    print(f"{name}\n{'=' * len(name)}\n\n{inspect.cleandoc(element.__doc__ or '')}\n")
-    for option in inspect.signature(element.factory).parameters.values():
-        if option.kind is option.KEYWORD_ONLY:
-            default = "needed" if option.default is option.empty else f"default {written(option.default)!r}"
-            print(f"option    {option.name}: {option.annotation}, {default}")
-    contract = element.contract
-    for title, things in (("requires", contract.requires), ("provides", contract.provides)):
-        if things:
-            print(f"{title:9} {', '.join(things)}")
-    for title, reasons in (("inside", contract.inside), ("outside", contract.outside)):
-        for other, reason in reasons.items():
-            print(textwrap.fill(f"{title:9} {other}: {reason}", 100, subsequent_indent=" " * 10))
-    return 0
+def request_of(method: str, path: str, headers: Sequence[str], data: Sequence[str]) -> dict[str, Any]:
+    """Return the environ of a request."""
+    environ: dict[str, Any] = Request.blank(path, base_url="http://localhost", method=method.upper()).environ
+    environ["REMOTE_ADDR"] = "127.0.0.1"
+    request = Request(environ)
+    if data:
+        parts = [Path(part[1:]).read_bytes() if part.startswith("@") else part.encode() for part in data]
+        request.body = b"&".join(parts)
+        kind = "application/json" if request.body[:1] in (b"{", b"[") else "application/x-www-form-urlencoded"
+        request.content_type = kind
+    for header in headers:
+        name, colon, value = header.partition(":")
+        if not colon:
+            raise ValueError(f"{header!r} is not a header of the form 'Name: value'")
+        request.headers[name.strip()] = value.strip()
+    return environ
+
+
+def explain(
+    ini: str, environ: dict[str, Any], words: list[str], *, user: str | None = None, commit: bool = False
+) -> Explained:
+    """Run one request through an ini, and return what is to be said of it."""
+    recorder = Recorder(user, commit)
+    app = build(ini, words, recorder.watch, recorder.opened).app
+    recorder.listen_to_sql()
+    log = Log()
+    logger = logging.getLogger()
+    level = logger.level
+    logger.addHandler(log)
+    logger.setLevel(min(level, logging.INFO))
+    answer: list[Any] = []
+    began = perf_counter()
+    try:
+        body = app(environ, lambda status, headers, exc_info=None: answer.extend((status, headers)))
+        try:
+            sent = b"".join(body)
+        finally:
+            if hasattr(body, "close"):
+                body.close()
+    finally:
+        logger.removeHandler(log)
+        logger.setLevel(level)
+    seconds = perf_counter() - began
+    directory = split_name(ini)[0].parent
+    found = list(causes(recorder, int(answer[0][:3]), directory))
+    return Explained(recorder, answer[0], answer[1], sent, seconds, log.lines, found)
+
+
+def as_dict(explained: Explained) -> dict[str, Any]:
+    """Return what is to be said of a request, for JSON."""
+    recorder = explained.recorder
+    path = path_of(recorder.visits)
+    walk = next((visit.walk for visit in path if visit.walk is not None), None)
+    look = next((visit.look for visit in reversed(path) if visit.look is not None), None)
+    return {
+        "status": explained.line,
+        "headers": explained.headers,
+        "seconds": explained.seconds,
+        "causes": [cause._asdict() for cause in explained.causes],
+        "parts": [
+            {
+                "name": visit.name,
+                "where": visit.step.where,
+                "foreign": visit.step.element is None,
+                "own_seconds": visit.own,
+                "request": visit.changed(),
+                "response": visit.answered(),
+                "raised": None if visit.error is None else type(visit.error).__name__,
+            }
+            for visit in path
+        ],
+        "traversal": [
+            {**taken._asdict(), "obj": short(taken.obj)} for taken in (walk.steps if walk is not None else ())
+        ],
+        "view": None
+        if look is None
+        else {
+            "context": look.context,
+            "name": look.name,
+            "method": look.method,
+            "candidates": [candidate.as_dict() for candidate in look.candidates],
+        },
+        "attempts": recorder.attempts,
+        "objects": {"loaded": recorder.loads, "changed": recorder.changed, "stored": recorder.stores},
+        "statements": recorder.statements,
+        "log": explained.log,
+    }
+
+
+def put(explained: Explained, asked: str, commit: bool) -> None:
+    """Print what is to be said of a request."""
+    recorder = explained.recorder
+    path = path_of(recorder.visits)
+    print(f"{bold(f'{asked} -> {explained.line}')}, {len(explained.body)} bytes, {explained.seconds * 1000:.1f} ms")
+    for cause in explained.causes:
+        print()
+        _put("why     ", cause.why)
+        _put("where   ", cause.where)
+        if cause.remedy:
+            _put("change  ", cause.remedy)
+    if path:
+        print(f"\n{bold('Elements')}, outermost first, each with its own time")
+        width = max(len(visit.name) for visit in path)
+        for visit in path:
+            put_visit(visit, width)
+    for visit in path:
+        if visit.walk is not None:
+            print(f"\n{bold('Traversal')}")
+            print("\n".join(walk_lines(visit.walk)))
+    for visit in path:
+        if visit.look is not None:
+            print(f"\n{bold('View')} {look_title(visit.look)}")
+            print("\n".join(look_lines(visit.look)))
+    put_database(recorder, commit)
+    if recorder.attempts > 1:
+        print(f"\n{bold('Attempts')}: {recorder.attempts}")
+    if explained.log:
+        print(f"\n{bold('Log')}")
+        for line in explained.log:
+            print(textwrap.indent(line, "  "))
+
+
+def put_database(recorder: Recorder, commit: bool) -> None:
+    """Print what the request did in databases."""
+    database = [f"{recorder.loads} objects loaded"] if recorder.loads else []
+    if recorder.changed or recorder.stores:
+        database.append(f"{recorder.changed} changed, {recorder.stores} stored")
+    if recorder.statements:
+        database.append(f"{len(recorder.statements)} SQL statements")
+    if database:
+        undone = "" if commit else "; nothing is committed without --commit"
+        print(f"\n{bold('Database')}: {', '.join(database)}{undone}")
+    for statement in recorder.statements[:50]:
+        print(f"  {short(' '.join(statement.split()), 110)}")
+
+
+def put_visit(visit: Visit, width: int) -> None:
+    """Print one part of the pipeline, with what it changed."""
+    raised = f"  raised {type(visit.error).__name__}" if visit.error is not None else ""
+    foreign = "  (foreign)" if visit.step.element is None else ""
+    print(f"  {visit.name:{width}} {visit.own * 1000:8.2f} ms{foreign}{raised}")
+    for name, value in visit.changed().items():
+        print(f"  {'':{width}}    in   {name} = {value}")
+    for name, value in visit.answered().items():
+        print(f"  {'':{width}}    out  {name}: {value}")
+
+
+def _put(title: str, text: str) -> None:
+    print(textwrap.fill(text, 116, initial_indent=title, subsequent_indent=" " * 8, break_on_hyphens=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,9 +38,18 @@ def split_name(ini: str) -> tuple[Path, str | None]:
     return path, name or None
 
 
+def make_importable(ini: Path) -> None:
+    """Put the working directory and the directory of the ini at the head of ``sys.path``."""
+    for directory in (str(ini.parent), str(Path.cwd())):
+        if directory in sys.path:
+            sys.path.remove(directory)
+        sys.path.insert(0, directory)
+
+
 def plan_of(ini: str, words: Sequence[str]) -> list[Chain]:
     """Return what the ini puts together, without building it."""
     path, name = split_name(ini)
+    make_importable(path)
     return list(plan(f"config:{path}", name, **parse_variables(words)))
 
 

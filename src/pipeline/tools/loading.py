@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline.interfaces import ConfigurationError, WSGIApp
 from pipeline.paste import load
-from pipeline.tools.ini import split_name
+from pipeline.tools.ini import make_importable, split_name
 
 LONGEST_LOAD = 30
 """Seconds that the site may take to load before a reload."""
@@ -76,14 +76,6 @@ def try_out(ini: str, **variables: str) -> int:
         signal.alarm(0)
     print(f"{ini} loads.")
     return 0
-
-
-def make_importable(ini: Path) -> None:
-    """Put the working directory and the directory of the ini at the head of ``sys.path``."""
-    for directory in (str(ini.parent), str(Path.cwd())):
-        if directory in sys.path:
-            sys.path.remove(directory)
-        sys.path.insert(0, directory)
 
 
 def set_up_logging(ini: Path, variables: dict[str, str]) -> None:

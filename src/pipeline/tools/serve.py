@@ -18,8 +18,8 @@ from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import in_one_line
-from pipeline.tools.ini import add_ini, file_of, parse_variables, plan_of, split_name
-from pipeline.tools.loading import application_of, make_importable
+from pipeline.tools.ini import add_ini, file_of, make_importable, parse_variables, plan_of, split_name
+from pipeline.tools.loading import application_of
 from pipeline.tools.servers.choice import Choice
 from pipeline.tools.servers.on_waitress import DRAIN
 

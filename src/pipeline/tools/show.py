@@ -1,36 +1,148 @@
-"""``pipeline show INI [name=value ...]``: list what a request passes."""
+"""``pipeline show INI [name=value ...]``: the pipelines of an ini, with what holds each element where it is."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import inspect
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, get_type_hints
 
-from pipeline.paste import Chain
-from pipeline.tools.check import check
+from pipeline.attributes import names_of
+from pipeline.composition import Element
+from pipeline.order import Contract, objection
+from pipeline.paste import Chain, Step
+from pipeline.request import OnFirstUse
+from pipeline.tools.findings import put_json
 from pipeline.tools.ini import add_ini, plan_of
-from pipeline.tools.words import sentence, written
+from pipeline.tools.words import bold, place_of, sentence, written
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(
         prog="pipeline show",
-        description="Lists what a request passes, outermost first, with the options in force.",
+        description="Lists what a request passes, outermost first: each element with the options in force, what it "
+        "requires, provides and adds to the request, and the rules that hold it at its place.",
     )
     add_ini(parser)
-    options = parser.parse_args(arguments)
-    return show(plan_of(options.ini, options.variables))
-
-
-def show(chains: Sequence[Chain]) -> int:
-    """Print each chain, outermost first: name, options, and what it does."""
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
+    options = parser.parse_intermixed_args(arguments)
+    chains = plan_of(options.ini, options.variables)
     for chain in chains:
-        if chain.condition:
-            print(f"[{chain.condition}]")
-        width = max(len(str(step)) for step in chain.steps)
-        for step in chain.steps:
-            print(f"{step!s:{width}}  {sentence(step.factory) if step.element else 'not ours'}")
-            for option, value in (step.element.options if step.element else {}).items():
-                print(f"{'':{width}}    {option} = {written(value)}")
-        print()
-    return check(chains, "this ini")
+        chain.check()
+    if options.json:
+        put_json([described(chain) for chain in chains])
+        return 0
+    for chain in chains:
+        put_chain(described(chain))
+    return 0
+
+
+def described(chain: Chain) -> dict[str, Any]:
+    """Return what there is to say of a pipeline."""
+    contracts = [step.element.contract for step in chain.steps if step.element is not None]
+    return {"condition": chain.condition, "parts": [described_step(step, contracts) for step in chain.steps]}
+
+
+def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
+    """Return what there is to say of one part of a pipeline."""
+    if step.element is None:
+        what, options = f"foreign: {place_of(step.factory)}", dict(step.strings)
+        return {"name": str(step), "what": what, "where": step.where, "options": options, "foreign": True}
+    element = step.element
+    return {
+        "name": element.name,
+        "what": sentence(step.factory),
+        "where": step.where,
+        "options": {option: written(value) for option, value in element.options.items()},
+        "defaults": {option: written(value) for option, value in _defaults(element)},
+        "requires": [thing for thing in element.contract.requires if thing not in element.contract.met],
+        "provides": list(element.contract.provides),
+        "adds": list(added(element)),
+        "held": list(holding(element.contract, contracts)),
+        "foreign": False,
+    }
+
+
+def _defaults(element: Element) -> Iterator[tuple[str, Any]]:
+    for name, option in inspect.signature(element.factory).parameters.items():
+        if option.kind is option.KEYWORD_ONLY and name not in element.options and option.default is not None:
+            yield name, option.default
+
+
+def added(element: Element) -> Iterator[dict[str, str]]:
+    """Yield the attributes that an element adds to the request: name, type, default and meaning."""
+    if element.contract.adds is None:
+        return
+    for name, declares in names_of(element.contract.adds):
+        value = vars(declares).get(name)
+        if callable(value) or isinstance(value, property):
+            kind, default = ("property" if isinstance(value, property) else "method"), ""
+        else:
+            kind = _type_of(declares, name)
+            default = "on first use" if isinstance(value, OnFirstUse) else written(value)
+        yield {"name": name, "type": kind, "default": default, "meaning": _meaning(declares, name)}
+
+
+def _type_of(declares: type, name: str) -> str:
+    try:
+        found = get_type_hints(declares).get(name)
+    except (NameError, TypeError):
+        return str(vars(declares).get("__annotations__", {}).get(name, ""))
+    return getattr(found, "__name__", None) or str(found) if isinstance(found, type) else str(found or "")
+
+
+def _meaning(declares: type, name: str) -> str:
+    """Return the text below an attribute in the source of its class."""
+    try:
+        lines = textwrap.dedent(inspect.getsource(declares))
+    except (OSError, TypeError):
+        return ""
+    value = vars(declares).get(name)
+    if inspect.isfunction(value) or isinstance(value, property):
+        return sentence(value)
+    _, _, rest = lines.partition(f"\n    {name}:")
+    rest = rest.partition("\n")[2].strip()
+    return " ".join(rest[3:].partition('"""')[0].split()) if rest.startswith('"""') else ""
+
+
+def holding(contract: Contract, contracts: Sequence[Contract]) -> Iterator[str]:
+    """Yield the rules that hold an element where it is in its pipeline."""
+    place = contracts.index(contract)
+    rules: dict[tuple[str, str], list[str]] = {}
+    for number, other in enumerate(contracts):
+        if number < place and (reason := objection(contract, other, contracts[:number])):
+            rules.setdefault(("inside", reason), []).append(other.name)
+        if number > place and (reason := objection(other, contract, contracts[:place])):
+            rules.setdefault(("outside", reason), []).append(other.name)
+    for (side, reason), names in rules.items():
+        yield f"{side} {', '.join(names)}: {reason}"
+
+
+def put_chain(chain: dict[str, Any]) -> None:
+    """Print a pipeline, outermost first."""
+    if chain["condition"]:
+        print(f"[{chain['condition']}]")
+    width = max(len(part["name"]) for part in chain["parts"])
+    for part in chain["parts"]:
+        print(f"{bold(part['name'])}{'':{width - len(part['name'])}}  {part['what']}")
+        for option, value in part["options"].items():
+            print(f"{'':{width}}    {option} = {value}")
+        if part["foreign"]:
+            continue
+        for title in ("requires", "provides"):
+            if part[title]:
+                print(f"{'':{width}}    {title}: {', '.join(part[title])}")
+        for one in part["adds"]:
+            default = f" = {one['default']}" if one["default"] else ""
+            _put(width, "adds: ", f"request.{one['name']}: {one['type']}{default}", one["meaning"])
+        for rule in part["held"]:
+            _put(width, "stands ", rule, "")
+    print()
+
+
+def _put(width: int, title: str, text: str, meaning: str) -> None:
+    indent = " " * (width + 4)
+    line = f"{title}{text}{'. ' + meaning if meaning else ''}"
+    print(textwrap.fill(line, 116, initial_indent=indent, subsequent_indent=indent + "    "))

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sys
+from typing import Any
+
+from zope.interface import Interface
 
 
 def sentence(element: object) -> str:
@@ -18,3 +23,46 @@ def written(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return str(value)
+
+
+def bold(text: str) -> str:
+    """Return a text that is bold on a terminal."""
+    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
+
+
+def place_of(function: Any) -> str:
+    """Return ``file, line N`` of a function or class, or its module."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        return f"{code.co_filename}, line {code.co_firstlineno}"
+    try:
+        return f"{inspect.getsourcefile(function)}, line {inspect.getsourcelines(function)[1]}"
+    except (OSError, TypeError):
+        return str(getattr(function, "__module__", function))
+
+
+def kind_name(spec: Any) -> str:
+    """Return the name of a class or interface, or of what a specification is for; "anything" for all."""
+    if spec is Interface or spec is None:
+        return "anything"
+    inherit = getattr(spec, "inherit", None)
+    named = inherit if inherit is not None else spec
+    return str(getattr(named, "__qualname__", None) or getattr(named, "__name__", named))
+
+
+def short(value: Any, longest: int = 70) -> str:
+    """Return a value in a few words; an object whose ``repr`` says nothing is named by its class."""
+    if isinstance(value, type):
+        return value.__qualname__
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except Exception as error:
+        text = f"a {type(value).__qualname__}, whose repr() raises {type(error).__name__}"
+    if not isinstance(value, (str, bytes, int, float, tuple, type(None))) and " at 0x" in text:
+        kind = type(value).__qualname__
+        text = f"{'an' if kind[0] in 'AEIOUaeio' else 'a'} {kind}"
+        name = getattr(value, "__name__", None)
+        text += f" named {name!r}" if isinstance(name, str) and name else ""
+    text = text if text.isprintable() else repr(text)[1:-1]
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."

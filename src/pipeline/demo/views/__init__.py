@@ -1,1 +1,1 @@
-"""The views of the site, by what people do with it."""
+"""The views of the site, by task."""

@@ -1,4 +1,4 @@
-"""Looking at folders, documents and files."""
+"""Views that show folders, documents and files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The counter: a number for everybody who asks, and never the same twice.
+"""The counter, which gives each request another number.
 
-``@@next`` needs neither a login nor a form token. A token keeps other sites from having a visitor's
-browser do what only this visitor may do, and this anybody may do.
+``@@next`` needs neither a login nor a form token. A token keeps other sites from using the permissions of a
+visitor, but this view needs no permission.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pipeline.demo.views.page import answer, describe, wants_json
 from pipeline.interfaces import PUBLIC
 
 ATTEMPTS = 40
-"""How often a number is tried for. Everybody writes this one object, so that in a crowd every second
-attempt meets another one, and the attempts that other views have run out now and then."""
+"""Upper limit of the attempts at a number. All requests write this one object, so under load every second attempt
+has a conflict, and the number of attempts that suits other views would not always be enough."""
 
 
 @view(context=Counter)
@@ -24,7 +24,7 @@ def counter(context: Counter, request: DemoRequest, response: Response) -> str:
 
 @view(context=Counter, name="next", methods=("POST",), permission=PUBLIC)
 def next_number(context: Counter, request: DemoRequest, response: Response) -> str:
-    """The next number: in plain text, as JSON, or on a page for a browser."""
+    """Answer with the next number: in plain text, as JSON, or on a page for a browser."""
     if request.attempts_left:  # `retry` is there
         request.attempts_left = max(request.attempts_left, ATTEMPTS - request.attempt)
     number = context.next()

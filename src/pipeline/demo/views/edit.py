@@ -1,7 +1,7 @@
-"""Creating, editing, renaming and deleting.
+"""Views that create, edit, rename and delete.
 
-Every form carries the revision it was made from. If another person was faster, it is answered with
-409 and both versions, and nothing is stored. What was typed comes back with every refusal.
+Every form carries the revision that it was made from. If another author was faster, the answer is 409 with both
+versions, and nothing is stored. Every refusal returns the text that was typed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pipeline.demo.views.forms import Form, Problems, read_form
 from pipeline.demo.views.page import answer, describe, done
 
 MAX_DIFF = 2000
-"""Lines of a text up to which a difference is worked out; it takes time by their square."""
-STALE = "Somebody else has changed this in the meantime. Nothing of yours is stored yet."
-TAKEN = "There is something of this name in this folder already."
+"""Upper limit of the lines of a text for which a difference is shown. It takes time by their square."""
+STALE = "This was changed by another author in the meantime. Your changes are not stored yet."
+TAKEN = "This folder already has an item of this name."
 
 
 @view(context=Folder, name="add-document", permission="edit")
@@ -123,7 +123,7 @@ def delete(context: Item, request: DemoRequest, response: Response) -> str:
 
 
 def folder_of(context: Item) -> tuple[Folder, str]:
-    """Where an item is. The site and its counter stay where they are."""
+    """Return the folder and the name of an item. The site and its counter cannot be moved."""
     if context.__parent__ is None or context.__name__ is None or isinstance(context, (Site, Counter)):
         raise HTTPForbidden("This can be neither renamed nor deleted.")
     return context.__parent__, context.__name__
@@ -146,7 +146,7 @@ def _format(form: Form, default: Format) -> Format:
 
 
 def _new_name(form: Form, folder: Folder, title: str) -> str:
-    """The name that was asked for, or a free one made of the title."""
+    """Return the name in the form, or a free name made from the title."""
     asked = form.get("name").strip()
     if asked:
         name = form.problems.check("name", clean_name, asked)
@@ -169,7 +169,7 @@ def _new_name(form: Form, folder: Folder, title: str) -> str:
 def _check_revision(form: Form, item: Item) -> None:
     revision = form.number("revision")
     if revision is None:
-        form.problems["revision"] = "The revision that this is based on is needed, as a number."
+        form.problems["revision"] = "The number of the revision that this is based on is missing."
     elif revision != item.revision:
         form.problems.conflict("", STALE)
 
@@ -183,7 +183,7 @@ def _form(
     problems: Problems,
     **more: object,
 ) -> str:
-    """A form with what was typed and what is wrong with it; for a client, the latter alone."""
+    """Answer with a form, its values and its problems. A client that wants JSON gets only the problems."""
     if problems:
         response.status_int = problems.status
     data = {"errors": problems}
@@ -211,7 +211,7 @@ def _conflict(
     text: str,
     format: Format,
 ) -> str:
-    """Both versions, the difference, and a form that stores what is made of them."""
+    """Answer with both versions, the difference, and a form that stores a merged text."""
     theirs, mine = context.text.splitlines(), text.splitlines()
     difference = (
         list(difflib.unified_diff(theirs, mine, "stored", "yours", lineterm="", n=2))[2:]

@@ -1,7 +1,7 @@
 """Error pages in the look of the site.
 
-They read nothing from the database, which may be what failed, and show nothing but what the error
-was raised with. Clients that do not ask for HTML get what the element ``errors`` has for them.
+They do not read the database, which may have failed, and only show the text of the error. Clients that do not ask
+for HTML get the answer of the element ``errors``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TITLES = {
     405: "This cannot be done here",
     413: "This is too large",
     414: "This address is too long",
-    415: "This kind of content is not taken",
+    415: "This kind of content is not accepted",
     429: "Please wait a moment",
     500: "Something went wrong",
     503: "Please try again in a moment",
@@ -30,7 +30,7 @@ TITLES = {
 
 @view(context=Exception)
 def error(context: Exception, request: DemoRequest, response: Response) -> str | None:
-    """Status and headers of the error stand on the response already."""
+    """Answer an error. The response already has the status and the headers of the error."""
     status, accept = response.status_int, request.environ.get("HTTP_ACCEPT")
     if isinstance(context, WSGIHTTPException):
         detail = text_of(context.detail or "") or " ".join(context.explanation.split())

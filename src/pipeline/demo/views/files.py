@@ -1,4 +1,4 @@
-"""Uploading files, and downloading them whole or in part."""
+"""Views that take uploads of files, and send files whole or in part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def upload_form(context: Folder, request: DemoRequest, response: Response) -> st
 
 @view(context=Folder, name="upload", methods=("POST",), permission="edit")
 def upload(context: Folder, request: DemoRequest, response: Response) -> str:
-    """Take all the files of the form, or none of them."""
+    """Store all files of the form, or none of them."""
     form = read_form(request)
     replace = bool(form.get("replace"))
     if not form.uploads:
@@ -44,7 +44,7 @@ def _take(folder: Folder, upload: Upload, replace: bool, problems: Problems) -> 
         return None
     there = folder.get(name)
     if there is not None and not (replace and isinstance(there, File)):
-        problems.conflict("file", f"{name}: there is something of this name already.")
+        problems.conflict("file", f"{name}: this folder already has an item of this name.")
         return None
     try:
         content: Content = store(upload.file, folder._p_jar, MAX_UPLOAD)
@@ -76,7 +76,7 @@ def _form(context: Folder, request: DemoRequest, response: Response, problems: P
 
 @view(context=File)
 def download(context: File, request: DemoRequest, response: Response) -> object:
-    """The bytes. What a browser could run, or take for a page of the site, is only ever saved (S7)."""
+    """Send the bytes. A browser must save every file that could run scripts or imitate a page of the site (S7)."""
     if wants_json(request):
         return answer(request, response, "", describe(request, context))
     content = context.content

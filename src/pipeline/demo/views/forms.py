@@ -1,7 +1,7 @@
-"""What a form of this site sends, of a browser or of a client that speaks JSON, checked for its token.
+"""Read the forms of this site, from a browser or from a client that speaks JSON, and check their tokens.
 
-The element ``forms`` has read it, within limits, and refused what cannot be read. Here a field is text, and
-of one that was sent repeatedly the first counts.
+The element ``forms`` has parsed the form, within limits. Here each field is text. If a field was sent repeatedly,
+the first one counts.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pipeline.demo.tokens import FIELD, Expired, check_token
 from pipeline.forms.upload import Upload
 
 MAX_UPLOAD = 100 * 1024 * 1024
-"""Bytes of a file. Of all that is sent together it is the limit, too, unless ``forms`` is given another."""
+"""Upper limit of the bytes of a file, and of a whole form unless ``forms`` has another limit."""
 KINDS = ("multipart/form-data", "application/x-www-form-urlencoded", "application/json")
 
 
 class Problems(dict[str, str]):
-    """What is wrong with a form: a sentence by the name of the field; "" is the form as a whole."""
+    """The problems of a form: a sentence by the name of the field; "" stands for the form as a whole."""
 
     status = 422
 
     def check(self, field: str, clean: Callable[[str], str], value: str) -> str:
-        """The value cleaned, or as it was typed with a problem noted."""
+        """Return the cleaned value, or the value as it was typed, and note its problem."""
         try:
             return clean(value)
         except BadText as error:
@@ -39,7 +39,7 @@ class Problems(dict[str, str]):
 
 
 class Form:
-    """The fields of a form that may be trusted to come from this site, and its ``problems`` so far."""
+    """The fields of a form that is known to come from this site, and its ``problems`` so far."""
 
     def __init__(self) -> None:
         self.fields: dict[str, str] = {}
@@ -54,7 +54,7 @@ class Form:
         return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
     def take(self, name: str, value: object) -> None:
-        """Add what was sent under a name; 400 if it is JSON that no field of ours is."""
+        """Add a value under a name. Raise a 400 for JSON that is not the value of a field."""
         if isinstance(value, list):
             for one in value:
                 self.take(name, one)
@@ -67,9 +67,9 @@ class Form:
 
 
 def read_form(request: DemoRequest) -> Form:
-    """The form that this request sends. 415 if it sends something else, 403 for want of a token."""
+    """Return the form of this request. Raise a 415 for another type of body, and a 403 without a valid token."""
     if request.content_length and request.content_type.lower() not in KINDS:
-        raise HTTPUnsupportedMediaType("A form is sent as multipart/form-data, urlencoded, or as JSON.")
+        raise HTTPUnsupportedMediaType("Send a form as multipart/form-data, urlencoded, or JSON.")
     form = Form()
     for name, value in request.form.items():
         form.take(name, value)

@@ -1,10 +1,10 @@
-"""What was typed into a form whose session had ended: it is there again after the login.
+"""Keep the fields of a form whose session had ended, until the visitor has logged in again.
 
-The page that asks for the login carries the fields along, and the page after it offers to send them. The
-server keeps nothing, and nothing is stored before the visitor sends the form once more.
+The login page carries the fields along, and the page after it offers to send them. The server keeps nothing, and
+nothing is stored before the visitor sends the form once more.
 
-Another site can make a browser send a form of its own that no session comes with. So the fields are kept only
-with a token that this site made for the same login; when they are sent again, they are checked as ever.
+Another site can make a browser send a form of its own without a session. So the fields are kept only with a token
+that this site made for the same login. When they are sent again, they are checked like any form.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pipeline.demo.request import DemoRequest
 from pipeline.demo.tokens import FIELD, principal_of
 
 KEPT = "kept"
-"""Name of the field of the login page with the fields."""
+"""Name of the field of the login page that carries the fields along."""
 MAX_KEPT = 2 * 1024 * 1024
-"""Bytes that are carried along: twice the longest text of a document."""
+"""Upper limit of the bytes that are carried along: twice the longest text of a document."""
 
 Fields = list[tuple[str, str]]
 
 
 def keep(request: DemoRequest) -> str | None:
-    """Return the fields of the form that was sent, to be carried along; None if it was not a form of ours.
+    """Return the fields of the form, as text to be carried along; None if the form is not one of this site.
 
-    Files are left out: they have to be chosen again.
+    Files are left out. The visitor must choose them again.
     """
     if request.method != "POST" or request.session is None or request.local_authentication is not None:
         return None
@@ -40,7 +40,7 @@ def keep(request: DemoRequest) -> str | None:
 
 
 def kept_for(request: DemoRequest, principal: str, text: str) -> Fields:
-    """Return the fields that were carried along, if the same login typed them, and else none."""
+    """Return the fields that were carried along. The list is empty if they belong to another login."""
     try:
         fields = [(name, value) for name, value in json.loads(text)]
     except (ValueError, TypeError, RecursionError):

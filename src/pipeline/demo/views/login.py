@@ -1,4 +1,4 @@
-"""Logging in and out: by a session where the site has them, or else by HTTP basic."""
+"""Views for login and logout: by a session if the site has sessions, or else by HTTP basic."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pipeline.http.error_pages import best_type
 from pipeline.interfaces import PUBLIC
 
 WRONG = "Name or password is wrong."
-ENDED = "You are not logged in, or no longer. Nothing was changed. What you typed is there again after the login."
+ENDED = "You are not logged in, or no longer. Nothing was changed. Your input is there again after the login."
 WAIT = "Too many logins have failed. Please wait before you try again."
 
 
 @view(context=Folder, name="login", permission=PUBLIC)
 def login_form(context: Folder, request: DemoRequest, response: Response) -> object:
-    """The page that asks for name and password. Where there are no sessions, and in a folder with users of
-    its own, the browser asks; being asked here, it sends the password with every later request below."""
+    """Show the page for name and password. Without sessions, and in a folder with users of its own, the browser
+    shows its own dialogue. It then sends the password with every later request below this address."""
     came_from = fields(request).get("came_from", "")
     if request.principal is not None:
         return way_back(request, came_from or page_of(request, context))
@@ -35,7 +35,8 @@ def login_form(context: Folder, request: DemoRequest, response: Response) -> obj
 
 @view(context=Folder, name="login", methods=("POST",), permission=PUBLIC)
 def login(context: Folder, request: DemoRequest, response: Response) -> object:
-    """Begin a session, and lead back to where the visitor came from, or to the form that was sent there."""
+    """Begin a session, and lead the visitor back to the page where they came from, or to the form that they
+    sent."""
     form = fields(request)
     name, came_from, kept = form.get("login", ""), form.get("came_from", ""), form.get(KEPT, "")
     try:
@@ -60,7 +61,7 @@ def logout(context: Folder, request: DemoRequest, response: Response) -> object:
 
 @view(context=HTTPUnauthorized)
 def unauthorized(context: HTTPUnauthorized, request: DemoRequest, response: Response) -> str | None:
-    """The login page for a form whose session has ended; for all else, the error page."""
+    """Show the login page for a form whose session has ended. Otherwise show the error page."""
     accept = request.environ.get("HTTP_ACCEPT")
     kept = keep(request) if best_type(accept) == "text/html" else None
     if kept is None:
@@ -78,7 +79,7 @@ def login_page(
     kept: str = "",
     title: str = "Log in",
 ) -> str:
-    """The page that asks for name and password; ``kept`` are the fields of a form that it carries along."""
+    """Return the page for name and password. ``kept`` has the fields of a form that it carries along."""
     page = answer(
         request,
         response,
@@ -95,8 +96,8 @@ def login_page(
 
 
 def send_again(request: DemoRequest, response: Response, name: str, address: str, typed: Fields) -> str:
-    """The page with what was typed before the login, to be sent to the address again."""
-    request.principal = name  # as the page says at its top; the session begins with the next request
+    """Return the page with the fields that were typed before the login, to be sent to the address again."""
+    request.principal = name  # for the top of the page; the session begins with the next request
     shown = [(field, value) for field, value in typed if value and field not in (FIELD, "revision")]
     page = answer(
         request,

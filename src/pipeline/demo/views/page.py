@@ -1,4 +1,4 @@
-"""From what a view knows to the answer: HTML by a template, or JSON for a client that asks for it."""
+"""Make the answer from the data of a view: HTML by a template, or JSON for a client that asks for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JSON = "application/json"
 STATIC = Resources("demo", __name__, "../static")
 
 HEADERS = {
-    # Nothing runs, nothing comes from elsewhere, nobody puts a page in a frame (S7).
+    # No scripts, nothing from other sites, and no frame around a page (S7).
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
     "base-uri 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -31,7 +31,7 @@ HEADERS = {
 
 
 def size(count: int) -> str:
-    """Bytes as people read them: ``1536`` is "1.5 KiB"."""
+    """Return a number of bytes in a readable unit: ``1536`` is "1.5 KiB"."""
     number, unit = float(count), "bytes"
     for larger in ("KiB", "MiB", "GiB"):
         if number < 1024:
@@ -52,7 +52,7 @@ _templates.filters["size"] = size
 
 
 def wants_json(request: DemoRequest) -> bool:
-    """Whether the client would rather have JSON than HTML; who does not say gets HTML."""
+    """Return whether the client prefers JSON to HTML. A client without a preference gets HTML."""
     named = request.environ.get("HTTP_ACCEPT", "")
     offers = ["text/html", JSON]
     if JSON in named and "text/html" not in named:  # `application/json, */*` means the former
@@ -69,9 +69,9 @@ def answer(
     context: Item | None = None,
     **values: object,
 ) -> str:
-    """The body: ``data`` as JSON, or the template with ``values``; headers go on the response.
+    """Return the body: ``data`` as JSON, or the template with ``values``. Put the headers on the response.
 
-    ``context`` is what the page is about; an error page is about nothing, and reads no database.
+    ``context`` is the object that the page shows. An error page has none, and does not read the database.
     """
     response.headers.update(HEADERS)
     if wants_json(request):
@@ -101,7 +101,7 @@ def answer(
 
 
 def done(request: DemoRequest, response: Response, item: Item, status: int = 200) -> str:
-    """The answer after a change: a browser is led to the item, another client is told of it."""
+    """Answer after a change: redirect a browser to the item, and describe the item to another client."""
     if not wants_json(request):
         raise redirect(page_of(request, item), 303)
     response.status_int = status
@@ -111,23 +111,23 @@ def done(request: DemoRequest, response: Response, item: Item, status: int = 200
 
 
 def url_of(request: DemoRequest, item: Item, *names: str) -> str:
-    """The address of an item, or of a view of it; that of a folder ends in a slash."""
+    """Return the address of an item, or of a view of it. That of a folder ends in a slash."""
     return request.absolute_url(item, *(names or (("",) if isinstance(item, Folder) else ())))
 
 
 def page_of(request: DemoRequest, item: Item) -> str:
-    """The address of the page about an item; at that of a file itself are its bytes."""
+    """Return the address of the page about an item. The address of a file itself leads to its bytes."""
     return url_of(request, item, "@@info") if isinstance(item, File) else url_of(request, item)
 
 
 def top_of(request: DemoRequest) -> Item:
-    """The item that the visitor sees as the home page."""
+    """Return the item that the visitor sees as the home page."""
     top: Item = request.virtual_root if request.virtual_root is not None else request.root
     return top
 
 
 def crumbs(request: DemoRequest, context: Item | None) -> list[Item]:
-    """The way from the home page to an item, both included."""
+    """Return the items from the home page to an item, both included."""
     way: list[Item] = []
     top = top_of(request) if context is not None else None
     while context is not None:
@@ -137,7 +137,7 @@ def crumbs(request: DemoRequest, context: Item | None) -> list[Item]:
 
 
 def describe(request: DemoRequest, item: Item) -> dict[str, object]:
-    """An item as JSON has it."""
+    """Return the data of an item, for JSON."""
     data: dict[str, object] = {
         "type": item.kind,
         "name": item.__name__,

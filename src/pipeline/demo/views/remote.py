@@ -1,7 +1,7 @@
-"""What programs do, each by a protocol of its own: PUT and DELETE, XML-RPC, JSON.
+"""Views for programs, by protocol: PUT and DELETE, XML-RPC, JSON.
 
-These views are for requests of one type alone. So they are there only where an ini turns that type on (S20).
-They take no form token: what they are sent, no page of another site can have a browser send unasked.
+Each view is for requests of one type. So it is only available if an ini turns that type on (S20). The views need no
+form token, since no page of another site can make a browser send such requests.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ TYPES: dict[str, Format] = {
     "text/html": "html",
     "text/plain": "text",
 }
-"""Formats of what is sent under a name that says none."""
+"""Formats by content type, for a name without a suffix."""
 
 
 class IAuthoringRequest(IRequest):
-    """From a program that writes by PUT and DELETE."""
+    """A request from a program that writes by PUT and DELETE."""
 
 
 # PUT and DELETE
@@ -45,7 +45,7 @@ class IAuthoringRequest(IRequest):
 
 @adapter(Folder, INullResource)
 class NewItem:
-    """What is not there yet, and a PUT makes."""
+    """The null resource: an item that does not exist yet, and that a PUT makes."""
 
     __name__ = ""
 
@@ -55,7 +55,7 @@ class NewItem:
 
 @view(context=NewItem, methods=("PUT",), request_type=IAuthoringRequest, permission="edit")
 def put_new(context: NewItem, request: DemoRequest, response: Response) -> None:
-    """A document, if the name or the content type is that of a text; else a file."""
+    """Make a document, if the name or the content type is that of a text; else a file."""
     folder = context.__parent__
     try:
         name = clean_name(context.__name__)
@@ -100,12 +100,12 @@ def delete(context: Item, request: DemoRequest, response: Response) -> None:
 
 
 def _tag(item: Item) -> str:
-    """The ETag: of a file as its download has it; of anything else the revision, which JSON has."""
+    """Return the ETag. That of a file is the same as in its download. Other items have their revision."""
     return item.content.sha256 if isinstance(item, File) else str(item.revision)
 
 
 def _refuse_stale(item: Item, request: DemoRequest) -> None:
-    """412 if the client has said (RFC 9110 section 13.1) that it means another state."""
+    """Raise a 412 if the preconditions of the client are not met (RFC 9110 section 13.1)."""
     tag = _tag(item)
     if tag not in request.if_match or tag in request.if_none_match:
         raise HTTPPreconditionFailed(STALE)
@@ -117,9 +117,9 @@ def _changed(item: Item, response: Response) -> None:
 
 
 def _body(request: DemoRequest) -> IO[bytes]:
-    """What is sent; 400 if it is a part (RFC 9110 section 14.5), which would be stored as the whole."""
+    """Return the body. Raise a 400 for a part (RFC 9110 section 14.5), which would be stored as the whole."""
     if "HTTP_CONTENT_RANGE" in request.environ:
-        raise HTTPBadRequest("A PUT of a part is not taken.")
+        raise HTTPBadRequest("A PUT must send the whole content, without a Content-Range.")
     return cast("IO[bytes]", request.body_file)
 
 
@@ -145,16 +145,16 @@ def _content(request: DemoRequest, item: Item) -> Any:
 
 @view(context=Folder, name="list", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
 def list_items(context: Folder, request: DemoRequest, start: int = 0, count: int = 100) -> list[dict[str, Any]]:
-    """Type, name and title of the items from place ``start`` on, in the order of their titles."""
+    """Return type, name and title of the items from place ``start`` on, in the order of their titles."""
     if not 0 <= start <= start + count <= start + 1000:
-        raise HTTPBadRequest("start is 0 or more, and count is 1000 or less.")
+        raise HTTPBadRequest("start must be 0 or more, and count from 0 to 1000.")
     items = context.items(start, start + count)
     return [{"type": item.kind, "name": item.__name__, "title": item.title} for item in items]
 
 
 @view(context=Item, name="get", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
 def get(context: Item, request: DemoRequest) -> dict[str, Any]:
-    """All there is to say of an item, with the text of a document."""
+    """Return the data of an item, with the text of a document."""
     return describe(request, context)
 
 
@@ -175,7 +175,7 @@ def add_document(
 
 @view(context=Document, name="edit", methods=("POST",), request_type=IXMLRPCRequest, permission="edit")
 def edit(context: Document, request: DemoRequest, text: str, revision: int) -> int:
-    """Store a text that was made of a revision, and return the new one."""
+    """Store a text that was made from a revision, and return the new revision."""
     if revision != context.revision:
         raise HTTPConflict(STALE)
     try:
@@ -197,9 +197,9 @@ def _format(name: str) -> Format:
 
 @view(context=Folder, name="tree", request_type=IJSONRequest)
 def tree(context: Folder, request: DemoRequest, response: Response, depth: int = 3) -> dict[str, Any]:
-    """What is in a folder and, ``depth`` deep, in those in it."""
+    """Return the items of a folder, and those of the folders in it down to ``depth``."""
     if not 0 <= depth <= 10:
-        raise HTTPBadRequest("depth is a number up to 10.")
+        raise HTTPBadRequest("depth must be a number from 0 to 10.")
     response.headers.update(HEADERS)
     return _branch(context, request, depth)
 

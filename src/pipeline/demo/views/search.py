@@ -1,4 +1,4 @@
-"""Searching a folder and all below it: every word must be in the title or the text, in any case."""
+"""Search a folder and all below it. Every word must be in the title or the text, in upper or lower case."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def search(context: Folder, request: DemoRequest, response: Response, q: str = "
 
 
 def find(folder: Folder, words: list[str]) -> Iterator[tuple[tuple[bool, str], Item, str]]:
-    """Items with all the folded ``words``: a key that puts hits in the title first, item, and text."""
+    """Yield the items with all the folded ``words``: a key that sorts hits in the title first, the item, and its
+    text."""
     if not words:
         return
     for item in folder.walk():
@@ -61,7 +62,7 @@ def find(folder: Folder, words: list[str]) -> Iterator[tuple[tuple[bool, str], I
 
 
 def _text_of(item: Item) -> tuple[str, str]:
-    """The text to search, and the same folded; kept with the document until it changes."""
+    """Return the text to search, and the same text folded. They are kept with the document until it changes."""
     if not isinstance(item, Document):
         return "", ""
     kept = getattr(item, "_v_search", None)

@@ -22,8 +22,7 @@ from pipeline.tools.deploy import (
     uwsgi,
 )
 from pipeline.tools.deploy.site import Deployment, Site, directories_of, health_of, limit_of, need_readable
-from pipeline.tools.ini import file_of, parse_variables, plan_of, split_name
-from pipeline.tools.loading import make_importable
+from pipeline.tools.ini import file_of, make_importable, parse_variables, plan_of, split_name
 
 TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
     "apache": (apache.write, "Apache with mod_wsgi: daemon processes, or --embedded"),

@@ -46,8 +46,8 @@ ONE = """\
 """
 
 SEVERAL = """\
-        # An instance that cannot be reached is left out for a second: after more it would be back, and not asked.
-        server {upstream} max_fails=1 fail_timeout=1s;
+        # None is left out: one that was killed refuses at once, and one that has come back is asked at once.
+        server {upstream} max_fails=0;
 """
 
 LIMITS = """\

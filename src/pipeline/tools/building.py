@@ -1,0 +1,145 @@
+"""An ini as it is loaded, with a watcher linked in outside each of its parts.
+
+The commands that look into a site load it this way. What a site is served with has no watchers: these are
+linked in at load, when a command asks for them, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any, NamedTuple
+
+from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
+
+from pipeline.attributes import declaration
+from pipeline.composition import Element, Offers, Pipeline
+from pipeline.interfaces import Handler
+from pipeline.order import Contract
+from pipeline.paste import Step, named_errors, step_of
+from pipeline.request import OnFirstUse, Request
+from pipeline.tools.ini import make_importable, parse_variables, split_name
+from pipeline.views import Views
+
+Opened = Callable[[Any, Any], None]
+"""``(request, value)``."""
+Watch = Callable[["Step", Handler, Any, Any], None]
+"""``(step, handler, request, response)`` calls the handler of a step with the request and the response."""
+
+
+class Built(NamedTuple):
+    """An ini that is loaded."""
+
+    app: Any
+    ends: list[tuple[Step, Pipeline]]
+    """The end of each pipeline, innermost: a publisher, as a rule."""
+
+    def views(self) -> Iterator[tuple[Step, Views]]:
+        """Yield each publisher and its views."""
+        for step, pipeline in self.ends:
+            if "views" in pipeline.offered:
+                yield step, pipeline.offered["views"]
+
+
+def build(ini: str, words: list[str], watch: Watch | None = None, opened: Opened | None = None) -> Built:
+    """Load an ini, with its middleware and its switches; no database is opened.
+
+    watch   is called in the place of each part of a pipeline
+    opened  is called when the request has opened what an element offers on first use, such as a database
+    """
+    logging.getLogger("pipeline").addHandler(logging.NullHandler())  # what loading logs is for who serves the site
+    path, name = split_name(ini)
+    make_importable(path)
+    uri = f"config:{path}"
+    building = Building(watch, opened)
+    with named_errors(uri):
+        context = loadcontext(APP, uri, name=name, global_conf=parse_variables(words))
+        app = building.app(context)
+    if isinstance(app, Pipeline):
+        app.finish()
+    return Built(app, building.ends)
+
+
+class Building:
+    """Does what Paste Deploy does with the contexts of an ini, and puts a watcher around each part."""
+
+    def __init__(self, watch: Watch | None, opened: Opened | None) -> None:
+        self.watch = watch
+        self.opened = opened
+        self.ends: list[tuple[Step, Pipeline]] = []
+        self.numbers = count(1)
+
+    def app(self, context: LoaderContext) -> Any:
+        """Return the app of a context."""
+        kind = context.object_type.name
+        if kind == "pipeline":
+            app = self.app(context.app_context)
+            for inner in reversed(context.filter_contexts):
+                app = self.around(inner, app)
+            return app
+        if kind in ("filter_app", "filtered_with"):
+            return self.around(context.filter_context, self.app(context.next_context))
+        if context.protocol in ("paste.composite_factory", "paste.composit_factory"):
+            context.loader = _Loader(context.loader, self)
+            return context.create()
+        step = step_of(context)
+        app = context.create()
+        if isinstance(app, Pipeline):
+            self.ends.append((step, app))
+        return self.watched(step, app)
+
+    def around(self, context: LoaderContext, app: Any) -> Any:
+        """Return the app with a filter around it."""
+        if context.object_type.name == "filtered_with":  # a filter that is filtered itself
+            return self.around(context.filter_context, self.around(context.next_context, app))
+        return self.watched(step_of(context), context.create()(app), getattr(app, "offered", {}))
+
+    def watched(self, step: Step, app: Any, known: Mapping[str, Any] = {}) -> Any:
+        """Return the app of a step with its watcher around it.
+
+        known  what the parts inside of the step offer
+        """
+        watch = self.watch
+        if watch is None:
+            return app
+        adds = step.element.contract.adds if step.element is not None else None
+        offered = getattr(app, "offered", {})
+        openers = {
+            name: self.opening(value)
+            for name, value in offered.items()
+            if known.get(name) is not value and isinstance(declaration(adds or Request, name), OnFirstUse)
+        }
+
+        def watcher(next: Handler) -> Offers:
+            def watcher(request: Any, response: Any) -> None:
+                watch(step, next, request, response)
+
+            return Offers(watcher, **openers)
+
+        return Element(watcher, Contract(f"(watcher {next(self.numbers)})", adds=adds))(app)
+
+    def opening(self, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the function that opens what an element offers, with a word to who watches."""
+
+        def open_watched(request: Any) -> Any:
+            value = opener(request)
+            if self.opened is not None:
+                self.opened(request, value)
+            return value
+
+        return open_watched
+
+
+class _Loader:
+    """The loader that a composite gets: what it loads has watchers, too."""
+
+    def __init__(self, loader: Any, building: Building) -> None:
+        self.loader = loader
+        self.building = building
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
+    def get_app(self, name: str | None = None, global_conf: Any = None) -> Any:
+        return self.building.app(self.loader.app_context(name, global_conf=global_conf))

@@ -1,0 +1,74 @@
+"""What ``pipeline check`` has found, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.tools.command import in_one_line
+from pipeline.tools.words import bold
+
+OUR_CODE = str(Path(__file__).resolve().parents[1])
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong, or that the owner of a site may want to know."""
+
+    level: Literal["error", "warning", "note"]
+    """error: the site does not load, or fails when it is used; warning: it is not safe, or not what was meant."""
+    where: str
+    """``file, section [...], line N``, as exactly as can be told."""
+    what: str
+    remedy: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the finding for JSON."""
+        line = re.search(r"line (\d+)$", self.where)
+        section = re.search(r"section \[(.+?)\]", self.where)
+        return {
+            "level": self.level,
+            "file": self.where.partition(", ")[0],
+            "section": section and section[1],
+            "line": int(line[1]) if line else None,
+            "what": self.what,
+            "remedy": self.remedy,
+        }
+
+
+def of_error(error: BaseException, ini: str) -> Finding:
+    """Return the finding that says why something does not load."""
+    if isinstance(error, SyntaxError):
+        return Finding("error", f"{error.filename}, line {error.lineno}", f"SyntaxError: {error.msg}", "")
+    said = in_one_line(error)
+    place = re.match(r"(?P<where>\S[^:]*?(?:, section \[.+?\])?, line \d+): (?P<what>.*)", said, re.DOTALL)
+    if place:
+        return Finding("error", place["where"], place["what"])
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_of_the_site(frame.filename)]
+    if frames and not isinstance(error, (ConfigurationError, LookupError, OSError)):
+        return Finding("error", f"{frames[-1].filename}, line {frames[-1].lineno}", said)
+    return Finding("error", ini, said)
+
+
+def is_of_the_site(file: str) -> bool:
+    """Return whether a file is neither ours nor of a library."""
+    return not file.startswith((OUR_CODE, "<", sys.base_prefix)) and "site-packages" not in file
+
+
+def put_findings(findings: Iterable[Finding]) -> None:
+    """Print findings, errors first."""
+    for finding in findings:
+        print(f"{bold(finding.level)}: {finding.what}")
+        print(f"    in {finding.where}")
+        if finding.remedy:
+            print(f"    {finding.remedy}")
+
+
+def put_json(value: object) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))

@@ -1,0 +1,88 @@
+"""Views that stand in the code of a site and that no ``scan`` names: found by reading its files."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.views import Views
+
+MOST_FILES = 2_000
+"""Files that are read at most, so that a home directory beside an ini is not searched for minutes."""
+
+
+class Unscanned(NamedTuple):
+    """A view that no publisher has registered."""
+
+    file: str
+    line: int
+    function: str
+    name: str
+    """The name of the view; "" for a default view."""
+
+
+def unscanned(views: Iterable[Views], directory: Path) -> list[Unscanned]:
+    """Return the views below a directory, and in the packages of the views that are registered, that no publisher
+    has registered."""
+    registered = set()
+    packages = set()
+    for one in views:
+        for _, _, _, view in one:
+            code = getattr(view.function, "__code__", None)
+            file = code.co_filename if code is not None else None
+            registered.add((view.function.__module__, view.function.__qualname__))
+            packages.add(view.function.__module__.partition(".")[0])
+            if file is not None:
+                registered.add((str(Path(file).resolve()), view.function.__qualname__))
+    found = []
+    for file in _files(directory, packages - {"pipeline", "__main__"}):
+        for one_view in _views_in(file):
+            if (str(file), one_view.function) not in registered and not _is_registered(one_view, registered):
+                found.append(one_view)
+    return found
+
+
+def _is_registered(view: Unscanned, registered: set[tuple[str, str]]) -> bool:
+    stem = Path(view.file).stem
+    return any(name == view.function and module.rpartition(".")[2] == stem for module, name in registered)
+
+
+def _files(directory: Path, packages: Iterable[str]) -> list[Path]:
+    """Return the modules beside an ini, one package below it, and in the packages that were named."""
+    files = [*directory.glob("*.py"), *directory.glob("*/*.py")]
+    for package in packages:
+        try:
+            spec = find_spec(package)
+        except (ImportError, ValueError):
+            continue
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            files += Path(place).rglob("*.py")
+    own = {file.resolve() for file in files if not file.name.startswith(("test_", "conftest"))}
+    return sorted(own)[:MOST_FILES]
+
+
+def _views_in(file: Path) -> Iterator[Unscanned]:
+    try:
+        text = file.read_text(encoding="utf-8")
+        tree = ast.parse(text) if "view" in text and "pipeline" in text else ast.Module([], [])
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            for decorator in node.decorator_list:
+                if isinstance(decorator, ast.Call) and _last_name(decorator.func) == "view":
+                    yield Unscanned(str(file), node.lineno, node.name, _name_of(decorator))
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _name_of(decorator: ast.Call) -> str:
+    for keyword in decorator.keywords:
+        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value)
+    return ""

@@ -1,0 +1,295 @@
+"""``pipeline check``, ``show``, ``views``, ``element`` and ``explain`` as programs and people use them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.tools.command import in_one_line
+from tools.conftest import CODE, INI, Site
+
+TOP = Path(__file__).resolve().parents[2]
+DEPLOY = str(TOP / "etc" / "deploy.ini")
+
+DATABASE = INI.replace("errors traverse", "retry zodb errors transaction traverse").replace(
+    "root = MODULE:root\n", ""
+) + (
+    "\n[filter:retry]\nuse = egg:wsgi-pipeline#retry\n"
+    "\n[filter:zodb]\nuse = egg:wsgi-pipeline#zodb\nuri = file://HERE/Data.fs\nroot = MODULE:app\n"
+    "\n[filter:transaction]\nuse = egg:wsgi-pipeline#transaction\n"
+)
+STORED = """
+from persistent.mapping import PersistentMapping
+from transaction.interfaces import TransientError
+from pipeline import view
+
+
+class Root(PersistentMapping):
+    pass
+
+
+def app(root):
+    if "app" not in root:
+        root["app"] = Root(count=0)
+    return root["app"]
+
+
+@view(context=Root)
+def index(context, request):
+    return str(context["count"])
+
+
+@view(context=Root, name="add", methods=("POST",))
+def add(context, request):
+    context["count"] += 1
+    return str(context["count"])
+
+
+@view(context=Root, name="own", methods=("POST",))
+def own(context, request):
+    context["count"] += 1
+    request.tm.commit()
+    return "done"
+
+
+@view(context=Root, name="again")
+def again(context, request):
+    if request.attempt < 3:
+        raise TransientError("once more")
+    return "third"
+"""
+
+
+def test_findings_for_programs(site: Site) -> None:
+    site.write(INI.replace("#errors", "#erors"), CODE)
+    assert site.run("check")[0] == 1
+    status, said = site.run("check", "--json")
+    report = json.loads(said)
+    assert (status, report["ok"]) == (1, False)
+    [finding] = report["findings"]
+    assert finding["level"] == "error"
+    assert (finding["file"], finding["section"]) == (str(site.ini), "filter:errors")
+    assert finding["line"] == site.line("#erors", site.ini)
+
+
+def test_a_sound_ini_has_no_findings(site: Site) -> None:
+    status, said = site.run("check", "--strict")
+    assert (status, said) == (0, f"{site.ini}: 1 pipeline, 3 parts, in order and complete")
+
+
+def test_warnings_are_errors_when_strict(site: Site) -> None:
+    site.write(INI.replace("#errors", "#errors\ndebug = true"), CODE)
+    assert site.run("check")[0] == 0
+    assert site.run("check", "--strict")[0] == 1
+
+
+def test_every_pipeline_of_the_ini_is_loaded(site: Site) -> None:
+    """Also one that main does not lead to."""
+    other = INI.replace("pipeline:main", "pipeline:other").replace("errors traverse", "errors other_traverse")
+    more = "[pipeline:other]" + other.partition("[pipeline:other]")[2].partition("[filter:errors]")[0]
+    broken = "\n[filter:other_traverse]\nuse = egg:wsgi-pipeline#traverse\nroot = nowhere:root\n"
+    site.write(f"{INI}\n{more}{broken}", CODE)
+    status, said = site.run("check")
+    assert status == 1
+    assert "there is no module 'nowhere'" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("[server:main]\nuse = egg:waitress#main\nhost = 0.0.0.0\n", "listens on every address (0.0.0.0)"),
+        ("[server:main]\nuse = egg:waitress#main\nlisten = *:8080\n", "listens on every address (*:8080)"),
+        ("[filter:x]\nuse = egg:Paste#evalerror\n", "lets visitors run code"),
+    ],
+)
+def test_what_is_not_safe(site: Site, options: str, said: str) -> None:
+    site.write(f"{INI}\n{options}", CODE)
+    assert said in site.run("check")[1]
+
+
+def test_passwords_that_are_tried_first_and_databases_that_are_missing(site: Site) -> None:
+    site.write(DATABASE.replace("file://HERE/Data.fs", "postgres://zope:zope@127.0.0.1/x"), STORED)
+    assert "the password of zope is one that attackers try first" in site.run("check")[1]
+    site.write(DATABASE, STORED)
+    status, said = site.run("check")
+    assert status == 0
+    assert f"the database {site.directory}/Data.fs is not there yet" in said
+    assert not (site.directory / "Data.fs").exists(), "no database is opened"
+
+
+def test_an_option_at_its_default(site: Site) -> None:
+    site.write(INI.replace("#traverse", "#traverse\nmax_segments = 128"), CODE)
+    assert "max_segments = 128 is the default of traverse" in site.run("check")[1]
+
+
+def test_a_missing_module_says_how_it_is_installed() -> None:
+    said = in_one_line(ModuleNotFoundError("No module named 'zodburi'", name="zodburi"))
+    assert said == "the module zodburi is missing: pip install 'wsgi-pipeline[zodb]'"
+    own = in_one_line(ModuleNotFoundError("No module named 'mine'", name="mine"))
+    assert own == "the module mine is missing: install it, or put it beside the ini"
+
+
+def test_an_extra_that_is_not_installed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "multipart", None)
+    for name in ("pipeline.elements.forms", "pipeline.forms.multipart_body"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    ini = INI.replace("errors traverse", "errors forms traverse")
+    site.write(f"{ini}\n[filter:forms]\nuse = egg:wsgi-pipeline#forms\n", CODE)
+    for command in ("check", "show", "views"):
+        status, said = site.run(command)
+        assert status == 1
+        assert "the module multipart is missing: pip install 'wsgi-pipeline[forms]'" in said
+
+
+# show, views, element
+
+
+def test_show_says_what_holds_an_element_and_what_it_adds(run: Callable[..., Any]) -> None:
+    status, said = run("show", DEPLOY)
+    words = " ".join(said.split())
+    assert status == 0
+    assert "stands outside retry: the path is rewritten once, not once per attempt" in words
+    assert "adds: request.attempt: int = 1. Which attempt at the request this is." in words
+    assert "adds: request.zodb: Connection = on first use." in words
+    assert "realm = Documents" in words
+
+
+def test_show_for_programs_and_foreign_middleware(site: Site) -> None:
+    ini = INI.replace("errors traverse", "outer errors traverse")
+    site.write(
+        f"{ini}\n[filter:outer]\npaste.filter_app_factory = MODULE:outer\n",
+        CODE + "\n\ndef outer(app, global_conf):\n    return app\n",
+    )
+    status, said = site.run("show", "--json")
+    [chain] = json.loads(said)
+    assert status == 0
+    assert [part["name"] for part in chain["parts"]] == ["outer", "errors", "traverse", "publisher"]
+    assert [part["foreign"] for part in chain["parts"]] == [True, False, False, False]
+    assert chain["parts"][0]["what"] == f"foreign: {site.code}, line {site.line('def outer')}"
+    assert chain["parts"][2]["defaults"]["max_segments"] == "128"
+
+
+def test_views_are_listed_with_path_methods_permission_and_line(site: Site) -> None:
+    status, said = site.run("views", "--json")
+    [publisher] = json.loads(said)
+    assert status == 0
+    assert [(view["path"], view["methods"], view["where"]) for view in publisher["views"]] == [
+        ("{Folder}/", "GET HEAD", f"{site.code}, line {site.line('@view(context=Folder)')}"),
+        ("{Folder}/@@edit", "POST", f"{site.code}, line {site.line('edit')}"),
+    ]
+    assert "{Folder}/@@edit POST" in site.run("views")[1]
+
+
+def test_element_says_what_explain_said(run: Callable[..., Any]) -> None:
+    status, said = run("element", "traverse")
+    assert status == 0
+    assert "requires  root" in said
+    assert run("element", "travers")[0] == 1
+
+
+# explain
+
+
+def test_the_way_of_a_request(site: Site) -> None:
+    status, said = site.run("explain", "GET", "/docs/")
+    assert status == 0
+    for part in (
+        "GET /docs/ -> 200 OK, 5 bytes",
+        "Elements, outermost first",
+        "in request.root",
+        "docs: {} answered by Folder.__getitem__",
+        f"-> {site.module}.index ({site.code}, line {site.line('@view(context=Folder)')}) chosen: it is for Folder",
+    ):
+        assert part in said
+
+
+def test_the_way_of_a_request_for_programs(site: Site) -> None:
+    status, said = site.run("explain", "--json", "GET", "/docs/")
+    told = json.loads(said)
+    assert status == 0
+    assert told["status"] == "200 OK"
+    assert [part["name"] for part in told["parts"]] == ["errors", "traverse", "publisher"]
+    assert all(part["own_seconds"] >= 0 for part in told["parts"])
+    assert [step["name"] for step in told["traversal"]] == ["", "docs"]
+    assert told["view"]["candidates"][0]["verdict"] == "chosen"
+
+
+def test_nothing_is_committed_but_with_commit(site: Site) -> None:
+    site.write(DATABASE, STORED)
+    assert "-> 200 OK" in site.run("explain", "GET", "/", "--commit")[1], "the root is made"
+    status, said = site.run("explain", "POST", "/add")
+    assert status == 0
+    assert "1 changed, 0 stored; nothing is committed without --commit" in said
+    assert json.loads(site.run("explain", "GET", "/", "--json")[1])["objects"]["stored"] == 0
+    status, said = site.run("explain", "POST", "/own")
+    assert status == 1
+    assert "The view commits by itself, and nothing is committed here: add --commit." in said
+    assert "1 changed, 1 stored" in site.run("explain", "POST", "/add", "--commit")[1]
+    assert "-> 200 OK, 1 bytes" in site.run("explain", "GET", "/")[1]
+
+
+def test_a_database_that_is_damaged(site: Site) -> None:
+    site.write(DATABASE, STORED)
+    (site.directory / "Data.fs").write_bytes(b"this is not a database" * 100)
+    status, said = site.run("explain", "GET", "/")
+    assert status == 1
+    cause, _, rest = said.partition("Elements")
+    for part in ("zodb: Damaged", "is damaged or is not a Data.fs", f"line {site.line('[filter:zodb]', site.ini)}"):
+        assert part in cause
+    assert "restore it from a backup" in rest
+
+
+def test_a_view_that_no_scan_names(site: Site) -> None:
+    other = site.directory / "other.py"
+    other.write_text("from pipeline import view\n\n\n@view(name='lost')\ndef lost(context, request):\n    pass\n")
+    status, said = site.run("check")
+    assert status == 0
+    assert f"no publisher has the view lost (lost) in {other}, line 5" in said
+
+
+def test_the_address_of_an_object_without_a_place(site: Site) -> None:
+    """A 500 of the view, and not a 400 that blames the visitor."""
+    code = "@view(context=Folder, name='n')\ndef n(context, request):\n    redirect(request.absolute_url(Page()))\n"
+    site.write(INI, CODE.replace("class Page:", "class Page:\n    __parent__ = __name__ = '_x'\n") + code)
+    said = site.run("explain", "GET", "/n")[1]
+    assert "-> 500" in said
+    assert f"{site.code}, line {site.line('absolute_url')}" in said
+
+
+def test_attempts(site: Site) -> None:
+    site.write(DATABASE, STORED)
+    said = site.run("explain", "GET", "/again")[1]
+    assert "Attempts: 3" in said
+    assert "repaired after 3 attempts" in said
+
+
+def test_as_a_user(run: Callable[..., Any]) -> None:
+    memory = "zodb_uri=memory://explain-as-a-user"
+    status, said = run("explain", DEPLOY, "GET", "/@@add-folder", memory)
+    assert "needs the permission 'edit'" in " ".join(said.split())
+    status, said = run("explain", DEPLOY, "GET", "/@@add-folder", memory, "--user", "admin")
+    assert status == 0, said
+
+
+def test_a_header_and_a_path_that_are_malformed(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "'Accept' is not a header of the form" in site.run("explain", "GET", "/", "-H", "Accept")[1]
+    with pytest.raises(SystemExit) as exit:
+        site.run("explain", "GET", "docs")
+    assert exit.value.code == 2
+    assert "must start with /" in capsys.readouterr().err
+
+
+def test_the_site_is_served_without_watchers(site: Site) -> None:
+    """What watches is linked in at load when a command asks for it, and nowhere else."""
+    from pipeline.paste import load
+    from pipeline.tools.building import build
+
+    sys.path.insert(0, str(site.directory))
+    plain, built = load(f"config:{site.ini}"), build(str(site.ini), [])
+    assert [contract.name for contract in plain.contracts] == ["errors", "traverse", "publisher"]  # type: ignore[attr-defined]
+    assert [contract.name for contract in built.app.contracts] == ["errors", "traverse", "publisher"]
