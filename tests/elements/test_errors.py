@@ -1007,7 +1007,7 @@ UNKEPT = "its body was not kept: it is longer than body_limit, 10 bytes"
             ],
         ),
         ("/stream", b"", 200, "begun, ", [f"ERROR error ID: POST /stream, {MID_STREAM}: Oops"]),
-        ("/down", b"", 503, AGAIN, [f"ERROR the database {DOWN} cannot be reached; who needs it"]),
+        ("/down", b"", 503, AGAIN, [f"ERROR the database {DOWN} cannot be reached; requests that need it"]),
     ],
     ids=[
         "an error page",

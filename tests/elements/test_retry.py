@@ -469,7 +469,7 @@ def test_a_body_that_cannot_be_kept_is_read_once_and_not_tried_again(
     assert answers == ["503 Service Unavailable"]
     assert failing.seen == [LONG[:size]]
     assert log() == [
-        f"WARNING POST /: not tried again after TransientError, since its body was not kept: {reason}"
+        f"WARNING POST /: not tried again after TransientError, because its body was not kept: {reason}"
     ]
 
 

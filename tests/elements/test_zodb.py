@@ -673,7 +673,8 @@ def test_a_database_that_is_down_at_start(tmp_path: Path, caplog: Any, monkeypat
     assert ask(app).status_int == 200
     assert ask(app).status_int == 200
     down, up = lines_of(caplog)
-    assert re.fullmatch(r"the database file://\S+ cannot be reached; who needs it is answered 503: \w+: .*", down)
+    answered = r"requests that need it are answered 503: \w+: .*"
+    assert re.fullmatch(rf"the database file://\S+ cannot be reached; {answered}", down)
     assert re.fullmatch(r"the database file://\S+ is reached again, after 0\.\d s", up)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == [
         record for record in caplog.records if record.name == "pipeline.database"
@@ -982,7 +983,7 @@ def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path, how: str, caplog: 
         assert answer.status_int == 500
         assert "try again" not in answer.text and "Retry-After" not in answer.headers
     [line] = lines_of(caplog)
-    assert "Data.fs is damaged or is not a Data.fs; who needs it is answered 500: " in line
+    assert "Data.fs is damaged or is not a Data.fs; requests that need it are answered 500: " in line
     assert "restore it from a backup (repozo)" in line
     assert path.read_bytes() == data
     assert "cannot be reached" not in caplog.text

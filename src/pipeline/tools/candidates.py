@@ -24,7 +24,7 @@ class Candidate(NamedTuple):
         """Return the candidate for JSON."""
         function = f"{self.view.function.__module__}.{self.view.function.__qualname__}"
         where = place_of(self.view.function)
-        return {"function": function, "where": where, "context": self.kind, "verdict": self.verdict}
+        return {"function": function, "where": where, "kind": self.kind, "verdict": self.verdict}
 
 
 class Look(NamedTuple):

@@ -24,10 +24,8 @@ from pipeline.publishing.steps import (
 )
 from pipeline.tools.words import place_of, short
 
-FIELDS = [
-    *("context", "default_steps", "lacks_slash", "more_steps", "namespaces", "principal", "subpath"),
-    *("traversal_hooks", "view_name", "virtual_root", "virtual_root_path"),
-]
+FIELDS = "context default_steps lacks_slash more_steps namespaces principal subpath".split()  # noqa: SIM905
+FIELDS += "traversal_hooks view_name virtual_root virtual_root_path".split()  # noqa: SIM905
 """What traversal reads and sets on the request."""
 
 MOST_NAMES = 1_000

@@ -22,8 +22,8 @@ from pipeline.tools.words import short
 
 State = Mapping[str, str]
 
-UNTOLD = {"pipeline", "verdict", "views", "response_before", "traversal_hooks", "tm_in_use", "authorize"}
-UNTOLD |= {"zodb_kept", "zodb_slot", "_closers_before", "_closers_last"}
+UNTOLD = "pipeline verdict views response_before traversal_hooks tm_in_use authorize".split()  # noqa: SIM905
+UNTOLD += ["zodb_kept", "zodb_slot"]
 """Fields of the request that say nothing to a person."""
 
 
@@ -187,8 +187,8 @@ def state_of_response(response: Any) -> State:
     """Return what stands on a response, as text."""
     body = response._app_iter
     state = {"status": response.status, "filters": ", ".join(_called(one) for one in response.filters)}
-    if response.transports:
-        state["encodings"] = ", ".join(_called(one) for one, _ in response.transports)
+    if response.delivery_filters:
+        state["encodings"] = ", ".join(_called(one) for one, _ in response.delivery_filters)
     state["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else type(body).__name__
     for name, value in response.headerlist:
         state[f"header {name}"] = short(value)
