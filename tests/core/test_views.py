@@ -214,8 +214,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"context": Thing()}, "is neither a class nor an interface"),
     ({"request_type": 3}, "3 is neither a class nor an interface"),
     ({"methods": ()}, "it accepts no method"),
-    ({"methods": ("GET POST",)}, "'GET POST' is no method"),
-    ({"methods": ("",)}, "'' is no method"),
+    ({"methods": ("GET POST",)}, "'GET POST' is not a method"),
+    ({"methods": ("",)}, "'' is not a method"),
     ({"context": KeyError, "permission": "edit"}, "an error view cannot have a permission"),
 ]
 

@@ -205,7 +205,7 @@ def test_what_was_changed_on_the_site_is_not_overwritten(
 def test_a_file_and_a_folder_of_one_name(stored_site: Site, top: Path) -> None:
     stored_site["one.md"] = Folder("F")
     stored_site["sub"] = Document("D")
-    for parts, reason in [(("one.md",), "There is a folder"), (("sub", "x.md"), "'sub' on the way")]:
+    for parts, reason in [(("one.md",), "There is a folder"), (("sub", "x.md"), "'sub' on the path")]:
         with pytest.raises(NotImported, match=reason):
             file_into(stored_site, Found(top / "one.md", parts))
 

@@ -1003,7 +1003,7 @@ UNKEPT = "its body was not kept: it is longer than body_limit, 10 bytes"
             f"{AGAIN} It was logged as ID.",
             [
                 f"WARNING error ID: POST /add: {CONFLICT}",
-                f"WARNING POST /add: not tried again after ConflictError, since {UNKEPT}",
+                f"WARNING POST /add: not tried again after ConflictError, because {UNKEPT}",
             ],
         ),
         ("/stream", b"", 200, "begun, ", [f"ERROR error ID: POST /stream, {MID_STREAM}: Oops"]),

@@ -238,7 +238,7 @@ def test_what_comes_after_the_transaction_finds_none() -> None:
 
         def late(request: Request, response: Response) -> None:
             next(request, response)
-            with pytest.raises(NoTransaction, match="the transaction of this request is over"):
+            with pytest.raises(NoTransaction, match="the transaction of this request has ended"):
                 site.join(request)
 
         return late

@@ -18,7 +18,8 @@ from pipeline.tools.telling import look_lines, look_title, walk_lines
 from pipeline.tools.walking import walk_again
 from pipeline.tools.words import place_of
 
-FIRST = dict.fromkeys("default_steps more_steps namespaces subpath".split(), ()) | {"context": None}  # noqa: SIM905
+FIRST: dict[str, Any] = {"context": None}
+FIRST |= dict.fromkeys("default_steps more_steps namespaces subpath".split(), ())  # noqa: SIM905
 FIRST["view_name"] = ""
 """The fields that traversal sets, as they are before it."""
 

@@ -23,7 +23,7 @@ from pipeline.tools.words import short
 State = Mapping[str, str]
 
 UNTOLD = "pipeline verdict views response_before traversal_hooks tm_in_use authorize".split()  # noqa: SIM905
-UNTOLD += ["zodb_kept", "zodb_slot"]
+UNTOLD += ["zodb_pooled", "zodb_slot"]
 """Fields of the request that say nothing to a person."""
 
 
@@ -143,7 +143,7 @@ class Recorder:
         manager = request.tm_in_use if request.tm_in_use is not None else value
         if not hasattr(manager, "registerSynch") or manager in self._connections:
             return
-        kept = getattr(request, "zodb_kept", None)
+        kept = getattr(request, "zodb_pooled", None)
         if kept is not None and kept.connection not in self._connections:
             self._connections.append(kept.connection)
             kept.connection.getTransferCounts(True)
