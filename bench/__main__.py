@@ -22,6 +22,7 @@ from bench.show import budget_cells, lines, show
 
 SUITES = {
     "inprocess": "bench.suites",
+    "requests": "bench.requests",
     "zodb": "bench.suites",
     "elements": "bench.suites",
     "instructions": "bench.instructions",

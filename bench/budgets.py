@@ -36,6 +36,24 @@ PYRAMID = "Pyramid + tm + retry + zodbconn"
 CONNECTIONS = ("1", "8", "120")
 BLOCK_SERVERS = ("waitress", "gunicorn", "uWSGI", "mod_wsgi")
 
+REQUESTS = {
+    "query that nobody reads": (0.45, 1.1),
+    "query of 3 fields": (0.40, 1.9),
+    "the same by request.GET": (0.50, 2.1),
+    "arguments (a: int, b: str)": (0.55, 2.1),
+    "3 cookies": (0.36, 1.2),
+    "POST of 5 fields": (0.30, 2.0),
+    "JSON": (0.34, 1.4),
+    "redirect": (0.25, 2.5),
+    "404 without headers": (0.25, 1.6),
+    "404 of a browser": (0.25, 0.9),
+    "500": (0.60, 2.9),
+    "signed session": (0.35, None),
+    "static file of 2 kB": (0.80, 2.0),
+    "its 304": (0.80, 2.0),
+}
+"""For each kind of request, at most so much of what Pyramid takes, and of what Falcon takes."""
+
 BUDGETS = (
     Budget("without database / Pyramid, traversal", 0.33, "inprocess", "page", ("pipeline",), ("Pyramid",)),
     Budget("without database / Falcon", 0.80, "inprocess", "page", ("pipeline",), ("Falcon",)),
@@ -54,6 +72,12 @@ BUDGETS = (
         0.20,
         *("elements", "elements"),
         *(("elements", "one more"), ("middlewares", "one more")),
+    ),
+    *(
+        Budget(f"{row} / {peer}", most, "requests", "requests", (row, "pipeline"), (row, peer))
+        for row, goals in REQUESTS.items()
+        for peer, most in zip(("Pyramid", "Falcon"), goals, strict=True)
+        if most is not None
     ),
     Budget("one view among 100,000 / one among 10", 1.1, "growth", "views", ("page", "100000"), ("page", "10")),
     Budget(

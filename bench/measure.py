@@ -88,6 +88,7 @@ class Contender:
     """What it must answer, byte for byte; None where the answer changes."""
     ran: Callable[[], int] | None = None
     """How often the application's own code ran so far."""
+    status: str = "200"
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def check(contender: Contender) -> None:
     """Refuse a contender that does not answer as it should: errors are fast."""
     before = contender.ran() if contender.ran else 0
     status, _, body = get(contender.app, contender.request)
-    if not status.startswith("200") or (contender.body is not None and body != contender.body):
+    if not status.startswith(contender.status) or (contender.body is not None and body != contender.body):
         raise SystemExit(f"{contender.name} answered {status} {body[:200]!r}, not {contender.body!r}")
     if contender.ran and contender.ran() != before + 1:
         raise SystemExit(f"{contender.name} answered without running its application")

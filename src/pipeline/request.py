@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from webob.exc import HTTPBadRequest, HTTPForbidden
+from webob.exc import HTTPForbidden
 from webob.request import BaseRequest
 from zope.interface import implementer
 
 from pipeline.interfaces import PUBLIC, IRequest
 from pipeline.names import is_name, is_segment
+from pipeline.options import on_demand
 
 try:
     from transaction.interfaces import TransientError
@@ -32,7 +34,19 @@ Snapshot: TypeAlias = tuple[Any, ...]
 
 log = logging.getLogger("pipeline")
 
+cookies_by_name = on_demand("pipeline.http.cookies:cookies_by_name")
+query_of = on_demand("pipeline.forms.fields:query_of")
+
 PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
+
+
+_OF_THE_URL = ("wsgi.url_scheme", "HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "SCRIPT_NAME", "webob.url_encoding")
+
+
+@lru_cache(maxsize=256)
+def _application_url(*values: str | None) -> str:
+    environ = {key: value for key, value in zip(_OF_THE_URL, values, strict=True) if value is not None}
+    return str(BaseRequest(environ).application_url)
 
 
 def refuse_strangers(request: Request, view: Any) -> None:
@@ -243,14 +257,20 @@ class Request(BaseRequest):
     dropped: tuple[str, ...] = ()
     """Names of the attributes declared with ``on_first_use(dropped=True)``."""
 
-
     @property
     def GET(self) -> Any:
-        """The fields of the query, as WebOb has them. A query that is not UTF-8 is a 400."""
-        try:
-            return super().GET
-        except UnicodeDecodeError:
-            raise HTTPBadRequest("The query is not UTF-8.") from None
+        """The fields of the query in WebOb's container; what is not UTF-8 is a 400."""
+        return query_of(self.environ)
+
+    @property
+    def application_url(self) -> str:
+        """The URL of the application, as WebOb makes it: once, and not for each link of a page."""
+        return _application_url(*map(self.environ.get, _OF_THE_URL))
+
+    @BaseRequest.cookies.getter
+    def cookies(self) -> Any:
+        """The cookies by name, as WebOb has them."""
+        return cookies_by_name(self.environ)
 
     def make_tempfile(self) -> Any:
         """Make the file into which WebOb copies a large body. It is closed with the request (S15)."""

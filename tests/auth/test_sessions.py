@@ -115,10 +115,23 @@ def test_a_session_that_was_ended_is_none() -> None:
 
 
 def test_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one whose cookie is remembered."""
     sent = cookie()
-    later = TimestampSigner("x").get_timestamp() + 3602
-    monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda self: later)
-    assert SESSION.identify(request_of(HTTP_COOKIE=sent)) is None
+    now = time.time()
+    for later, principal in [(0, "ann"), (3598, "ann"), (3602, None), (-2, None), (1, "ann")]:
+        monkeypatch.setattr(time, "time", lambda later=later: now + later)
+        assert SESSION.identify(request_of(HTTP_COOKIE=sent)) == principal
+
+
+def test_the_signature_of_a_good_cookie_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session([OLD], 3600, "login")
+    good = cookie(session)
+    calls: list[str] = []
+    unsign = TimestampSigner.unsign
+    monkeypatch.setattr(TimestampSigner, "unsign", lambda self, *a, **b: calls.append("") or unsign(self, *a, **b))
+    for sent, computed in [(good, 1), (good, 1), (good + "x", 2), (good + "x", 3), (good, 3)]:
+        assert session.identify(request_of(HTTP_COOKIE=sent)) == ("ann" if sent == good else None)
+        assert len(calls) == computed
 
 
 def test_keys_are_replaced_by_adding_one() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -180,3 +183,16 @@ def test_folding() -> None:
 def test_plain_text_of_html() -> None:
     assert plain_text("<p>a &amp; b<script>x</script></p>", "html") == "a & b"
     assert plain_text("<p>", "markdown") == "<p>"
+
+
+def test_the_parsers_are_imported_for_the_first_document(tmp_path: Path) -> None:
+    """docutils and markdown-it take a quarter of the start, and a site may have no document that needs them."""
+    ini = Path(__file__).parents[2] / "etc" / "deploy.ini"
+    code = f"""
+import sys
+from pipeline.paste import load
+load("config:{ini}", zodb_uri="memory://", session_keys="{tmp_path}/keys")
+print(*(name for name in ("docutils", "markdown_it", "nh3") if name in sys.modules))
+"""
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.stdout == "nh3\n", ran.stderr

@@ -613,6 +613,28 @@ def test_an_error_view_finds_an_empty_form(site: Any) -> None:
     assert (answer.status_int, answer.text) == (400, "The JSON is not an object. {}")
 
 
+def test_a_malformed_query_that_nobody_reads_is_ignored(site: Any) -> None:
+    """S15: its limits are kept ahead; its text is decoded for the view that reads it."""
+
+    @view(context=Thing, name="plain")
+    def plain(context: Thing, request: Request) -> str:
+        return f"form made: {'form' in vars(request)}"
+
+    @view(context=HTTPBadRequest)
+    def wrong(error: HTTPBadRequest, request: Request) -> str:
+        return f"{error.detail} {dict(request.form)}"
+
+    app = site(plain, wrong, max_fields=3)
+    for query in ("a=1", "a=%FF", "a=%e9%3f"):
+        assert visit(app, f"/plain?{query}").text == "form made: False"
+    answer = visit(app, "/save?a=%FF")
+    assert (answer.status_int, answer.text) == (400, "The query or form is not utf-8. {}")
+    assert visit(app, "/plain?a&b&c&d").text == "The query has more than 3 fields. {}"
+    for query in (":method=_x", "%3Amethod=_x", "a:int=x", "a%3aint=x", "a:b=%FF"):
+        assert visit(app, f"/plain?{query}").status_int in (400, 403, 404), query
+    assert visit(app, "/?:method=save&a=1").text == "saved {'a': '1'}"
+
+
 def test_json_names_no_view(site: Any) -> None:
     assert visit(site(), "/", "POST", b'{"save:method": 1}', "application/json").json == {"save:method": 1}
 
@@ -667,6 +689,20 @@ def test_limits(site: Any, options: dict[str, int], fits: bytes, does_not: bytes
     chunked = {"CONTENT_LENGTH": "", "wsgi.input_terminated": True}
     assert refused(app, fits, type, **chunked) == 404
     assert refused(app, does_not, type, **chunked) == 413
+
+
+@pytest.mark.parametrize("type", [FORM, "application/json"])
+def test_a_body_that_a_middleware_cut_is_400(site: Any, type: str) -> None:
+    """R11: it is not taken for a short form."""
+
+    def cut(app: Any) -> Any:
+        def middleware(environ: Any, start_response: Any) -> Any:
+            return app({**environ, "wsgi.input": io.BytesIO(b'{"a"')}, start_response)
+
+        return middleware
+
+    asked = Asked.blank("/", method="POST", body=b'{"a":1}', content_type=type)
+    assert asked.get_response(retry()(cut(site()))).status_int == 400
 
 
 def test_the_limit_of_a_query(site: Any) -> None:

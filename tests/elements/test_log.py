@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from webob import Request
 from pipeline import Pipeline, element
 from pipeline.elements.errors import errors
 from pipeline.elements.log import log
+from pipeline.interfaces import ConfigurationError
 
 COMBINED = re.compile(
     r'(?P<host>\S+) - (?P<user>\S+) \[(?P<time>[^]]+)\] "(?P<request>[^ "]+ [^ "\\]+ [^ "]+)" (?P<status>\d{3}) '
@@ -274,3 +278,76 @@ def test_a_long_request_line_is_shortened() -> None:
     assert len(module._bare("a" * 10**6)) == module.LONGEST
     for environ in ({"REQUEST_URI": "/" * 10**6}, {"QUERY_STRING": "a" * 10**6}):
         assert len(module._asked(environ, "\xff" * 10**6)) <= 3 * module.LONGEST
+
+
+# A file (option ``file``).
+
+
+def test_lines_in_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    file = tmp_path / "access.log"
+    file.write_text("before\n")
+    pipeline = log(file=str(file))(app)
+    for path in ("/a", "/b"):
+        Request.blank(path, environ={"HTTP_REFERER": "\xe9\udc80"}).get_response(pipeline)
+    before, *lines = file.read_text().splitlines()
+    assert before == "before" and [
+        found["request"] for line in lines if (found := COMBINED.fullmatch(line))
+    ] == ["GET /a HTTP/1.0", "GET /b HTTP/1.0"]
+    assert caplog.records == []
+
+
+def test_a_file_that_was_rotated_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_000_000_000.0]
+    monkeypatch.setattr("pipeline.elements.log.time.time", lambda: now[0])
+    file = tmp_path / "access.log"
+    pipeline = log(file=str(file))(app)
+
+    def ask(path: str) -> None:
+        Request.blank(path).get_response(pipeline)
+
+    ask("/1")
+    file.rename(tmp_path / "access.log.1")
+    ask("/2")
+    now[0] += 1
+    ask("/3")
+    file.unlink()
+    now[0] += 1
+    ask("/4")
+    assert [line.split()[6] for line in (tmp_path / "access.log.1").read_text().splitlines()] == ["/1", "/2"]
+    assert [line.split()[6] for line in file.read_text().splitlines()] == ["/4"]
+    assert "[09/Sep/2001:01:46:42 " in file.read_text() or time.timezone
+
+
+def test_threads_and_processes_do_not_mix_their_lines(tmp_path: Path) -> None:
+    file = tmp_path / "access.log"
+    pipeline = log(file=str(file))(app)
+
+    def ask() -> None:
+        for _ in range(200):
+            Request.blank("/" + "x" * 3000).get_response(pipeline)
+
+    if (child := os.fork()) == 0:
+        ask()
+        os._exit(0)
+    threads = [threading.Thread(target=ask), threading.Thread(target=ask)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    lines = file.read_text().splitlines()
+    assert len(lines) == 600 and all(map(COMBINED.fullmatch, lines))
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ConfigurationError, match=r"log: file .*/missing/log cannot be written: No such file"):
+        log(file=str(tmp_path / "missing" / "log"))(app)
+    place = tmp_path / "place"
+    place.mkdir()
+    pipeline = log(file=str(place / "log"))(app)
+    (place / "log").unlink()
+    place.rmdir()
+    for _ in range(3):
+        assert Request.blank("/").get_response(pipeline).status_int == 201
+    assert 1 <= caplog.text.count("cannot be written, lines are lost: No such file") <= 2

@@ -6,7 +6,9 @@ import hashlib
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -37,6 +39,9 @@ class Session:
         self.serializer = URLSafeTimedSerializer(
             list(keys), salt="wsgi-pipeline session", signer_kwargs={"digest_method": hashlib.sha256}
         )
+        self.verified = lru_cache(maxsize=4096)(partial(self.serializer.loads, return_timestamp=True))
+        """What a cookie with a good signature says, and the time at which it was signed. It is remembered, so that
+        the signature of a cookie is computed once and not for each request. The age is judged each time."""
         self.age = age
         self.login = login
 
@@ -44,12 +49,13 @@ class Session:
         # The first one that is good: another one may have been planted by a sibling domain.
         for cookie in cookies_of(request.environ, self._cookie_of(request)):
             try:
-                principal, token = self.serializer.loads(cookie, max_age=self.age)
+                (principal, token), signed = self.verified(cookie)
             except (BadData, ValueError, TypeError):
                 continue
-            if isinstance(principal, str) and isinstance(token, str):
+            is_current = 0 <= int(time.time()) - signed.timestamp() <= self.age
+            if is_current and isinstance(principal, str) and isinstance(token, str):
                 request.csrf_token = token
-                if request.method not in SAFE_METHODS:
+                if request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
                     self.refuse_forgery(request, token)
                 return principal
         return None
@@ -99,7 +105,7 @@ class Session:
         sibling domain (RFC 6265bis section 4.1.3.2). Such a cookie has the path "/", so the name tells the
         sites of one host apart.
         """
-        if request.scheme != "https":
+        if request.environ["wsgi.url_scheme"] != "https":
             return self.COOKIE
         mounted = request.environ.get("SCRIPT_NAME", "").encode(errors="replace")
         name = f"__Host-{self.COOKIE}"

@@ -1,6 +1,6 @@
 """The site that etc/deploy.ini serves: folders, documents and files in an object database.
 
-``root`` and ``check`` are what the ini names; the views are found by ``scan = pipeline.demo``.
+``root`` and ``check`` are what the ini names; ``scan`` names the modules with views and adapters.
 """
 
 from pipeline.demo.site import root

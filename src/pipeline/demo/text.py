@@ -10,13 +10,18 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import nh3
-from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from pipeline.demo.models import Document
-from pipeline.demo.rst import rst_html
+from pipeline.options import on_demand
+
+# The parsers are imported for the first document that needs them: docutils alone takes as long as the demo.
+rst_html = on_demand("pipeline.demo.rst:rst_html")
+markdown_it = on_demand("markdown_it:MarkdownIt")
 
 _TAGS = nh3.ALLOWED_TAGS | {"aside", "figure", "figcaption", "section"}
 _CLASSES = {tag: {"admonition", "admonition-title", "line-block", "line"} for tag in ("aside", "div", "p")}
@@ -43,8 +48,12 @@ _CLEANER = nh3.Cleaner(
     url_schemes={"http", "https", "mailto"},
 )
 _RULE = re.compile(r"([=~^#*+`._-])\1{2,}|``")
-# Raw HTML is allowed here, because the result is always cleaned.
-_MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+@cache
+def _markdown_parser() -> Any:
+    """Return the parser of Markdown. It lets raw HTML through, because its output is cleaned in any case."""
+    return markdown_it("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
 def document_html(document: Document) -> Markup:
@@ -91,9 +100,9 @@ def title_of(text: str, format: str) -> str:
     lines = text.splitlines()[:200]
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if format == "markdown" and line.startswith("# "):
-            return _bare(_MARKDOWN.renderInline(line[2:].strip().rstrip("#")))
+            return _bare(_markdown_parser().renderInline(line[2:].strip().rstrip("#")))
         if format in ("markdown", "rst") and _is_rule(below, format) and not _is_rule(line, format):
-            return _bare(_MARKDOWN.renderInline(line)) if format == "markdown" else line.strip()
+            return _bare(_markdown_parser().renderInline(line)) if format == "markdown" else line.strip()
     return ""
 
 
@@ -139,7 +148,7 @@ def _plain(text: str) -> str:
 
 
 def _markdown(text: str) -> str:
-    return str(_MARKDOWN.render(text))
+    return str(_markdown_parser().render(text))
 
 
 _RENDERERS: dict[str, Callable[[str], str]] = {

@@ -7,11 +7,9 @@ convert, as in Zope (``pipeline.forms.converters``). Out of JSON come the member
 
 from __future__ import annotations
 
-import codecs
 import io
 import json
-import re
-from binascii import unhexlify
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -19,10 +17,11 @@ from typing import Any, NoReturn
 from multipart import parse_options_header
 from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge
 
-from pipeline.composition import element
+from pipeline.composition import Offers, element
 from pipeline.forms.converters import CONVERTERS, WORDS, Converter, IFieldConverter, collect
+from pipeline.forms.fields import fields_of, known_charset
 from pipeline.forms.multipart_body import Limits, Part, read_multipart
-from pipeline.forms.request import FormsRequest
+from pipeline.forms.request import NOTHING, FormsRequest
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import Handler, OptionError
 from pipeline.names import check
@@ -31,17 +30,7 @@ from pipeline.response import Response
 MIB = 1024 * 1024
 _BLOCK = 64 * 1024
 MAX_DEPTH = 100
-"""Levels of arrays and objects in a JSON body: what looks into it level by level must not run out of stack."""
-_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
-
-CHARSETS = {
-    *("utf-8", "ascii", "big5", "cp866", "cp874", "euc_jp", "euc_kr", "gb18030", "gbk", "iso2022_jp"),
-    *("koi8-r", "koi8-u", "mac-roman", "shift_jis"),
-    *(f"cp{page}" for page in range(1250, 1259)),
-    *(f"iso8859-{part}" for part in (*range(1, 9), 10, 13, 14, 15, 16)),
-}
-"""The encodings that browsers send forms in, as Python's codecs name them. Others are refused: some of
-Python's are not linear, and some hide what they carry."""
+"""Levels of arrays and objects in a JSON body: code that follows them by recursion must not run out of stack."""
 
 
 @element(
@@ -63,10 +52,10 @@ def forms(
     max_parts: int = 1000,
     max_fields: int = 1000,
     max_header: int = 4096,
-) -> Handler:
+) -> Offers:
     """Put the fields of a form on the request: ``request.form``.
 
-    methods     those whose body is read; for any other one it is left to the view
+    methods     methods whose body is read; the body of any other method is left to the view
     max_body    bytes of a body
     max_memory  bytes of it that are held in memory: all text, and files up to 64 KiB
     max_disk    bytes of it in temporary files
@@ -75,8 +64,9 @@ def forms(
     max_header  bytes of a header of one part
 
     Reads bodies of the types application/x-www-form-urlencoded, multipart/form-data and application/json,
-    and leaves others alone. Provides the form. Refuses what is malformed (400) and what is beyond a limit
-    (413; 400 in a query), before traversal.
+    and leaves others alone. Provides the form. Refuses what is beyond a limit (413; 400 in a query) and a body
+    that is malformed (400), before traversal. A query without a body is decoded when ``request.form`` is first
+    read; then a malformed one is a 400. Only a query with a colon, which may name the view, is read at once.
     """
     limits = Limits(parts=max_parts, memory=max_memory, disk=max_disk, header=max_header)
     if min(max_body, max_fields, *limits) < 1:
@@ -86,11 +76,14 @@ def forms(
 
     def forms(request: FormsRequest, response: Response) -> None:
         environ = request.environ
-        if environ["REQUEST_METHOD"] in with_body or environ.get("QUERY_STRING"):
-            read(request)
+        ahead = environ["REQUEST_METHOD"] in with_body
+        if (query := environ.get("QUERY_STRING")) and not ahead:
+            ahead = ":" in query or "%3a" in query.lower() or query.count("&") >= max_fields
+        if ahead:
+            request.form = read(request)
         next(request, response)
 
-    return forms
+    return Offers(forms, form=read)
 
 
 class Reading:
@@ -107,30 +100,31 @@ class Reading:
             "application/json": self._json,
         }
 
-    def read(self, request: FormsRequest) -> None:
+    def read(self, request: FormsRequest) -> Mapping[str, Any]:
+        """Return the form, and have the view called that it names."""
+        request.form = NOTHING  # what an error view finds if the form cannot be read
         environ = request.environ
-        converters = _converters(request)
         form: dict[str, Any] = {}
         view = None
         if query := environ.get("QUERY_STRING"):
             if query.count("&") >= self.max_fields:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
-            form, view = collect(_decoded(_split(query.encode("latin-1", "replace")), "utf-8"), converters)
+            form, view = collect(fields_of(query.encode("latin-1", "replace")), _converters(request))
         if environ["REQUEST_METHOD"] in self.with_body:
             kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
             reader = self.readers.get(kind)
             if reader is not None:
-                sent = reader(request, _charset(parameters.get("charset")), parameters)
+                sent = reader(request, known_charset(parameters.get("charset")), parameters)
                 if isinstance(sent, dict):
                     form.update(sent)
                 else:
-                    values, view_of_body = collect(sent, converters)
+                    values, view_of_body = collect(sent, _converters(request))
                     form.update(values)
                     view = view if view_of_body is None else view_of_body
-        request.form = MappingProxyType(form)
         if view:
             check(view)
             request.view_name = view
+        return MappingProxyType(form)
 
     def _urlencoded(
         self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]
@@ -138,10 +132,7 @@ class Reading:
         body = self._body(request)
         if body.count(b"&") >= self.max_fields:
             raise HTTPRequestEntityTooLarge(f"The form has more than {self.max_fields} fields.")
-        fields = _split(body)
-        if charset is None:
-            charset = _charset(dict(fields).get(b"_charset_", b"").decode("latin-1"))
-        return _decoded(fields, charset or "utf-8")
+        return fields_of(body, charset)
 
     def _json(self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]) -> dict[str, Any]:
         body = self._body(request)
@@ -170,17 +161,17 @@ class Reading:
         stream = request.environ["wsgi.input"]
         start = stream.tell() if hasattr(stream, "seekable") and stream.seekable() else None
         parts = read_multipart(self._blocks(request, self.max_body), boundary, self.limits, request.on_close)
-        if start is not None:  # whoever is further in can read it again
+        if start is not None:  # so that inner elements and views can read it again
             stream.seek(start)
             request.environ.pop("webob._body_file", None)
         named = [part.text for part in parts if part.name == b"_charset_"]
         if charset is None and named:
-            charset = _charset(named[0].decode("latin-1"))
+            charset = known_charset(named[0].decode("latin-1"))
         used = charset or "utf-8"
         return [(_text(part.name, used), _value(part, used)) for part in parts]
 
     def _body(self, request: FormsRequest) -> bytes:
-        """The body, which can be read again by whoever is further in."""
+        """Return the body, and have inner elements and views read it again from the start."""
         body = b"".join(self._blocks(request, min(self.max_body, self.limits.memory)))
         environ = request.environ
         environ["wsgi.input"] = io.BytesIO(body)
@@ -190,56 +181,30 @@ class Reading:
 
     def _blocks(self, request: FormsRequest, limit: int) -> Iterator[bytes]:
         """Yield the body in blocks: at most ``limit`` bytes (413)."""
-        if int(request.environ.get("CONTENT_LENGTH") or 0) > limit:
-            raise HTTPRequestEntityTooLarge(f"The body of a form has {limit} bytes at most.")
-        stream = request.body_file
-        left = limit
-        while block := stream.read(_BLOCK):
+        environ = request.environ
+        length = environ.get("CONTENT_LENGTH")
+        left = int(length) if length else sys.maxsize if environ.get("wsgi.input_terminated") else 0
+        too_large = f"The body of a form has {limit} bytes at most."
+        if length and left > limit:
+            raise HTTPRequestEntityTooLarge(too_large)
+        stream = environ["wsgi.input"]
+        while left and (block := stream.read(min(left, _BLOCK))):
             left -= len(block)
-            if left < 0:
-                raise HTTPRequestEntityTooLarge(f"The body of a form has {limit} bytes at most.")
+            limit -= len(block)
+            if limit < 0:
+                raise HTTPRequestEntityTooLarge(too_large)
             yield block
+        if length and left:  # R11
+            raise HTTPBadRequest("The body of the request broke off.")
 
 
 def _converters(request: FormsRequest) -> Mapping[str, Converter]:
-    """Ours, and those that the application has registered."""
+    """Return our converters, and those that the application has registered."""
     views = request.views
     if views is None or IFieldConverter not in views.adapted:
         return CONVERTERS
     named = views.registry.lookupAll((), IFieldConverter)
     return {**{name: convert for name, convert in named if name not in WORDS}, **CONVERTERS}
-
-
-def _charset(name: str | None) -> str | None:
-    """The encoding of that name; 400 if it is none of a form."""
-    if not name:
-        return None
-    try:
-        found = codecs.lookup(name).name
-    except (LookupError, ValueError):  # ValueError of a name with a NUL
-        found = ""
-    if found not in CHARSETS:
-        raise HTTPBadRequest("No form is sent in that charset.")
-    return found
-
-
-def _split(raw: bytes) -> list[tuple[bytes, bytes]]:
-    """The fields of a query or urlencoded body. Only "&" is between them (S19)."""
-    fields = []
-    for pair in raw.replace(b"+", b" ").split(b"&"):
-        name, _, value = pair.partition(b"=")
-        if name:
-            fields.append((_unquoted(name), _unquoted(value)))
-    return fields
-
-
-def _unquoted(raw: bytes) -> bytes:
-    """As urllib's, which takes half a microsecond for each percent sign that is nothing but one."""
-    return _ESCAPE.sub(lambda found: unhexlify(found[1]), raw) if b"%" in raw else raw
-
-
-def _decoded(fields: Iterable[tuple[bytes, bytes]], charset: str) -> list[tuple[str, str]]:
-    return [(_text(name, charset), _text(value, charset)) for name, value in fields]
 
 
 def _text(raw: bytes, charset: str) -> str:
@@ -251,9 +216,9 @@ def _text(raw: bytes, charset: str) -> str:
 
 def _value(part: Part, charset: str) -> str | Upload:
     if part.file is None:
-        return _text(part.text, _charset(part.charset) or charset)
+        return _text(part.text, known_charset(part.charset) or charset)
     filename = _text(part.filename or b"", charset).replace("\\", "/").rpartition("/")[2]
-    if not filename and not part.length:  # what a browser sends where no file was chosen
+    if not filename and not part.length:  # a browser sends this if no file was chosen
         return ""
     return Upload(filename, part.type, part.file, part.length)
 
@@ -273,4 +238,4 @@ def _is_deep(value: Any) -> bool:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 import time
 from typing import Any
 from urllib.parse import quote
 
 from pipeline.composition import element
-from pipeline.interfaces import Handler
+from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
+
+problems = logging.getLogger("pipeline.log")
 
 LONGEST = 4096
 """Characters of a request line or header that are written: no client fills the disk with one request."""
@@ -22,6 +26,9 @@ _SENT = "".join(map(chr, range(33, 127))).translate({34: None, 92: None})
 """The characters of a URL that are written as they were sent. Others are percent-encoded: a program that reads
 the log splits the request line at its blanks and at its quotes."""
 
+_PLAIN = re.compile(r"[!#-\[\]-~]{1,4096}")
+"""A text of these characters alone, which is written as it is."""
+
 
 @element(
     outside=dict.fromkeys(
@@ -29,26 +36,33 @@ the log splits the request line at its blanks and at its quotes."""
         "each request is one line, with the answer that the visitor got and the address that was asked",
     )
 )
-def log(next: Handler, *, logger: str = "pipeline.access") -> Handler:
+def log(next: Handler, *, logger: str = "pipeline.access", file: str | None = None) -> Handler:
     """Write one line for each request: host, user, time, request line, status, bytes, referrer, agent, and
     the seconds it took until it was closed.
 
     logger  name of the logger; lines are of level INFO
+    file    path of a file that gets the lines instead of the logger, in a quarter of the time. Several processes
+            may write to it, and it may be renamed (logrotate): within a second a new one is made
 
     The URL in the request line is as the client sent it, percent-encoded, where the server passes that on
     (REQUEST_URI or RAW_URI); else it is made of the decoded path. The bytes are those of the body that the server
-    took, and "-" for a file that the server sent by its own means: how much of it, the server does not say.
+    took, and "-" for a file that the server sent by its own means: the server does not say how much it sent.
     """
     access = logging.getLogger(logger)
+    append = None if file is None else LogFile(file).append
 
     def log(request: Request, response: Response) -> None:
-        if access.isEnabledFor(logging.INFO):
+        if append is not None or access.isEnabledFor(logging.INFO):
             started = time.monotonic()
             environ = request.environ
             path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")  # ``vhost`` rewrites both
 
             def write() -> None:
-                access.info("%s", _line(request, response, path, time.monotonic() - started))
+                line = _line(request, response, path, time.monotonic() - started)
+                if append is not None:
+                    append(line)
+                else:
+                    access.info("%s", line)
 
             request.on_close(write)
         next(request, response)
@@ -56,20 +70,76 @@ def log(next: Handler, *, logger: str = "pipeline.access") -> Handler:
     return log
 
 
+class LogFile:
+    """A file that lines are appended to, each by one write, so that processes and threads do not mix them.
+
+    It is opened when a process first writes, and anew when there is another file at its path, or none.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.descriptor: int | None = None
+        self.looked = 0
+        """Second in which the path was last looked at."""
+        try:
+            os.close(self._opened())
+        except OSError as error:
+            raise ConfigurationError(f"log: file {path} cannot be written: {error.strerror}") from error
+
+    def append(self, line: str) -> None:
+        """Append a line. If that fails, a warning says so, once a second."""
+        second = int(time.time())
+        try:
+            if self.descriptor is None or second != self.looked:
+                self._look()
+            os.write(self.descriptor, f"{line}\n".encode("utf-8", "backslashreplace"))  # type: ignore[arg-type]
+        except OSError as error:
+            if second != self.looked:
+                problems.warning("%s cannot be written, lines are lost: %s", self.path, error.strerror)
+        self.looked = second
+
+    def _look(self) -> None:
+        """Open the file if it is not open, or if the open one is not at its path any more."""
+        if self.descriptor is None:
+            self.descriptor = self._opened()
+            return
+        try:
+            if os.path.samestat(os.stat(self.path), os.fstat(self.descriptor)):
+                return
+        except FileNotFoundError:
+            pass
+        new = self._opened()
+        os.dup2(new, self.descriptor, inheritable=False)  # at once: another thread writes to one of them
+        os.close(new)
+
+    def _opened(self) -> int:
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+
+
+_stamp = (0, "")
+"""The last second in which a line was written, and how the log writes it."""
+
+
+def _time() -> str:
+    global _stamp
+    second, text = _stamp
+    now = int(time.time())
+    if now != second:
+        text = time.strftime("%d/%b/%Y:%H:%M:%S %z", time.localtime(now))
+        _stamp = (now, text)
+    return text
+
+
 def _line(request: Request, response: Response, path: str, seconds: float) -> str:
     environ = request.environ
+    get = environ.get
     sent = request.bytes_sent
     asked = _asked(environ, path)  # without the key of debug mode, which is taken out by now
-    return "{} - {} [{}] {} {} {} {} {} {:.6f}".format(
-        environ.get("REMOTE_ADDR") or "-",
-        _bare(request.principal or "-"),
-        time.strftime("%d/%b/%Y:%H:%M:%S %z"),
-        f'"{_bare(environ.get("REQUEST_METHOD", "-"))} {asked} {_bare(environ.get("SERVER_PROTOCOL", "-"))}"',
-        response._status[:3],
-        "-" if sent is None else sent,
-        _quoted(environ.get("HTTP_REFERER", "-")),
-        _quoted(environ.get("HTTP_USER_AGENT", "-")),
-        seconds,
+    return (
+        f"{get('REMOTE_ADDR') or '-'} - {_bare(request.principal or '-')} [{_time()}] "
+        f'"{_bare(get("REQUEST_METHOD", "-"))} {asked} {_bare(get("SERVER_PROTOCOL", "-"))}" '
+        f"{response._status[:3]} {'-' if sent is None else sent} "
+        f"{_quoted(get('HTTP_REFERER', '-'))} {_quoted(get('HTTP_USER_AGENT', '-'))} {seconds:.6f}"
     )
 
 
@@ -80,12 +150,15 @@ def _asked(environ: dict[str, Any], path: str) -> str:
         sent = quote(path[:LONGEST], "/" + PATH_SAFE, "latin-1", "replace") or "/"
         if query := environ.get("QUERY_STRING"):
             sent += f"?{query}"
-    return quote(sent[:LONGEST], _SENT, "latin-1", "replace")
+    return sent if _PLAIN.fullmatch(sent) else quote(sent[:LONGEST], _SENT, "latin-1", "replace")
 
 
-def _quoted(text: Any) -> str:
-    return f'"{str(text)[:LONGEST].translate(_ESCAPES)}"'
+def _quoted(text: str) -> str:
+    text = text[:LONGEST]
+    if '"' in text or "\\" in text or not text.isprintable():
+        text = text.translate(_ESCAPES)
+    return f'"{text}"'
 
 
 def _bare(text: str) -> str:
-    return text[:LONGEST].translate(_ESCAPES).replace(" ", "\\x20")
+    return text if _PLAIN.fullmatch(text) else text[:LONGEST].translate(_ESCAPES).replace(" ", "\\x20")

@@ -209,7 +209,9 @@ class ReplayableBody(io.RawIOBase):
         self.left = left
         """Bytes that are left in the stream; None if the length is not known."""
         self.limit = limit
-        self.spool = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 (closed with the request)
+        # Closed with the request. A body that is known to be short needs no file that could go to the disk.
+        is_short = left is not None and left <= IN_MEMORY
+        self.spool: Any = io.BytesIO() if is_short else SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115
         self.kept = self.position = 0
 
     def reader(self) -> io.BufferedReader:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
@@ -191,10 +191,11 @@ def collect(
 
     ``fields`` are names as sent, with text or an Upload; those without a name are ignored.
     """
+    fields = [field for field in fields if field[0]]
+    if not any(":" in sent for sent, _ in fields):
+        return values_of(fields), None
     read = [
-        (Field.read(sent, value, converters) if ":" in sent else Field(sent), sent, value)
-        for sent, value in fields
-        if sent
+        (Field.read(sent, value, converters) if ":" in sent else Field(sent), sent, value) for sent, value in fields
     ]
     defaults, given = _Collection(), _Collection()
     for field, sent, value in read:
@@ -219,6 +220,17 @@ def collect(
                 given.add(field, sent, value)
     given.fill(defaults)
     return given.form(), actions.get(False, actions.get(True))
+
+
+def values_of(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the values by name; a list if a name was sent repeatedly."""
+    values = dict(fields)
+    if len(values) < len(fields):
+        lists: dict[str, list[Any]] = {}
+        for name, value in fields:
+            lists.setdefault(name, []).append(value)
+        values = {name: several if several[1:] else several[0] for name, several in lists.items()}
+    return values
 
 
 def _blank(value: Any) -> bool:

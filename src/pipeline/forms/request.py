@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from pipeline.request import Request
+from pipeline.request import Request, on_first_use
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -14,5 +14,5 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 class FormsRequest(Request):
     """What ``forms`` adds to a request."""
 
-    form: Mapping[str, Any] = NOTHING
+    form: Mapping[str, Any] = on_first_use()
     """The fields of the form that was sent, by name."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from webob.cookies import RequestCookies
 
 MOST_OF_A_NAME = 20
 """Cookies of one name that are returned. A browser sends several if they have several paths or domains."""
@@ -19,3 +22,22 @@ def cookies_of(environ: dict[str, Any], name: str) -> list[str]:
         return []
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
     return [value for found, _, value in pairs if found == name][:MOST_OF_A_NAME]
+
+
+_KEPT = "webob._parsed_cookies"
+"""Key of the environ under which WebOb keeps what it made of the header, and finds it again."""
+_COOKIE = (
+    r"(?!\$|(?i:comment|domain|expires|httponly|max-age|path|samesite|secure)=)"  # WebOb leaves these out
+    r"[\w!#$%&'*+.^`|~-]++=[\w!#$%&'()*+./:<=>?@^`{|}~-]*+"
+)
+_PLAIN = re.compile(f"{_COOKIE}(?:; ?{_COOKIE})*+", re.ASCII)
+"""A header in which no character has a meaning but "=" and ";": what nearly every browser sends."""
+
+
+def cookies_by_name(environ: dict[str, Any]) -> RequestCookies:
+    """Return ``request.cookies``: WebOb's own, which reads a plain header in three times as long."""
+    header: str = environ.get("HTTP_COOKIE", "")
+    if _PLAIN.fullmatch(header):
+        pairs = [pair.partition("=") for pair in header.replace("; ", ";").split(";")]
+        environ[_KEPT] = ({name: value for name, _, value in pairs}, header)
+    return RequestCookies(environ)

@@ -17,6 +17,7 @@ import logging
 import secrets
 import traceback
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from html import escape
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ OUTCOMES = {
     "committed": " What you sent was stored all the same.",
     "unknown": " It is not known whether what you sent was stored. Please look before you send it again.",
 }
-"""What is added where it is known, or where it is known that nobody knows (R4)."""
+"""Sentences added to a page by the outcome of the transaction (R4)."""
 
 NO_STORE = ("Cache-Control", "no-store")
 
@@ -116,7 +117,7 @@ class Problem(NamedTuple):
     id: str = ""
     """Under which it is in the log, if it is there."""
     headers: Sequence[tuple[str, str]] = ()
-    """Those that belong to the answer, such as ``Allow``; they replace ours of the same name."""
+    """Headers of the answer, such as ``Allow``; they replace ours of the same name."""
     traceback: str = ""
     """Only for those who may see it (S17)."""
 
@@ -129,7 +130,7 @@ class Problem(NamedTuple):
         return self.status[4:]
 
     def all_headers(self, content_type: str) -> HeaderList:
-        """Those that the answer is sent with."""
+        """Return the headers that the answer is sent with."""
         ours = [("Content-Type", content_type), NOSNIFF, NO_STORE]
         theirs = {name.lower() for name, _ in self.headers}
         return [*(pair for pair in ours if pair[0].lower() not in theirs), *self.headers]
@@ -270,7 +271,11 @@ def best_type(accept: str | None) -> str:
     Of types with the same q-value, one that the header names beats one that it only allows by ``*``. If it
     names none, plain text wins: ``*/*`` is sent by tools, and by scripts that did not say what they want.
     """
-    header = (bounded(accept) or "").lower()
+    return _best_type((bounded(accept) or "").lower())
+
+
+@lru_cache(maxsize=256)
+def _best_type(header: str) -> str:
     asked = dict(accepted(header, list(_WRITERS)))
 
     def wanted(name: str) -> tuple[float, bool, bool]:
@@ -299,7 +304,7 @@ def text_of(value: object) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback of an error, with those of its causes, as text."""
+    """Return the traceback of an error, with those of its causes, as text."""
     try:
         text = "".join(traceback.format_exception(error))
     except Exception as failure:
@@ -308,12 +313,12 @@ def traceback_of(error: BaseException) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text as one line of a log: control characters, and what else is not printed, as escapes."""
+    """Return a text as one line of a log, with escapes for control and other unprintable characters."""
     return text if text.isprintable() else repr(text)[1:-1]
 
 
 def shortened(text: str, longest: int) -> str:
-    """The beginning and the end of a text that is longer than ``longest`` characters."""
+    """Return the beginning and the end of a text that is longer than ``longest`` characters."""
     if len(text) <= longest:
         return text
     half = longest // 2

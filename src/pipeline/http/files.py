@@ -21,7 +21,7 @@ from urllib.parse import quote
 from webob.exc import HTTPNotFound
 
 from pipeline.request import Request
-from pipeline.response import NOSNIFF, Response
+from pipeline.response import NOSNIFF, Response, check_header
 
 BLOCK = 64 * 1024
 """Bytes per block, enough to make the cost per block negligible."""
@@ -64,19 +64,18 @@ def serve(
     if body.state is not None:
         modified = body.state.st_mtime if modified is None else modified
         etag = etag or f"{body.state.st_mtime_ns:x}-{body.state.st_size:x}"
-    headers = response.headers
-    headers["Content-Type"] = content_type or _guessed_type(name or "")
-    headers["Content-Disposition"] = disposition(name, inline=inline)
-    headers[NOSNIFF[0]] = NOSNIFF[1]
+    headers = [("Content-Type", content_type or _guessed_type(name or "")), NOSNIFF]
+    headers.append(("Content-Disposition", disposition(name, inline=inline)))
     if body.left is not None:
-        headers["Content-Length"] = str(body.left)
-        headers["Accept-Ranges"] = "bytes"
+        headers += [("Content-Length", str(body.left)), ("Accept-Ranges", "bytes")]
     if etag is not None:
-        headers["ETag"] = f'"{etag}"'
+        headers.append(("ETag", f'"{etag}"'))
     if modified is not None:
-        headers["Last-Modified"] = _http_date(modified)
+        headers.append(("Last-Modified", _http_date(modified)))
+    for header in headers:
+        check_header(*header)
+    response.adopt(response.status, headers, body)
     response.conditional_response = True
-    response._app_iter = body
 
 
 def disposition(name: str | None, *, inline: bool = False) -> str:

@@ -10,14 +10,16 @@ from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.views import adapter
 
+_TYPE = ("Content-Type", "application/json")
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 class _JSON:
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __call__(self, request: Request, response: Response) -> bytes:
-        response.headers["Content-Type"] = "application/json"
-        return json.dumps(self.value, ensure_ascii=False, separators=(",", ":")).encode()
+    def __call__(self, request: Request, response: Response) -> None:
+        response.adopt(response.status, [_TYPE], [_encode(self.value).encode()])
 
 
 @adapter(dict, IResult)

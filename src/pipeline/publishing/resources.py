@@ -79,6 +79,7 @@ class Resources:
             raise ConfigurationError(f"resources {name!r}: there is no directory {self.top}")
         self.name = name
         self.files = dict(_files(self.top))
+        self.types = {path: _type_of(path) for path in self.files}
         self.copies = dict(_copies(self.files))
         self.folders = {path[:end] for path in self.files for end in range(len(path)) if path[end] == "/"}
         contents = "".join(f"{path}\0{file.sha256}\0" for path, file in self.files.items())
@@ -87,7 +88,7 @@ class Resources:
         self.__dict__[NOTES] = (self,)
 
     def register(self, views: Views, target: Any) -> None:
-        """Called by ``scan``: publish these, by what serves any."""
+        """Publish these files; called by ``scan``."""
         views.add_named(self, IResources, self.name)
         views.add_adapter(Namespace, Interface, INamespace, "resource")
         views.add(show, Resource, "", ("GET",), None, PUBLIC)
@@ -161,12 +162,11 @@ def show(resource: Resource, request: Request, response: Response) -> None:
             found = copies[encoding]
             response.headers["Content-Encoding"] = encoding
     file, unchanged = found.open(resources.top)
-    kind, packed = mimetypes.guess_type(path)
     serve(
         request,
         response,
         file,
-        content_type=f"{kind}; charset=UTF-8" if kind and kind.startswith("text/") and not packed else None,
+        content_type=resources.types[path],
         name=path.rpartition("/")[2],
         etag=found.sha256[:32] if unchanged else None,
         inline=True,
@@ -208,7 +208,7 @@ class Namespace:
 
 
 def _files(top: str) -> Iterator[tuple[str, File]]:
-    """The files below a directory, by the rest of their path, in its order."""
+    """Yield the files below a directory with their relative paths, in order."""
     for place, folders, names in os.walk(top, onerror=_refuse):
         folders[:] = sorted(filter(_is_name, folders))
         for name in sorted(filter(_is_name, names)):
@@ -236,6 +236,12 @@ def _copies(files: dict[str, File]) -> Iterator[tuple[str, dict[str, File]]]:
             yield path, dict(sorted(copies.items(), key=lambda item: item[1].size))
 
 
+def _type_of(path: str) -> str | None:
+    """Return the content type of a text, which is UTF-8; None for any other, which ``serve`` knows."""
+    kind, packed = mimetypes.guess_type(path)
+    return f"{kind}; charset=UTF-8" if kind and kind.startswith("text/") and not packed else None
+
+
 def _is_name(name: str) -> bool:
     return not name.startswith(_NO_NAME) and name.isprintable()
 
@@ -254,7 +260,7 @@ def _is_at(path: str, top: str, found: os.stat_result) -> bool:
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:
-    """What tells a file from another one, and from itself changed."""
+    """Return the values that differ if a file was replaced or changed."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 

@@ -1,0 +1,54 @@
+"""Cookies are those that WebOb reads, and a plain header is read in a third of the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from webob.cookies import RequestCookies
+
+from pipeline.http.cookies import _PLAIN, cookies_by_name, cookies_of
+from pipeline.request import Request
+
+NAMES = st.text("aZ9_!#$%&'*+.^`|~-", min_size=1, max_size=4) | st.sampled_from(["path", "Secure", "$Version"])
+VALUES = st.text("aZ9_!#$%&'()*+./:<=>?@^`{|}~-", max_size=6)
+COOKIES = st.lists(st.tuples(NAMES, VALUES).map("=".join), max_size=4)
+HEADERS = st.builds(str.join, st.sampled_from(["; ", ";"]), COOKIES)
+HEADERS |= st.text("aB1=;, \"\\\\$[\t\xe9%", max_size=20)
+
+
+def read(cookies: Any) -> Any:
+    try:
+        return list(cookies.items())
+    except UnicodeDecodeError:
+        return "not UTF-8"
+
+
+@given(HEADERS)
+def test_they_are_those_of_webob(header: str) -> None:
+    ours, theirs = {"HTTP_COOKIE": header}, {"HTTP_COOKIE": header}
+    assert read(cookies_by_name(ours)) == read(RequestCookies(theirs))
+
+
+@pytest.mark.parametrize("header", ["a=1", "a=1; b=2", "session=eyJ.a-b_c; c=", "a=1;b=x==", "a=1; a=2"])
+def test_what_browsers_send_is_plain(header: str) -> None:
+    assert _PLAIN.fullmatch(header)
+    assert read(cookies_by_name({"HTTP_COOKIE": header})) == read(RequestCookies({"HTTP_COOKIE": header}))
+
+
+def test_they_can_be_set_and_deleted() -> None:
+    request = Request({"HTTP_COOKIE": "a=1; b=2"})
+    assert dict(request.cookies) == {"a": "1", "b": "2"}
+    request.cookies["c"] = "3"
+    del request.cookies["a"]
+    assert dict(request.cookies) == {"b": "2", "c": "3"}
+    request.cookies = {"d": "4"}
+    assert dict(request.cookies) == {"d": "4"}
+
+
+def test_a_cookie_without_a_name_is_ignored() -> None:
+    """S19."""
+    assert dict(Request({"HTTP_COOKIE": "=x; a=1"}).cookies) == {"a": "1"}
+    assert cookies_of({"HTTP_COOKIE": "=a; a=1"}, "a") == ["1"]
