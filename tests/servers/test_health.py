@@ -17,6 +17,12 @@ from pipeline.elements import sql, zodb
 from pipeline.paste import load
 from servers.zeo import ZEO
 
+# From CPython 3.13 on, a connection to SQLite that could not be opened is said to be unclosed, sometime later.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <sqlite3:pytest.PytestUnraisableExceptionWarning"),
+]
+
 INI = """
 [composite:main]
 use = egg:wsgi-pipeline#switch

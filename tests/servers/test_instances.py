@@ -172,9 +172,9 @@ def asked_in_process(uri: str, statements: tuple[str, ...], **options: Any) -> l
             if request.attempt > 1:
                 found.append("tried again")
                 return
-            request.zodb.root()["x"] = 1
-            request.tm.commit()
-            request.tm.begin()
+            if "x" not in request.zodb.root():
+                request.zodb.root()["x"] = 1  # which has the storage open a connection to write
+                return
             store = request.zodb._storage._store_connection_pool.borrow()
             load.execute(statements[0])
             found.append(str(load.fetchall()[0][0]))
@@ -189,7 +189,8 @@ def asked_in_process(uri: str, statements: tuple[str, ...], **options: Any) -> l
     database = zodb(uri=uri, **options)
     app = Pipeline(retry(), database, errors(), transaction(), ask())
     try:
-        assert webob.Request.blank("/").get_response(app).status_int == 200
+        for _ in range(2):  # what one request commits is nothing that another one has committed by itself (R2a)
+            assert webob.Request.blank("/").get_response(app).status_int == 200
     finally:
         close_all()
     return found
