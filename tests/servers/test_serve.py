@@ -150,7 +150,7 @@ def test_a_change_of_code_template_or_ini_starts_it_again(
         asking.join()
     assert set(answers) == {"first", "the second"}
     code.write_text("def make(:\n")
-    wait_for("pipeline serve: SyntaxError: invalid syntax (words_beside.py, line 1)", server.said)
+    wait_for("words_beside.py, line 1: invalid syntax", server.said)
     time.sleep(2)  # hupper begins to wait for a change
     code.write_text(CODE.replace('"first"', '"the third"'))
     wait_for("the third", lambda: get(free_port))
