@@ -230,7 +230,7 @@ def test_reloads_fail_no_request(service: Service) -> None:
 
 
 @pytest.mark.xfail(
-    strict=False, reason="does not answer after its first start on some runs; the cause is not known yet"
+    strict=False, reason="has timed out in each of its last three runs; the cause is not known yet"
 )
 def test_stops_and_starts_fail_no_request(service: Service) -> None:
     with closing(socket.create_server(("127.0.0.1", service.port), backlog=4096)) as listener:
