@@ -21,7 +21,15 @@ from pipeline.tools.deploy import (
     systemd,
     uwsgi,
 )
-from pipeline.tools.deploy.site import Deployment, Site, directories_of, health_of, limit_of, need_readable
+from pipeline.tools.deploy.site import (
+    Deployment,
+    Site,
+    directories_of,
+    health_of,
+    limit_of,
+    locations_of,
+    need_readable,
+)
 from pipeline.tools.ini import file_of, make_importable, parse_variables, plan_of, split_name
 
 TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
@@ -129,6 +137,7 @@ def site_of(options: argparse.Namespace) -> Site:
         max_body=limit_of(chains),
         health=health_of(chains, prefix),
         writable=directories_of(chains),
+        locations=locations_of(chains),
     )
 
 

@@ -38,6 +38,8 @@ RequestReadTimeout header=10-20,MinRate=500 body=20,MinRate=500
 # Seconds without a byte from, or to, a client.
 Timeout 60
 KeepAliveTimeout 5
+# Seconds that requests have to finish when Apache stops; without it, one that does not end keeps Apache up.
+GracefulShutdownTimeout 30
 Include site.conf
 """
 
@@ -98,6 +100,9 @@ FcgidMinProcessesPerClass {site.workers}
 FcgidProcessLifeTime 0
 FcgidIdleTimeout 0
 FcgidMaxRequestsPerProcess 0
+# Seconds until a process that has ended is seen, and replaced.
+FcgidErrorScanInterval 1
+FcgidZombieScanInterval 1
 # Seconds for the site to load, and to make the next block.
 FcgidConnectTimeout 30
 FcgidIOTimeout 60
@@ -143,7 +148,11 @@ def write_fcgid(site: Site) -> Deployment:
     need_readable_by_apache(site)
     text = COMMON.format(site=site) + FCGID.format(site=site, mount=site.path)
     files = {"site.conf": text, "wsgi.py": site.application(), "site.fcgi": script(site)}
-    return deployment(site, "fcgid", f'LoadModule fcgid_module "{module}"', "", files, "")
+    # Apache's own reload replaces the process manager of mod_fcgid. A request that asks it for a process at that
+    # moment waits for ever, since its child of Apache has both ends of the manager's pipe, and never ends.
+    # So the processes of the site alone are ended. Each finishes its request, and the manager starts new ones.
+    reload = f"{site.python} {site.directory}/wsgi.py && pkill -TERM -f '^{site.python} {site.directory}/site.fcgi'"
+    return deployment(site, "fcgid", f'LoadModule fcgid_module "{module}"', "", files, reload)
 
 
 def deployment(site: Site, target: str, load: str, mpm: str, files: dict[str, str], reload: str) -> Deployment:
