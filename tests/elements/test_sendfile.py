@@ -231,7 +231,7 @@ def test_without_locations_it_is_not_there() -> None:
     ],
 )
 def test_locations_that_cannot_be(directory: str, location: str) -> None:
-    with pytest.raises(OptionError, match="option 'locations': .* is not an absolute path and a location"):
+    with pytest.raises(OptionError, match=r"option 'locations': .* is not an absolute path and a location"):
         sendfile(locations={directory: location}).factory(lambda *_: None, locations={directory: location})
 
 

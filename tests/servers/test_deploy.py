@@ -83,6 +83,7 @@ def test_the_limits_agree_with_forms(tmp_path: Path) -> None:
         ("apache", "site.conf", "WSGIChunkedRequest On"),
         ("apache", "site.conf", "WSGIPassAuthorization On"),
         ("fcgid", "site.conf", "FcgidOutputBufferSize 0"),
+        ("fcgid", "apache.conf", "GracefulShutdownTimeout 30"),
         ("uwsgi", "uwsgi.ini", "lazy-apps = true"),
         ("uwsgi", "uwsgi.ini", "hook-master-start = unix_signal:15 gracefully_kill_them_all"),
         ("nginx", "site.conf", "    proxy_set_header Host $http_host;"),
@@ -111,6 +112,24 @@ def test_health_is_what_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "location = /@@health {" in files["site.conf"]
     assert "curl -f http://127.0.0.1:8080/@@health" in capsys.readouterr().out
     assert "8080/@@health" in written(tmp_path, "container", ini=PRODUCTION)["Dockerfile"]
+
+
+def test_the_files_that_nginx_sends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(tmp_path, "nginx")
+    assert "  note    nginx can send files itself: see the element sendfile" in capsys.readouterr().out
+    ini = tmp_path / "site.ini"
+    ini.write_text(
+        "[DEFAULT]\nfiles =\n[pipeline:main]\npipeline = egg:wsgi-pipeline#errors root files end\n"
+        "[filter:root]\nuse = egg:wsgi-pipeline#traverse\nroot = builtins:dict\n"
+        "[filter:files]\nuse = egg:wsgi-pipeline#sendfile\nget locations = files\n"
+        "[app:end]\nuse = egg:wsgi-pipeline#publisher\n"
+    )
+    text = written(tmp_path, "nginx", "files=/srv/a b = /_b/", ini=str(ini))["site.conf"]
+    assert 'location ^~ /_b/ {\n    internal;\n    alias "/srv/a b/";\n' in text
+    assert "    add_header X-Content-Type-Options $upstream_http_x_content_type_options;\n" in text
+    assert "internal;" not in written(tmp_path, "nginx", ini=str(ini))["site.conf"]
+    assert main(["deploy", "nginx", str(ini), str(tmp_path / "other"), "files=/srv/$a=/_b/"]) == 1
+    assert "nginx would misread '/srv/$a'" in capsys.readouterr().err
 
 
 def test_variables_reach_the_script(tmp_path: Path) -> None:
