@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,9 @@ def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(tmp_path: Path, target: str, *options: str, ini: str = INI) -> dict[str, str]:
+    if ini in (INI, PRODUCTION):  # near the directory that is written: a container is built in one that has both
+        etc = shutil.copytree(Path(ini).parent, tmp_path.parent / "etc", dirs_exist_ok=True)
+        ini = str(etc / Path(ini).name)
     assert main(["deploy", target, ini, str(tmp_path / "site"), *options]) == 0
     return {path.name: path.read_text() for path in (tmp_path / "site").iterdir() if path.is_file()}
 
@@ -190,6 +194,24 @@ def test_a_wrong_python_for_mod_wsgi_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(apache, "MODULES", tmp_path / "missing")
     with pytest.raises(ConfigurationError, match="apt install apache2 libapache2-mod-wsgi-py3"):
         apache.mod_wsgi()
+
+
+def test_a_container_is_built_in_one_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """COPY takes nothing from outside of it."""
+    ini = tmp_path / "etc" / "deploy.ini"
+    ini.parent.mkdir()
+    ini.write_text(Path(INI).read_text())
+    assert "\nCOPY etc/*.ini /srv/site/\nCOPY site/wsgi.py site/gunicorn.conf.py /srv/site/\n" in (
+        written(tmp_path, "container", ini=str(ini))["Dockerfile"]
+    )
+    assert f"docker build -t site -f {tmp_path}/site/Dockerfile {tmp_path}\n" in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path.parent)
+    name = tmp_path.name
+    assert f"\nCOPY {name}/etc/*.ini" in written(tmp_path, "container", ini=str(ini))["Dockerfile"]
+    assert main(["deploy", "container", str(ini), "/nowhere/site"]) == 1
+    assert "have none in common: choose a DIR beside the ini" in capsys.readouterr().err
 
 
 def test_systemd_keeps_the_socket_behind_nginx(tmp_path: Path) -> None:
