@@ -7,6 +7,7 @@ limit that changes fails the test. ``PIPELINE_MATRIX=write make test-servers`` w
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import subprocess
 import threading
@@ -18,8 +19,8 @@ from typing import NoReturn
 
 import pytest
 
-from servers.base import Missing, find
-from servers.deployed import TOP, Deployed, as_user, deployed
+from servers.base import Missing, children, find
+from servers.deployed import TOP, USER, Deployed, as_user, deployed
 from servers.probes import GOOD, PROBES, Load, Target, at_a_prefix, slowly
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
@@ -169,6 +170,21 @@ def test_apache_stops_although_a_client_does_not_read(
             assert client.recv(8) == b"HTTP/1.1"
             server.run("stop")
             assert not server.ended(2) and server.ended(15)
+
+
+def test_apache_that_root_starts_serves(
+    python: Path, inis: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    """S18: by processes of another user."""
+    need("apache", python, missing)
+    if os.getuid() != 0:
+        pytest.skip("only root can start it as root")
+    with start("apache", python, inis, public_dir, started=False) as server:
+        server.as_user = list
+        server.start()
+        assert Target(server.port).ask("GET", "/").status == 200
+        family = children(server.running[0].pid)
+        assert {Path(f"/proc/{pid}").stat().st_uid for pid in family} == {pwd.getpwnam(USER).pw_uid}
 
 
 def table() -> dict[str, dict[str, str]]:

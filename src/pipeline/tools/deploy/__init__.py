@@ -94,7 +94,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="nginx: an instance of the site that runs elsewhere, instead of one here; once for each",
     )
     parser.add_argument("--embedded", action="store_true", help="apache: in its own processes, not in daemons")
-    parser.add_argument("--user", default="www-data", help="systemd: who runs the service (default: %(default)s)")
+    parser.add_argument(
+        "--user",
+        default="www-data",
+        help="systemd, and Apache that root starts: who runs it (default: %(default)s)",
+    )
     parser.add_argument("--check", action="store_true", help="have the server check what was written")
     return parser.parse_intermixed_args(arguments)
 
