@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
     *("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "forms"),
-    *("authenticate", "traverse", "site", "events", "base", "coalesce", "compress"),
+    *("authenticate", "traverse", "site", "events", "sendfile", "base", "coalesce", "compress"),
 ]
 # The steps of Zope's publication, each a file of src/pipeline/ztk.
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
