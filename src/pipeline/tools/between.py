@@ -18,6 +18,7 @@ from pipeline.attributes import declaration
 from pipeline.composition import Element, Offers, Pipeline
 from pipeline.foreign import foreign
 from pipeline.ini import Source
+from pipeline.interfaces import Handler
 from pipeline.paste import Step
 from pipeline.request import OnFirstUse, Request
 from pipeline.tools.words import place_of
