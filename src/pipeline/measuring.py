@@ -24,22 +24,23 @@ from pipeline.views import View, Views
 class Measures:
     """The measures of one request."""
 
-    __slots__ = ("epoch", "errors", "is_conflict", "span", "started", "stays", "view")
+    stays: list[tuple[str, float, float]]
+    """Each stay of the request in a part: the name of the part, and when the request entered and left it. The part
+    that was left first stands first. The times are those of ``time.perf_counter``."""
+    started: float
+    view: View | None = None
+    """The view that the publisher has found, or None."""
+    is_conflict = False
+    """Whether the last attempt has failed with a transient error."""
+    errors: dict[int, BaseException] | None = None
+    """The exceptions that left a part, by the index of the stay. None if they are not kept."""
+    span: Any = None
+    """The span of OpenTelemetry, if there is one."""
+    epoch = 0
+    """Nanoseconds between 1970 and ``started``, if there is a span."""
 
-    def __init__(self, errors: dict[int, BaseException] | None = None) -> None:
-        self.stays: list[tuple[str, float, float]] = []
-        """Each stay of the request in a part: the name of the part, and when the request entered and left it. The
-        part that was left first stands first. The times are those of ``time.perf_counter``."""
-        self.errors = errors
-        """The exceptions that left a part, by the index of the stay. None if they are not kept."""
-        self.view: View | None = None
-        """The view that the publisher has found, or None."""
-        self.is_conflict = False
-        """Whether the last attempt has failed with a transient error."""
-        self.span: Any = None
-        """The span of OpenTelemetry, if there is one."""
-        self.epoch = 0
-        """Nanoseconds between 1970 and ``started``, if there is a span."""
+    def __init__(self) -> None:
+        self.stays = []
         self.started = clock()
 
     def fail(self, part: str, started: float, error: BaseException) -> None:
@@ -99,10 +100,9 @@ def between(step: Any, offers: Offers) -> Offers:
 
     step  the ``pipeline.paste.Step`` of the part
     """
+    measured = watcher(str(step), offers.handler)
     views: Views | None = offers.attributes.get("views")
-    if views is None:
-        return Offers(watcher(str(step), offers.handler), **offers.attributes)
-    return Offers(watcher_of_views(str(step), offers.handler, views), **offers.attributes)
+    return Offers(measured if views is None else noting_the_view(views, measured), **offers.attributes)
 
 
 def watcher(part: str, next: Handler) -> Handler:
@@ -124,16 +124,15 @@ def watcher(part: str, next: Handler) -> Handler:
     return watcher
 
 
-def watcher_of_views(part: str, next: Handler, views: Views) -> Handler:
-    """Return a handler that measures a publisher, and looks up which view it calls."""
+def noting_the_view(views: Views, next: Handler) -> Handler:
+    """Return a handler that looks up which view a publisher is going to call."""
     find = views.find
-    inner = watcher(part, next)
 
-    def watcher_of_views(request: Request, response: Response) -> None:
+    def noting_the_view(request: Request, response: Response) -> None:
         measures = request.measures
         if measures is not None:
             method = request.environ["REQUEST_METHOD"]
             measures.view = find(request.context, request, method, request.view_name)
-        inner(request, response)
+        next(request, response)
 
-    return watcher_of_views
+    return noting_the_view

@@ -46,8 +46,9 @@ def timing(next: Handler, *, header: bool = False, metrics: bool = False, spans:
         ends.append(resolve("pipeline.spans:end"))
 
     def timing(request: Request, response: Response) -> None:
-        measures = request.measures = Measures({} if ends else None)
+        measures = request.measures = Measures()
         if ends:
+            measures.errors = {}
             request.on_close(lambda: _close(request, response, measures))
         try:
             next(request, response)
@@ -72,7 +73,7 @@ def _of_an_extra(option: str, extra: str, dotted: str) -> Any:
         return resolve(dotted)
     except ImportError as error:
         raise ConfigurationError(
-            f"option {option!r} needs {error.name}. Install it: pip install 'wsgi-pipeline[{extra}]'"
+            f"timing: option {option!r} needs {error.name}. Install it: pip install 'wsgi-pipeline[{extra}]'"
         ) from error
 
 
