@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
-    *("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "forms"),
+    *("log", "timing", "vhost", "retry", "zodb", "sql", "errors", "transaction", "forms"),
     *("authenticate", "traverse", "site", "events", "sendfile", "base", "coalesce", "compress"),
 ]
 # The steps of Zope's publication, each a file of src/pipeline/ztk.
@@ -32,6 +32,9 @@ EXTRAS = {
     # Two more encodings for the element `compress`; gzip it has of itself.
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
+    # Two options of the element `timing`: metrics, and spans. Spans go nowhere without opentelemetry-sdk and an exporter.
+    "prometheus": ["prometheus-client"],
+    "opentelemetry": ["opentelemetry-api"],
     # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
     "gunicorn": ["gunicorn"],
     "granian": ["granian"],
@@ -70,8 +73,11 @@ EXTRAS["test"] = [
     *EXTRAS["paster"],
     *EXTRAS["gunicorn"],
     *EXTRAS["granian"],
+    *EXTRAS["prometheus"],
+    *EXTRAS["opentelemetry"],
     "html5lib",
     "hypothesis",
+    "opentelemetry-sdk",
     "pytest>=8",
     "pytest-timeout",
     "pytest-xdist",
@@ -123,6 +129,7 @@ setup(
         ],
         "paste.app_factory": [
             "health = pipeline.health:health",
+            "metrics = pipeline.metrics:metrics",
             "publisher = pipeline.publisher:publisher",
             "ztk = pipeline.ztk.application:ztk",
             "ztk_publisher = pipeline.ztk.publisher:ztk_publisher",

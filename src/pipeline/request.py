@@ -215,6 +215,9 @@ class Request(BaseRequest):
     reporter: Callable[[Any, Exception, str], object] | None = None
     """``(request, error, id)`` is called for each error that is logged. Offered by the same element."""
 
+    measures: Any = None
+    """The ``pipeline.measuring.Measures`` of this request; None where the element that measures does not stand."""
+
     bytes_sent: int | None = 0
     """Bytes of the body that the server took; known when the request is closed. None means that the server sent a
     file itself and does not say how many bytes it sent."""
