@@ -9,6 +9,7 @@ from threading import Barrier, BrokenBarrierError, Thread
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from transaction.interfaces import TransientError
+from webob.exc import HTTPException
 
 from pipeline.attributes import declaration, names_of
 from pipeline.composition import Element, Pipeline
@@ -47,6 +48,7 @@ def check_element(
     element: Element,
     *,
     outside: Iterable[Any] = (),
+    inside: Iterable[Any] = (),
     path: str = "/",
     environ: Mapping[str, Any] | None = None,
 ) -> None:
@@ -54,6 +56,7 @@ def check_element(
 
     element  the element with its options, such as ``filestore(path="store.json")``
     outside  elements that must stand outside of it. Without them, stand-ins provide what it requires
+    inside   elements that must stand inside of it
     path     path of a request that reaches the inner parts
     environ  further keys of the environ of that request, such as HTTP_AUTHORIZATION
 
@@ -64,7 +67,7 @@ def check_element(
     if not isinstance(element, Element) or element.is_end:
         raise TypeError(f"{element!r} is not an element that stands around others; give it as element(option=...)")
     check_declarations(element)
-    checks = Checks(element, outside, path, environ or {})
+    checks = Checks(element, outside, inside, path, environ or {})
     for foreign in (False, True):
         checks.link(foreign)
         checks.ordinary_requests()
@@ -132,9 +135,17 @@ def shared_defaults(element: Element) -> Iterator[str]:
 class Checks:
     """One element under test, in a pipeline that is made for it."""
 
-    def __init__(self, element: Element, outside: Iterable[Any], path: str, environ: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        element: Element,
+        outside: Iterable[Any],
+        inside: Iterable[Any],
+        path: str,
+        environ: Mapping[str, Any],
+    ) -> None:
         self.element = element
         self.outside = list(outside)
+        self.inside = list(inside)
         self.path = path
         self.environ = environ
         self.act: Act = page
@@ -159,7 +170,7 @@ class Checks:
             self.act(request, response)
 
         try:
-            return Pipeline(*parts, ending(act=act))
+            return Pipeline(*parts, *self.inside, ending(act=act))
         except OrderError:
             raise
         except (ConfigurationError, TypeError) as error:
@@ -201,7 +212,7 @@ class Checks:
 
     def is_answered(self, sent: Sent) -> None:
         for error in (self.watch.raised, sent.error):
-            if error is not None:
+            if error is not None and not isinstance(error, HTTPException):  # which is an answer
                 rule = "length" if "Content-Length" in str(error) else "answer"
                 raise self.broken(rule, f"it raised {error!r}") from error
 
