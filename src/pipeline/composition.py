@@ -88,7 +88,7 @@ class Element:
         if conf_or_app is None:
             self.signature.check(self.name, options)
             return self._with(options)
-        if isinstance(conf_or_app, Mapping):
+        if isinstance(conf_or_app, Mapping) and not callable(conf_or_app):  # as Paste's URLMap is, an app
             configured = self.configured(source_of(conf_or_app, self), options)
             return Pipeline._end(configured) if self.is_end else configured
         if options:
