@@ -44,6 +44,8 @@ EXTRAS = {
         *("zope.annotation", "zope.component", "zope.event", "zope.login", "zope.principalregistry"),
         *("zope.publisher", "zope.security", "zope.securitypolicy", "zope.traversing"),
     ],
+    # The test kit, pipeline.testing, for tests of sites and elements.
+    "testing": ["WebTest", "transaction"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
@@ -82,14 +84,14 @@ EXTRAS["test"] = [
     "pytest-timeout",
     "pytest-xdist",
     "selenium",
-    "WebTest",
+    *EXTRAS["testing"],
 ]
 # Sites of the Zope Toolkit and the tests of Grok, in an environment of their own: `make test-ztk`.
 EXTRAS["ztk-test"] = [
     *EXTRAS["ztk"],
     *("grok[test]", "grokcore.json", "grokcore.rest", "grokcore.xmlrpc", "packaging", "zope.app.http"),
     *("zope.applicationcontrol", "zope.browsermenu", "zope.testbrowser", "zope.testrunner"),
-    *("pytest>=8", "pytest-timeout", "ZEO"),
+    *("pytest>=8", "pytest-timeout", "ZEO", *EXTRAS["testing"]),
 ]
 
 setup(
