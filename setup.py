@@ -29,6 +29,8 @@ EXTRAS = {
     "auth": ["argon2-cffi", "itsdangerous"],
     # Failed logins counted together by several processes, in Redis or memcached.
     "limits": ["limits[redis,memcached]"],
+    # Pages by templates: `return render("page.html")`.
+    "jinja": ["Jinja2"],
     # Two more encodings for the element `compress`; gzip it has of itself.
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
@@ -50,10 +52,11 @@ EXTRAS["demo"] = [
     *EXTRAS["zodb"],
     *EXTRAS["forms"],
     *EXTRAS["auth"],
+    *EXTRAS["jinja"],
     "docutils",
-    "Jinja2",
     "markdown-it-py",
     "nh3",
+    "Pygments",
     "tqdm",
 ]
 # The tests. Those that talk to database servers need one extra more.
@@ -71,6 +74,7 @@ EXTRAS["test"] = [
     *EXTRAS["gunicorn"],
     *EXTRAS["granian"],
     "Beaker",
+    "Chameleon",
     "html5lib",
     "hypothesis",
     "pytest>=8",
