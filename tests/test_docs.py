@@ -1,9 +1,9 @@
 """Every snippet of README.rst and docs/ is executed.
 
 Python blocks (``.. code-block:: python``) of one file run in order, as one module whose ``__name__`` can
-be scanned. A Python or ``html+jinja`` block whose ``:name:`` has a slash is a file that they use. An ini block with a
-``:name:`` is a file of that name, loaded as ``etc/pipeline.wsgi`` loads one; of an ini without a name, each section is
-loaded that can be by itself. A comment behind a block, ``.. not run: why`` or ``.. not loaded: why``, takes it out.
+be scanned. A block whose ``:name:`` has a slash is a file that they use. An ini block with a ``:name:`` is a
+file of that name, loaded as ``etc/pipeline.wsgi`` loads one; of an ini without a name, each section is loaded
+that can be by itself. A comment behind a block, ``.. not run: why`` or ``.. not loaded: why``, takes it out.
 """
 
 from __future__ import annotations
