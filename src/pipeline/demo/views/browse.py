@@ -15,7 +15,7 @@ PAGE = 100
 
 
 @view(context=Folder)
-def folder(context: Folder, request: DemoRequest, response: Response, page: int = 1) -> str:
+def folder(context: Folder, request: DemoRequest, response: Response, page: int = 1) -> object:
     if not 0 < page < 10**9:
         raise HTTPBadRequest("The page of a folder is a number from 1 on.")
     start = (page - 1) * PAGE
@@ -46,12 +46,12 @@ def folder(context: Folder, request: DemoRequest, response: Response, page: int 
 
 
 @view(context=Document)
-def document(context: Document, request: DemoRequest, response: Response) -> str:
+def document(context: Document, request: DemoRequest, response: Response) -> object:
     return answer(
         request, response, "document.html", describe(request, context), context, html=document_html(context)
     )
 
 
 @view(context=File, name="info")
-def file_info(context: File, request: DemoRequest, response: Response) -> str:
+def file_info(context: File, request: DemoRequest, response: Response) -> object:
     return answer(request, response, "file.html", describe(request, context), context)

@@ -19,17 +19,18 @@ from pipeline.demo.views.page import answer, describe, done
 
 MAX_DIFF = 2000
 """Upper limit of the lines of a text for which a difference is shown. It takes time by their square."""
+SAVED = "Saved."
 STALE = "This was changed by another author in the meantime. Your changes are not stored yet."
 TAKEN = "This folder already has an item of this name."
 
 
 @view(context=Folder, name="add-document", permission="edit")
-def add_document_form(context: Folder, request: DemoRequest, response: Response) -> str:
+def add_document_form(context: Folder, request: DemoRequest, response: Response) -> object:
     return _document_form(context, request, response, {"format": "markdown"}, Problems())
 
 
 @view(context=Folder, name="add-document", methods=("POST",), permission="edit")
-def add_document(context: Folder, request: DemoRequest, response: Response) -> str:
+def add_document(context: Folder, request: DemoRequest, response: Response) -> object:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title"))
     text = form.problems.check("text", clean_text, form.get("text"))
@@ -38,55 +39,55 @@ def add_document(context: Folder, request: DemoRequest, response: Response) -> s
     if form.problems:
         return _document_form(context, request, response, form.fields, form.problems)
     context[name] = document = Document(title, text, format)
-    return done(request, response, document, 201)
+    return done(request, response, document, "The document was made.", 201)
 
 
 @view(context=Folder, name="add-folder", permission="edit")
-def add_folder_form(context: Folder, request: DemoRequest, response: Response) -> str:
+def add_folder_form(context: Folder, request: DemoRequest, response: Response) -> object:
     return _form(context, request, response, "folder_form.html", {}, Problems())
 
 
 @view(context=Folder, name="add-folder", methods=("POST",), permission="edit")
-def add_folder(context: Folder, request: DemoRequest, response: Response) -> str:
+def add_folder(context: Folder, request: DemoRequest, response: Response) -> object:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title"))
     name = _new_name(form, context, title)
     if form.problems:
         return _form(context, request, response, "folder_form.html", form.fields, form.problems)
     context[name] = folder = Folder(title)
-    return done(request, response, folder, 201)
+    return done(request, response, folder, "The folder was made.", 201)
 
 
 @view(context=Document, name="edit", permission="edit")
-def edit_form(context: Document, request: DemoRequest, response: Response) -> str:
+def edit_form(context: Document, request: DemoRequest, response: Response) -> object:
     return _document_form(context, request, response, _fields_of(context), Problems())
 
 
 @view(context=Document, name="edit", methods=("POST",), permission="edit")
-def edit(context: Document, request: DemoRequest, response: Response) -> str:
+def edit(context: Document, request: DemoRequest, response: Response) -> object:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title", context.title))
     text = form.problems.check("text", clean_text, form.get("text", context.text))
     format = _format(form, context.format)
     if not form.problems and context.same(title, text, format):
-        return done(request, response, context)  # sent twice, or both had the same idea
+        return done(request, response, context, SAVED)  # sent twice, or both had the same idea
     _check_revision(form, context)
     if form.problems.status == 409:
         return _conflict(context, request, response, form, title, text, format)
     if form.problems:
         return _document_form(context, request, response, _fields_of(context) | form.fields, form.problems)
     context.edit(title, text, format)
-    return done(request, response, context)
+    return done(request, response, context, SAVED)
 
 
 @view(context=Item, name="rename", permission="edit")
-def rename_form(context: Item, request: DemoRequest, response: Response) -> str:
+def rename_form(context: Item, request: DemoRequest, response: Response) -> object:
     folder_of(context)
     return _form(context, request, response, "rename.html", _fields_of(context), Problems())
 
 
 @view(context=Item, name="rename", methods=("POST",), permission="edit")
-def rename(context: Item, request: DemoRequest, response: Response) -> str:
+def rename(context: Item, request: DemoRequest, response: Response) -> object:
     folder, old = folder_of(context)
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title", context.title))
@@ -102,24 +103,24 @@ def rename(context: Item, request: DemoRequest, response: Response) -> str:
     if name != old:
         folder.rename(old, name)
     context.touch()
-    return done(request, response, context)
+    return done(request, response, context, "Renamed.")
 
 
 @view(context=Item, name="delete", permission="edit")
-def delete_form(context: Item, request: DemoRequest, response: Response) -> str:
+def delete_form(context: Item, request: DemoRequest, response: Response) -> object:
     folder_of(context)
     return _delete_form(context, request, response, Problems())
 
 
 @view(context=Item, name="delete", methods=("POST",), permission="edit")
-def delete(context: Item, request: DemoRequest, response: Response) -> str:
+def delete(context: Item, request: DemoRequest, response: Response) -> object:
     folder, name = folder_of(context)
     form = read_form(request)
     _check_revision(form, context)
     if form.problems:
         return _delete_form(context, request, response, form.problems)
     del folder[name]
-    return done(request, response, folder)
+    return done(request, response, folder, f"“{context.title}” was deleted.")
 
 
 def folder_of(context: Item) -> tuple[Folder, str]:
@@ -182,7 +183,7 @@ def _form(
     values: dict[str, str],
     problems: Problems,
     **more: object,
-) -> str:
+) -> object:
     """Answer with a form, its values and its problems. A client that wants JSON gets only the problems."""
     if problems:
         response.status_int = problems.status
@@ -192,11 +193,11 @@ def _form(
 
 def _document_form(
     context: Item, request: DemoRequest, response: Response, values: dict[str, str], problems: Problems
-) -> str:
+) -> object:
     return _form(context, request, response, "document_form.html", values, problems, formats=FORMATS)
 
 
-def _delete_form(context: Item, request: DemoRequest, response: Response, problems: Problems) -> str:
+def _delete_form(context: Item, request: DemoRequest, response: Response, problems: Problems) -> object:
     count = context.count() if isinstance(context, Folder) else 0
     values = {"revision": str(context.revision)}
     return _form(context, request, response, "delete.html", values, problems, count=count)
@@ -210,7 +211,7 @@ def _conflict(
     title: str,
     text: str,
     format: Format,
-) -> str:
+) -> object:
     """Answer with both versions, the difference, and a form that stores a merged text."""
     theirs, mine = context.text.splitlines(), text.splitlines()
     difference = (
