@@ -45,7 +45,7 @@ EXTRAS = {
     ],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
-    "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
+    "lint": ["mypy", "mypy-zope", "ruff", "types-Pygments", "types-WebOb", "types-docutils", "types-waitress"],
 }
 # The site that etc/deploy.ini serves.
 EXTRAS["demo"] = [
