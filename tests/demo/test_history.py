@@ -61,13 +61,13 @@ def test_a_visitor_without_a_message_gets_no_cookie(anybody: TestApp) -> None:
 def test_a_preview_stores_nothing(admin: TestApp) -> None:
     form = fill(admin, "/@@add-document", title="Tea", text="*green*")
     page = form.submit("preview")
-    assert page.html.select_one(".preview .text em").text == "green"
+    assert page.html.select_one(".trial .text em").text == "green"
     assert (page.forms[1]["title"].value, page.forms[1]["text"].value) == ("Tea", "*green*")
     admin.get("/tea", status=404)
     assert page.forms[1].submit().follow().html.h1.text == "Tea"
 
     page = fill(admin, "/tea/@@edit", text="**black**").submit("preview")
-    assert page.html.select_one(".preview strong").text == "black"
+    assert page.html.select_one(".trial strong").text == "black"
     assert admin.get("/tea", headers=JSON).json["revision"] == 1
     page.forms[1].submit().follow()
     assert admin.get("/tea", headers=JSON).json["text"] == "**black**"
@@ -75,12 +75,12 @@ def test_a_preview_stores_nothing(admin: TestApp) -> None:
 
 def test_a_preview_with_problems_shows_them(admin: TestApp) -> None:
     page = fill(admin, "/@@add-document", title="", text="x").submit("preview", status=422)
-    assert page.html.select(".wrong") and not page.html.select(".preview")
+    assert page.html.select(".wrong") and not page.html.select(".trial")
 
 
 def test_a_preview_runs_no_script__S7(admin: TestApp) -> None:
     page = fill(admin, "/@@add-document", title="T", text="<script>alert(1)</script>").submit("preview")
-    assert "<script" not in str(page.html.select_one(".preview"))
+    assert "<script" not in str(page.html.select_one(".trial"))
 
 
 # History
