@@ -263,6 +263,8 @@ def remedy_of(error: BaseException | None) -> str:
     name = type(error).__name__
     if name == "DoomedTransaction":
         return "The view commits by itself, and nothing is committed here: add --commit."
+    if name == "TemplateNotFound":
+        return "Put the template beside the module that calls render(), or into templates of one of its packages."
     if name == "ResultError":
         return "Return one of these, or add pipeline.publishing.json to scan for dicts and lists."
     return ""
