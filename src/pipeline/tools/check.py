@@ -252,5 +252,3 @@ def of_the_server(path: Path) -> Iterator[Finding]:
         if value is not None and value.lower().startswith(debuggers):
             where = f"{path}, section [{section}], line {number}"
             yield Finding("warning", where, f"{value} lets visitors run code or see the program", "Delete it.")
-
-
