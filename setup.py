@@ -13,8 +13,9 @@ ELEMENTS = [
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
 
 EXTRAS = {
-    # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out.
-    "paster": ["PasteScript", "setuptools<82"],
+    # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out. Before 77 it does not find
+    # installed packages with a dot in their name, and fails in the directory of a package of one's own.
+    "paster": ["PasteScript", "setuptools>=77,<82"],
     # The element `zodb` on a file or in memory; a database server is one extra more.
     "zodb": ["ZODB", "zodburi", "transaction"],
     "zeo": ["ZEO"],
@@ -100,6 +101,8 @@ setup(
     packages=find_packages("src"),
     package_data={
         "pipeline": ["py.typed"],
+        # What `pipeline new` writes.
+        "pipeline.tools.new": ["site/**/*.txt"],
         # docs/ is a link to the project's own: the site imports it when it is made.
         "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "static/*", "templates/*"],
     },

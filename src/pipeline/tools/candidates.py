@@ -98,7 +98,7 @@ def granted(obj: Any) -> Iterator[str]:
     while obj is not None and len(seen) < MOST_PARENTS:
         seen.append(obj)
         if grants := getattr(obj, "__grants__", None):
-            yield f"{short(obj)}: {short(dict(grants), 200)}"
+            yield f"{short(obj)} grants {short(dict(grants), 200)}"
         obj = getattr(obj, "__parent__", None)
     if not hasattr(seen[-1], "__parent__"):
         yield f"{short(seen[-1])} has no __parent__, so no grant above it counts"

@@ -29,6 +29,9 @@ LIMITS = {
 }
 """The options that decide whether an element refuses a request, by its name and the status."""
 
+PATHS_OF_PROXIES = ("VirtualHostBase", "++vh++")
+"""The beginnings of segments that a proxy writes, in the spelling of the option ``accept`` of ``vhost``."""
+
 
 class Cause(NamedTuple):
     """Where an answer was decided, why, and what to change."""
@@ -78,7 +81,7 @@ def causes(
     failed = [visit for visit in path if visit.error is not None]
     met = {id(error) for visit in failed for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
-    if failed:
+    if failed and not missed:
         yield of_error(Failure(failed[-1].error, failed[-1], path, walk, look, directory))
     for one in unmet:
         yield of_late(one, path[-1], look)
@@ -207,7 +210,7 @@ def of_refusal(failure: Failure) -> Cause:
     """Return the cause of an HTTP exception."""
     error = failure.error
     if failure.view is None or last_frame(error) is None:
-        for explain in (STATUSES.get(error.status_int), of_traversed_path, of_forgery, of_limit):
+        for explain in (of_proxy, STATUSES.get(error.status_int), of_traversed_path, of_forgery, of_limit):
             if explain is not None and (cause := explain(failure)) is not None:
                 return cause
     return failure.cause(f"{type(error).__name__}: {_detail(error)}")
@@ -220,8 +223,10 @@ def of_exception(failure: Failure) -> Cause:
     if error.__cause__ is not None:
         what += f" (caused by {type(error.__cause__).__name__}: {short(str(error.__cause__), 200)})"
     if stored := stored_by(error):
-        what += f", while it stored {stored}"
-        remedy = remedy or REMEDIES["NotStorable"]
+        what += f", when {stored} was to be stored"
+        view = failure.look.chosen if failure.look is not None else None
+        where = place_of(view.function) if view is not None else failure.here
+        return Cause(where, f"{failure.visit.name} raised {what}", remedy or REMEDIES["NotStorable"])
     opened = opened_by(error, failure.path) if last_frame(error) is None else None
     if opened is None or opened.step.element is None:
         return failure.cause(what, remedy)
@@ -238,6 +243,19 @@ def stored_by(error: BaseException) -> str:
         if frame.f_code.co_name == "_store_objects" and "obj" in frame.f_locals:
             return short(frame.f_locals["obj"])
     return ""
+
+
+def of_proxy(failure: Failure) -> Cause | None:
+    """Return the cause of a 404 for a path of a proxy that no element has read."""
+    last = failure.walk.steps[-1] if failure.walk is not None and failure.walk.steps else None
+    form = next((form for form in PATHS_OF_PROXIES if last is not None and last.name.startswith(form)), None)
+    if form is None:
+        return None
+    vhost = next((visit for visit in failure.path if visit.name == "vhost"), None)
+    peer = failure.visit.request.get("environ['REMOTE_ADDR']", "the proxy")
+    why = f"the path has {form}, which a proxy writes for vhost, and vhost does not read it from {peer}"
+    remedy = f"If {peer} is your proxy: trusted = {peer}, accept = {form} and allowed_hosts in that section."
+    return Cause(vhost.step.where if vhost is not None else failure.here, why, remedy)
 
 
 def of_missing_view(failure: Failure) -> Cause | None:
@@ -415,8 +433,8 @@ def refused(failure: Failure, look: Look, view: View) -> Cause:
         )
     else:
         why = f"{_name(view)} needs the permission {view.permission!r}, which {policy} refuses to {principal}"
-    if look.grants:
-        why += f". Grants stand on {'; '.join(look.grants)}"
+    if policy.endswith(":LocalGrants"):
+        why += f". On the context and above it, {'; '.join(look.grants) or 'nothing is granted'}"
     remedy = f"Log in (try --user NAME), grant it, or declare @view(permission='public'). See {guard.step.where}"
     return Cause(place_of(view.function), why, remedy)
 

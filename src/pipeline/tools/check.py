@@ -14,7 +14,7 @@ from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
 from pipeline.paste import Chain, Step
 from pipeline.tools.building import Built, build
-from pipeline.tools.findings import Finding, of_error, put_findings, put_json
+from pipeline.tools.findings import Finding, Level, of_error, put_findings, put_json
 from pipeline.tools.ini import add_ini, parse_variables, plan_of, split_name
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.words import place_of, written
@@ -73,8 +73,9 @@ def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding]
             continue
         findings += of_views(built, planned)
         findings += of_unscanned(built, path)
+    debug: Level = "note" if is_for_development(path) else "warning"
     for chain in chains:
-        findings += of_chain(chain)
+        findings += of_chain(chain, debug)
     findings += of_sections(path, name)
     findings += of_the_server(path)
     return list(dict.fromkeys(findings)), chains
@@ -165,22 +166,25 @@ def _elements(chain: Chain) -> list[tuple[Step, Element]]:
     return [(step, step.element) for step in chain.steps if step.element is not None]
 
 
-def of_chain(chain: Chain) -> Iterator[Finding]:
-    """Yield what a reader finds in the elements of one pipeline and their options."""
+def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
+    """Yield what a reader finds in the elements of one pipeline and their options.
+
+    debug  the level of an element in debug mode
+    """
     steps = _elements(chain)
     provided = {thing for _, element in steps for thing in element.contract.provides}
     for step, element in steps:
         if element.name in ("retry", "transaction") and "database" not in provided:
             what = f"{element.name} has nothing to do: no element of the pipeline provides a database"
             yield Finding("note", step.where, what, "Leave it out, or put zodb or sql beside it.")
-        yield from of_options(step, element)
+        yield from of_options(step, element, debug)
         yield from of_database(step, element)
     if all(element.name != "errors" for _, element in steps) and len(steps) > 1:
         remedy = "Put errors into the pipeline for error pages and error views."
         yield Finding("note", steps[0][0].where, "no element answers errors: they are plain text", remedy)
 
 
-def of_options(step: Step, element: Element) -> Iterator[Finding]:
+def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
     """Yield the options of an element that are not safe in production, or that say nothing."""
     source = step.source
     parameters = inspect.signature(element.factory).parameters
@@ -188,11 +192,11 @@ def of_options(step: Step, element: Element) -> Iterator[Finding]:
         where = source.option(option)
         if option == "debug" and value is True:
             remedy = "Delete the line for production."
-            yield Finding("warning", where, f"{element.name} is in debug mode: it shows more, or is slow", remedy)
+            yield Finding(debug, where, f"{element.name} is in debug mode: it shows more, or is slow", remedy)
         elif option.startswith("max_") and isinstance(value, int) and value > MOST_MEMORY:
             what = f"{option} = {value} of {element.name} limits nothing"
             yield Finding("warning", where, what, "Set it to what the machine has.")
-        elif parameters[option].default == value and value is not None:
+        elif parameters[option].default == value and value is not None and not is_variable(where):
             what = f"{option} = {written(value)} is the default of {element.name}"
             yield Finding("note", where, what, "The line can be deleted.")
         if isinstance(value, str) and (weak := _weak_password(value)):
@@ -203,6 +207,13 @@ def of_options(step: Step, element: Element) -> Iterator[Finding]:
         if "*" in (*allowed, *hosts) or not (allowed or hosts):
             remedy = "Name them: allowed_hosts = www.example.com"
             yield Finding("warning", step.where, "the site answers for any host that a client names", remedy)
+
+
+def is_variable(where: str) -> bool:
+    """Return whether an option takes the value of a variable (``get option = name``), by its place."""
+    file, _, line = where.rpartition(", line ")
+    lines = Path(file.partition(", section ")[0]).read_text("utf-8", "replace").splitlines() if line else []
+    return lines[int(line) - 1].startswith("get ") if lines else False
 
 
 def _weak_password(uri: str) -> str:
@@ -230,6 +241,13 @@ def of_database(step: Step, element: Element) -> Iterator[Finding]:
             yield Finding("note", where, f"the database {file} is not there yet", "The first request makes it.")
         else:
             yield Finding("error", where, f"the directory {file.parent} is missing", f"mkdir -p {file.parent}")
+
+
+def is_for_development(path: Path) -> bool:
+    """Return whether the server of an ini is waitress, for this machine alone."""
+    keys = sections_of(str(path)).get("server:main", (0, {}))[1]
+    values = {key: keys[key][1] for key in ("use", "host") if key in keys}
+    return values == {"use": "egg:waitress#main", "host": "127.0.0.1"}
 
 
 def of_the_server(path: Path) -> Iterator[Finding]:

@@ -18,6 +18,8 @@ COMMANDS = {
     "show": ("pipeline.tools.show", "list what a request passes, outermost first, and what holds it there"),
     "views": ("pipeline.tools.views", "list every view: path, methods, request type, permission, source line"),
     "explain": ("pipeline.tools.explain", "run one request and show the way it took, and why it was answered so"),
+    "new": ("pipeline.tools.new", "make a site to start from, in a new directory"),
+    "shell": ("pipeline.tools.shell", "start Python with the root of a site, a request and a transaction"),
     "element": ("pipeline.tools.element", "say what an element does, takes, requires and provides"),
     "copy-database": ("pipeline.tools.copy_database", "copy an object database to another storage"),
     "demo-import": ("pipeline.demo.importer", "import a directory of files into the demo site"),
