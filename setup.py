@@ -42,6 +42,8 @@ EXTRAS = {
         *("zope.annotation", "zope.component", "zope.event", "zope.login", "zope.principalregistry"),
         *("zope.publisher", "zope.security", "zope.securitypolicy", "zope.traversing"),
     ],
+    # Completion of the command in bash and zsh.
+    "completion": ["argcomplete"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
@@ -64,6 +66,7 @@ EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "flup", "uwsgi"]
 EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["sql"],
+    *EXTRAS["completion"],
     *EXTRAS["component"],
     *EXTRAS["limits"],
     *EXTRAS["brotli"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from pipeline.ini import sections_of
 from pipeline.paste import Chain, Step
 from pipeline.tools.building import Built, build
 from pipeline.tools.findings import Finding, Level, of_error, put_findings, put_json
-from pipeline.tools.ini import add_ini, parse_variables, plan_of, split_name
+from pipeline.tools.ini import ini_parser, options_of, parse_variables, plan_of, split_name
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.words import place_of, written
 
@@ -29,17 +28,15 @@ MOST_MEMORY = 1 << 30
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline check",
-        description="Loads every pipeline of an ini as a server does (imports, scan, factories, views), without "
-        "opening a database, and reports what only a reader can find: sections that nothing uses, settings that "
-        "are not safe in production, files that are missing.",
-        epilog="exit status: 0 nothing is wrong, 1 there is an error (with --strict, or a warning), 2 wrong usage",
+    parser = ini_parser(
+        "check",
+        "Loads every pipeline of an ini as a server does (imports, scan, factories, views), without opening a "
+        "database, and reports what only a reader can find: sections that nothing uses, settings that are not "
+        "safe in production, files that are missing.",
+        "exit status: 0 nothing is wrong, 1 there is an error (with --strict, or a warning), 2 wrong usage",
     )
-    add_ini(parser)
     parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings, too")
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    options = parser.parse_intermixed_args(arguments)
+    options = options_of(parser, arguments)
     path, name = split_name(options.ini)
     parse_variables(options.variables)
     findings, chains = check(path, name, options.variables)

@@ -15,7 +15,7 @@ from webob import Request
 from pipeline.tools.building import build
 from pipeline.tools.causes import Cause, Late, causes, no_branch, path_of
 from pipeline.tools.findings import put_json
-from pipeline.tools.ini import split_name
+from pipeline.tools.ini import options_of, split_name
 from pipeline.tools.telling import look_lines, look_title, walk_lines
 from pipeline.tools.watching import Recorder, Visit
 from pipeline.tools.words import bold, short
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
     parser.add_argument("--commit", action="store_true", help="commit what the request changes")
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
-    options = parser.parse_intermixed_args(arguments)
+    options = options_of(parser, arguments)
     if not options.path.startswith("/"):
         parser.error(f"the path {options.path!r} must start with /")
     explained = explain(

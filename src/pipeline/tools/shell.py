@@ -16,7 +16,7 @@ from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
 from pipeline.tools.building import build
 from pipeline.tools.explain import answer_of, request_of
-from pipeline.tools.ini import add_ini, plan_of
+from pipeline.tools.ini import add_ini, options_of, plan_of
 from pipeline.tools.watching import is_traverse
 from pipeline.tools.words import short
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     add_ini(parser)
     parser.add_argument("-c", metavar="CODE", dest="code", help="run this code, in place of a prompt")
-    options = parser.parse_intermixed_args(arguments)
+    options = options_of(parser, arguments)
     chains = plan_of(options.ini, options.variables)
     shell = Shell(chains, (lambda names: run(options.code, names)) if options.code is not None else interact)
     built = build(options.ini, options.variables, shell.watch)

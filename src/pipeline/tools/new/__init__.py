@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from pipeline.tools.ini import options_of
+
 FILES = Path(__file__).with_name("site")
 SUFFIX = ".txt"
 """Suffix of each file here, so that no tool takes them for code of this package."""
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="the directory to make, such as my-site")
-    directory: Path = parser.parse_args(arguments).directory
+    directory: Path = options_of(parser, arguments).directory
     name = package_name(directory.absolute().name)
     for file in make(directory, name):
         print(f"  {file}")
