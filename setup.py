@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
-    *("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "forms"),
+    *("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "session", "forms"),
     *("authenticate", "traverse", "site", "events", "base", "coalesce", "compress"),
 ]
 # The steps of Zope's publication, each a file of src/pipeline/ztk.
@@ -26,10 +26,12 @@ EXTRAS = {
     "forms": ["multipart>=1.3.1"],
     # The elements `site` and `events`: zope.component's local sites, zope.event's notifications.
     "component": ["zope.component", "zope.event"],
-    # Passwords by argon2 and signed sessions.
+    # Passwords by argon2, signed sessions of logins, and the element `session`.
     "auth": ["argon2-cffi", "itsdangerous"],
     # Failed logins counted together by several processes, in Redis or memcached.
     "limits": ["limits[redis,memcached]"],
+    # Pages by templates: `return render("page.html")`.
+    "jinja": ["Jinja2"],
     # Two more encodings for the element `compress`; gzip it has of itself.
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
@@ -53,10 +55,11 @@ EXTRAS["demo"] = [
     *EXTRAS["zodb"],
     *EXTRAS["forms"],
     *EXTRAS["auth"],
+    *EXTRAS["jinja"],
     "docutils",
-    "Jinja2",
     "markdown-it-py",
     "nh3",
+    "Pygments",
     "tqdm",
 ]
 # The tests. Those that talk to database servers need one extra more.
@@ -74,6 +77,8 @@ EXTRAS["test"] = [
     *EXTRAS["paster"],
     *EXTRAS["gunicorn"],
     *EXTRAS["granian"],
+    "Beaker",
+    "Chameleon",
     "html5lib",
     "hypothesis",
     "pytest>=8",

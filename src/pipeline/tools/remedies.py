@@ -13,7 +13,8 @@ REMEDIES = {
     "server: zeo:// or postgres:// (docs/howto/data.rst).",
     "NotStorable": "Keep numbers, texts, lists, dicts and persistent objects in it, and not functions, open files, "
     "locks or requests.",
-    "TemplateNotFound": "Correct the name, or add the file; setup.py of a package must list it in package_data.",
+    "TemplateNotFound": "Put the template beside the module that calls render(), or into templates of one of its "
+    "packages. A package that is installed must list it in package_data.",
     "UndefinedError": "Give the template that name, or correct the name in the template.",
     "TemplateSyntaxError": "Correct that line of the template.",
     "ReadOnlyTransaction": "Put transaction into the pipeline, inside of errors, and write in the view; not while "

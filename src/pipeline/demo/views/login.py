@@ -28,7 +28,7 @@ def login_form(context: Folder, request: DemoRequest, response: Response) -> obj
     came_from = fields(request).get("came_from", "")
     if request.principal is not None:
         return way_back(request, came_from or page_of(request, context))
-    if request.session is None or request.local_authentication is not None:
+    if request.login_session is None or request.local_authentication is not None:
         raise HTTPUnauthorized("This needs a login.")
     return login_page(request, response, came_from)
 
