@@ -76,7 +76,7 @@ def test_from_a_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
     [wheel] = (tmp_path / "wheels").glob("*.whl")
     run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", f"wsgi-pipeline[zodb,forms] @ file://{wheel}", cwd=tmp_path)
+    run(python, "-m", "pip", "install", "-q", f"wsgi-pipeline[zodb,forms,jinja] @ file://{wheel}", cwd=tmp_path)
     run(python, "-m", "pipeline", "new", "my-site", cwd=tmp_path)
     site = tmp_path / "my-site"
     run(python, "-m", "pip", "install", "-q", "-e", ".[test]", cwd=site)
