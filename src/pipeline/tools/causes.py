@@ -181,12 +181,12 @@ class Failure(NamedTuple):
 
     def cause(self, said: str, remedy: str = "") -> Cause:
         """Return the cause as far as the exception itself tells it."""
-        actor = self.visit.name
+        actor, where = self.visit.name, self.here
         if self.view is not None:
-            actor = f"the view {_name(self.view)}"
+            actor, where = f"the view {_name(self.view)}", place_of(self.view.function)
         elif self.visit.step.element is None:
             actor = f"the foreign middleware {actor}"
-        return Cause(last_frame(self.error) or self.here, f"{actor} raised {said}", remedy)
+        return Cause(last_frame(self.error) or where, f"{actor} raised {said}", remedy)
 
 
 def of_error(failure: Failure) -> Cause:
@@ -232,7 +232,7 @@ def of_exception(failure: Failure) -> Cause:
         return failure.cause(what, remedy)
     for option, value in opened.step.element.options.items():
         if f"({option})" in str(error):
-            remedy = remedy or f"Change the option {option}, now {written(value)}, or find what takes so many."
+            remedy = f"Change the option {option}, now {written(value)}, or find what needs more than that."
             return Cause(opened.step.source.option(option), f"{opened.name}: {what}", remedy)
     return Cause(opened.step.where, f"{opened.name}: {what}", remedy or "The log below says more.")
 

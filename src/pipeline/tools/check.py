@@ -15,11 +15,11 @@ from pipeline.paste import Chain, Step
 from pipeline.tools.building import Built, build
 from pipeline.tools.findings import Finding, Level, of_error, put_findings, put_json
 from pipeline.tools.ini import ini_parser, options_of, parse_variables, plan_of, split_name
+from pipeline.tools.serving import is_for_development, of_paster, of_server, text_of
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.words import place_of, written
 
 ORDER = ("error", "warning", "note")
-EVERY_ADDRESS = ("0.0.0.0", "::", "[::]", "*")
 WEAK = {"", "admin", "changeme", "password", "postgres", "root", "secret", "test", "zope"}
 """Passwords that are tried first."""
 MOST_MEMORY = 1 << 30
@@ -74,7 +74,8 @@ def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding]
     for chain in chains:
         findings += of_chain(chain, debug)
     findings += of_sections(path, name)
-    findings += of_the_server(path)
+    findings += of_server(path, parse_variables(words))
+    findings += of_paster(Path.cwd())
     return list(dict.fromkeys(findings)), chains
 
 
@@ -92,15 +93,9 @@ def starts(path: Path) -> list[str]:
 
 def _words(path: Path, section: str) -> set[str]:
     """Return the words of the values of a section, which may be names of other sections."""
-    text = _text_of(path, section)
+    text = text_of(path, section)
     lines = [re.sub(r"^[^\s=:#;][^=:]*?\s*[=:]", "", line) for line in text.splitlines() if line[:1] not in "#;"]
     return {word.partition("#")[2] or word for word in " ".join(lines).replace(",", " ").split()}
-
-
-def _text_of(path: Path, section: str) -> str:
-    text = path.read_text(encoding="utf-8", errors="replace")
-    found = re.search(rf"(?ms)^\[{re.escape(section)}\][^\n]*\n(.*?)(?=^\[|\Z)", text)
-    return found[1] if found else ""
 
 
 def of_sections(path: Path, start: str | None) -> Iterator[Finding]:
@@ -238,32 +233,3 @@ def of_database(step: Step, element: Element) -> Iterator[Finding]:
             yield Finding("note", where, f"the database {file} is not there yet", "The first request makes it.")
         else:
             yield Finding("error", where, f"the directory {file.parent} is missing", f"mkdir -p {file.parent}")
-
-
-def is_for_development(path: Path) -> bool:
-    """Return whether the server of an ini is waitress, for this machine alone."""
-    keys = sections_of(str(path)).get("server:main", (0, {}))[1]
-    values = {key: keys[key][1] for key in ("use", "host") if key in keys}
-    return values == {"use": "egg:waitress#main", "host": "127.0.0.1"}
-
-
-def of_the_server(path: Path) -> Iterator[Finding]:
-    """Yield what is not safe about the server, and about middleware that is known to be for development."""
-    text = _text_of(path, "server:main")
-    sections = sections_of(str(path))
-    line, keys = sections.get("server:main", (0, {}))
-    where = f"{path}, section [server:main], line"
-    for key in ("host", "listen", "bind"):
-        number, value = keys.get(key, (line, None))
-        if value is not None and (value in EVERY_ADDRESS or value.rpartition(":")[0] in EVERY_ADDRESS):
-            remedy = "Listen on 127.0.0.1 behind a proxy that has TLS and limits."
-            yield Finding("warning", f"{where} {number}", f"the server listens on every address ({value})", remedy)
-    if "waitress" in text and "max_request_body_size" not in text:
-        remedy = "Set it to max_body of forms: max_request_body_size = 104857600"
-        yield Finding("note", f"{where} {line}", "waitress takes bodies of up to 1 GiB", remedy)
-    debuggers = ("egg:paste#evalerror", "egg:weberror", "egg:werkzeug", "egg:backlash", "egg:pyramid_debugtoolbar")
-    for section, (_, keys) in sections.items():
-        number, value = keys.get("use", (0, None))
-        if value is not None and value.lower().startswith(debuggers):
-            where = f"{path}, section [{section}], line {number}"
-            yield Finding("warning", where, f"{value} lets visitors run code or see the program", "Delete it.")

@@ -11,6 +11,9 @@ REMEDIES = {
     "of a BTree), or give the class _p_resolveConflict. More attempts: the option attempts of retry.",
     "LockError": "Stop the other process (its number is in the file .lock beside the database), or use a database "
     "server: zeo:// or postgres:// (docs/howto/data.rst).",
+    "Damaged": "Stop the server, keep a copy of the file, and restore it from a backup (repozo), or save what can "
+    "be read (python -m ZODB.fsrecover).",
+    "Unavailable": "Start that server, or correct its address.",
     "NotStorable": "Keep numbers, texts, lists, dicts and persistent objects in it, and not functions, open files, "
     "locks or requests.",
     "TemplateNotFound": "Put the template beside the module that calls render(), or into templates of one of its "
@@ -24,16 +27,15 @@ REMEDIES = {
 
 
 def remedy_of(error: BaseException | None) -> str:
-    """Return what to do about an exception, or about the one that has caused it; "" if that is not known."""
-    for one in chain_of(error):
-        for kind in type(one).__mro__:
-            if kind.__name__ in REMEDIES:
-                return REMEDIES[kind.__name__]
-    return ""
+    """Return what to do about an exception, first of all about its cause; "" if that is not known."""
+    if error is None:
+        return ""
+    known = (REMEDIES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in REMEDIES)
+    return remedy_of(error.__cause__) or next(known, "")
 
 
 def chain_of(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, the one that has caused it, and so on."""
+    """Yield an exception, and those that were raised before it and led to it."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
