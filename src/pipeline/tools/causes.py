@@ -228,7 +228,7 @@ def of_exception(failure: Failure) -> Cause:
         where = place_of(view.function) if view is not None else failure.here
         return Cause(where, f"{failure.visit.name} raised {what}", remedy or REMEDIES["NotStorable"])
     opened = opened_by(error, failure.path) if last_frame(error) is None else None
-    if opened is None or opened.step.element is None:
+    if opened is None or opened is failure.visit or opened.step.element is None:
         return failure.cause(what, remedy)
     for option, value in opened.step.element.options.items():
         if f"({option})" in str(error):
