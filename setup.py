@@ -13,8 +13,9 @@ ELEMENTS = [
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
 
 EXTRAS = {
-    # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out.
-    "paster": ["PasteScript", "setuptools<82"],
+    # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out. Before 77 it does not find
+    # installed packages with a dot in their name, and fails in the directory of a package of one's own.
+    "paster": ["PasteScript", "setuptools>=77,<82"],
     # The element `zodb` on a file or in memory; a database server is one extra more.
     "zodb": ["ZODB", "zodburi", "transaction"],
     "zeo": ["ZEO"],
@@ -34,7 +35,7 @@ EXTRAS = {
     # Two more encodings for the element `compress`; gzip it has of itself.
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
-    # Two options of the element `timing`: metrics, and spans. Spans go nowhere without opentelemetry-sdk and an exporter.
+    # Two options of the element `timing`: metrics and spans. Spans need opentelemetry-sdk and an exporter as well.
     "prometheus": ["prometheus-client"],
     "opentelemetry": ["opentelemetry-api"],
     # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
@@ -48,6 +49,8 @@ EXTRAS = {
     ],
     # The test kit, pipeline.testing, for tests of sites and elements.
     "testing": ["WebTest", "transaction"],
+    # Completion of the command in bash and zsh.
+    "completion": ["argcomplete"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-Pygments", "types-WebOb", "types-docutils", "types-waitress"],
@@ -71,6 +74,7 @@ EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "flup", "uwsgi"]
 EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["sql"],
+    *EXTRAS["completion"],
     *EXTRAS["component"],
     *EXTRAS["limits"],
     *EXTRAS["brotli"],
@@ -113,6 +117,8 @@ setup(
     packages=find_packages("src"),
     package_data={
         "pipeline": ["py.typed"],
+        # What `pipeline new` writes.
+        "pipeline.tools.new": ["site/**/*.txt"],
         # docs/ is a link to the project's own: the site imports it when it is made.
         "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "static/*", "templates/*"],
     },
