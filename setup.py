@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
     *("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "forms"),
-    *("authenticate", "traverse", "site", "events", "base", "coalesce", "compress"),
+    *("authenticate", "traverse", "site", "events", "base", "coalesce", "compress", "inspector"),
 ]
 # The steps of Zope's publication, each a file of src/pipeline/ztk.
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
@@ -41,6 +41,8 @@ EXTRAS = {
         *("zope.annotation", "zope.component", "zope.event", "zope.login", "zope.principalregistry"),
         *("zope.publisher", "zope.security", "zope.securitypolicy", "zope.traversing"),
     ],
+    # The pages of the element `inspector`, for development.
+    "inspector": ["Jinja2"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
@@ -101,6 +103,7 @@ setup(
     package_data={
         "pipeline": ["py.typed"],
         # docs/ is a link to the project's own: the site imports it when it is made.
+        "pipeline.tools.inspector": ["templates/*"],
         "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "static/*", "templates/*"],
     },
     zip_safe=False,
