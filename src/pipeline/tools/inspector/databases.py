@@ -12,32 +12,33 @@ from pipeline.options import resolve
 from pipeline.tools.inspector.secrets import masked_text
 
 
+current: Callable[[], Any] = lambda: None  # noqa: E731
+"""Function that returns the record of the request that this thread is at work for, or None."""
+
+
 def watch_connection(record: Any, request: Any) -> None:
-    """Note the objects that the ZODB connection of a request loads and registers as changed, until it is closed."""
+    """Have the objects noted that the ZODB connection of a request loads and registers as changed."""
     pooled = getattr(request, "zodb_pooled", None)
-    if pooled is None:
+    if pooled is None or "setstate" in pooled.connection.__dict__:
         return
-    connection = pooled.connection
     record.pools[id(pooled.pool)] = pooled.pool
-    if "setstate" in connection.__dict__:
-        return
+    connection = pooled.connection
     load, register = connection.setstate, connection.register
 
     def setstate(obj: Any) -> None:
+        noted = current()
         began = perf_counter()
         load(obj)
-        record.note("load", type(obj).__qualname__, perf_counter() - began)
+        if noted is not None:
+            noted.note("load", type(obj).__qualname__, perf_counter() - began)
 
     def note_change(obj: Any) -> None:
         register(obj)
-        record.note("change", type(obj).__qualname__)
+        noted = current()
+        if noted is not None:
+            noted.note("change", type(obj).__qualname__)
 
     connection.setstate, connection.register = setstate, note_change
-
-    def leave() -> None:
-        del connection.setstate, connection.register
-
-    request.on_close(leave)
 
 
 class LogHandler(logging.Handler):
@@ -61,8 +62,10 @@ _listening: list[str] = []
 """What was installed in this process: it is installed once."""
 
 
-def listen(current: Callable[[], Any]) -> None:
+def listen(of_this_thread: Callable[[], Any]) -> None:
     """Note statements of SQLAlchemy and lines of the log from now on, if they are of a request with a record."""
+    global current
+    current = of_this_thread
     if "log" not in _listening:
         _listening.append("log")
         logging.getLogger().addHandler(LogHandler(current))

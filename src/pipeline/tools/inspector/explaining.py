@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.causes import causes
-from pipeline.tools.inspector.recording import Part, Record
+from pipeline.tools.inspector.recording import GONE, Part, Record, named
 from pipeline.tools.walking import Walk, walk_again
 from pipeline.tools.watching import Recorder, Visit
 
@@ -39,7 +40,7 @@ def nested(record: Record, parts: list[Part]) -> list[Visit]:
         visit.step, visit.request, visit.inner = part.step, state, []
         visit.error, visit.walk, visit.look = part.error, part.walk, part.look
         visit.views = part.views
-        visit.fields = part.fields
+        visit.fields = named(part.fields) if part.fields is not None else {}
         visit.seconds, visit.outside = part.seconds, part.inner
         visit.begun, visit.response = {}, {"status": part.status, **part.answered}
         inner.append(visit)
@@ -52,11 +53,15 @@ def apply(state: dict[str, str], changed: dict[str, str]) -> dict[str, str]:
     state = dict(state)
     for name, value in changed.items():
         key = name if name.startswith("request.") else f"environ[{name!r}]"
-        if value == "(gone)":
+        if value == GONE:
             state.pop(key, None)
         else:
             state[key] = value
     return state
+
+
+_DEFAULTS = {"wsgi.input": BytesIO(), "CONTENT_LENGTH": "0"}
+"""A request that is walked again has no body."""
 
 
 class Walked(NamedTuple):
@@ -82,14 +87,15 @@ def walk_of(record: Record) -> Walked | None:
     again = record.again
     if noted.walk is not None or again is None:
         return noted if noted.look is not None or noted.walk is not None else None
-    request = again.pipeline.begin(again.pipeline.request_class, again.environ.copy())
+    options = again.part.step.element.options
+    environ = record.environ_at(again.part)
+    request = again.pipeline.begin(again.pipeline.request_class, {**environ, **_DEFAULTS})
     request.pipeline, request.views = again.pipeline, again.views
     try:
-        options = again.step.element.options
         root = options.get("root")
         if root is not None:
             request.root = _call(root, request)
-        walk = walk_again(request, again.fields, options)
+        walk = walk_again(request, named(again.fields), options)
         look = noted.look
         if look is None and walk.error is None and request.views is not None:
             request.context, request.view_name = walk.end, walk.view_name

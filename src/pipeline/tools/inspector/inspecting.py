@@ -51,8 +51,7 @@ class Inspector:
 
     def record(self, request: Any, response: Any) -> None:
         """Have a request answered, and note the way that it takes."""
-        record = request.inspected = Record(request)
-        record.pools = self.pools
+        record = Record(request, self.pools)
         request.on_close(partial(record.close, request, response))
         with self.lock:
             self.records.append(record)

@@ -17,7 +17,7 @@ from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 from pipeline.interfaces import ConfigurationError
 from pipeline.response import NOSNIFF
 from pipeline.tools.inspector.explaining import parts_by_attempt, walk_of
-from pipeline.tools.inspector.recording import Part, Record
+from pipeline.tools.inspector.recording import GONE, Part, Record
 from pipeline.tools.inspector.secrets import value_of
 from pipeline.tools.show import described
 from pipeline.paste import Chain
@@ -249,7 +249,7 @@ def seen_by(record: Record) -> list[Seen]:
         for name, value in part.changed.items():
             if is_header(name):
                 headers = {key: old for key, old in headers.items() if key != header_name(name)}
-                if value != "(gone)":
+                if value != GONE:
                     headers[header_name(name)] = value
         if part.attempt != record.attempts:
             continue

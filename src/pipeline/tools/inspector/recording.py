@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import count
+from operator import attrgetter
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -23,14 +24,29 @@ from pipeline.request import OF_AN_ATTEMPT
 from pipeline.tools.between import openers
 from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.inspector.databases import watch_connection
-from pipeline.tools.inspector.secrets import masked_query, masked_text, told, told_header, told_variable, value_of
-from pipeline.tools.walking import Walk, walk_again, walked_fields
+from pipeline.tools.inspector.secrets import (
+    LONGEST,
+    PLAIN,
+    masked_query,
+    masked_text,
+    told,
+    told_header,
+    told_variable,
+    value_of,
+)
+from pipeline.tools.walking import FIELDS, Walk, walk_again
 from pipeline.tools.watching import UNTOLD, is_traverse
 
 MOST_PARTS = 300
 """Parts of one request that are noted: a request that is tried a hundred times passes a thousand."""
 MOST_NOTES = 100
 """Statements, objects and lines of the log that are kept for one request, of each."""
+LONGEST_NOTE = 2_000
+GONE = "(gone)"
+
+INTERNAL = {"pipeline.request", "pipeline.response", "pipeline.before", "wsgi.errors", "wsgi.input"}
+INTERNAL |= {f"wsgi.{name}" for name in ("version", "multithread", "multiprocess", "run_once", "file_wrapper")}
+"""Variables of the environ that say nothing to a person."""
 
 LINKED: list[Step] = []
 """The parts that watchers were linked in around, innermost first, since an inspector was made."""
@@ -38,9 +54,11 @@ LINKED: list[Step] = []
 current: ContextVar[Record | None] = ContextVar("record", default=None)
 """The record of the request that this thread is at work for."""
 
-_FIELDS = [(number, name) for number, name in enumerate(OF_AN_ATTEMPT) if name not in UNTOLD]
-_ADDED = len(OF_AN_ATTEMPT)
+_TOLD = [name for name in OF_AN_ATTEMPT if name not in UNTOLD]
+_fields_of = attrgetter(*_TOLD)
+_walked_of = attrgetter(*FIELDS)
 _HIDDEN = {*UNTOLD, "inspected"}
+_UNCHANGED: dict[str, str] = {}
 _numbers = count(1)
 
 
@@ -56,27 +74,40 @@ class Note(NamedTuple):
     seconds: float
 
 
+class Again(NamedTuple):
+    """What it takes to walk the path of a request again."""
+
+    part: Part
+    """The part that walks."""
+    pipeline: Any
+    views: Any
+    fields: tuple[Any, ...]
+    """The fields of the request before traversal, as ``pipeline.tools.walking.FIELDS`` names them."""
+
+
 class Part:
     """One part of the pipeline at work for one attempt."""
 
-    __slots__ = ("answered", "attempt", "began", "changed", "depth", "ended", "error", "fields", "inner", "look")
-    __slots__ += ("raised", "status", "step", "views", "waited", "walk")
+    # Defaults stand in the class: making one object for each part is a good share of what the inspector costs.
+    inner = waited = 0.0
+    """Seconds within the parts inside of it, and seconds of its own that it waited for a database."""
+    began = ended = 0.0
+    changed = _UNCHANGED
+    """What the part outside of it has changed on the request, on the way in."""
+    answered = _UNCHANGED
+    """What it has changed on the response."""
+    status = raised = ""
+    error: BaseException | None = None
+    fields: tuple[Any, ...] | None = None
+    """The fields of the request before traversal, if this is the part that walks."""
+    views: Any = None
+    walk: Walk | None = None
+    look: Look | None = None
 
-    def __init__(self, step: Step, depth: int, attempt: int) -> None:
+    def __init__(self, step: Step, depth: int) -> None:
         self.step = step
         self.depth = depth
-        self.attempt = attempt
-        self.inner = self.waited = self.began = self.ended = 0.0
-        """Seconds within the parts inside of it, and seconds of its own that it waited for a database."""
-        self.changed: dict[str, str] = {}
-        """What the parts outside of it have changed on the request since the part before."""
-        self.answered: dict[str, str] = {}
-        self.status = self.raised = ""
-        self.error: BaseException | None = None
-        self.fields: Any = {}
-        self.views: Any = None
-        self.walk: Walk | None = None
-        self.look: Look | None = None
+        self.attempt = 1
 
     @property
     def name(self) -> str:
@@ -97,38 +128,58 @@ class Part:
 class Record:
     """One request."""
 
-    def __init__(self, request: Any) -> None:
-        environ = request.environ
+    answered = closed = 0.0
+    dropped = 0
+    """Parts beyond the limit."""
+    waited = 0.0
+    """Seconds that it waited for databases."""
+    attempts = 1
+    status = ""
+    headers: Sequence[tuple[str, str]] = ()
+    bytes_sent: int | None = 0
+    principal: str | None = None
+    error = traceback = ""
+    causes: Sequence[Any] = ()
+    """Why it failed (``pipeline.tools.causes.Cause``)."""
+    again: Again | None = None
+    """What it takes to walk again."""
+
+    def __init__(self, request: Any, pools: dict[int, Any]) -> None:
+        environ = request.environ.copy()
         self.number = next(_numbers)
-        self.when = time.time()
-        self.began = perf_counter()
-        self.answered = self.closed = 0.0
-        self.method: str = environ["REQUEST_METHOD"]
-        self.path = told(f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}")
-        self.query = masked_query(environ.get("QUERY_STRING", ""))
-        self.environ = environ.copy()
+        self.pools = pools
+        """The pools of connections that requests have used, shared with the inspector."""
+        self.environ: dict[str, Any] = environ
         """The environ as it came in, as text once the request is closed."""
         self.parts: list[Part] = []
-        self.dropped = 0
-        """Parts beyond the limit."""
+        self.stack: list[Part] = []
         self.notes: list[Note] = []
         self.counts: dict[str, int] = {}
-        self.waited = 0.0
-        self.attempts = 1
-        self.status = ""
-        self.headers: list[tuple[str, str]] = []
-        self.bytes_sent: int | None = 0
-        self.principal: str | None = None
-        self.error = self.traceback = ""
-        self.causes: list[Any] = []
-        """Why it failed (``pipeline.tools.causes.Cause``)."""
-        self.pools: dict[int, Any] = {}
-        """The pools of connections that requests have used, shared with the inspector."""
-        self.again: Any = None
-        """What is needed to walk again: the pipeline, the environ and the fields before traversal."""
-        self.stack: list[Part] = []
-        self.seen: tuple[Any, Any] = (self.environ, request.snapshot())
-        self.left: tuple[Any, ...] = ()
+        """Notes of each kind, with those beyond the limit."""
+        request.inspected = self
+        # The request and the response as the last part has left them.
+        self.environ_seen: Mapping[str, Any] = environ
+        self.added_seen: Mapping[str, Any] = request.__dict__.copy()
+        self.fields_seen: tuple[Any, ...] = _fields_of(request)
+        self.left: tuple[Any, ...] = (None, (), None, ())
+        self.when = time.time()
+        self.began = perf_counter()
+
+    @property
+    def method(self) -> str:
+        """The method of the request."""
+        return str(self.environ["REQUEST_METHOD"])
+
+    @property
+    def path(self) -> str:
+        """The path as the server has decoded it."""
+        path = f"{self.environ.get('SCRIPT_NAME', '')}{self.environ.get('PATH_INFO', '')}"
+        return path.encode("latin-1", "replace").decode("utf-8", "replace")
+
+    @property
+    def query(self) -> str:
+        """The query without secrets."""
+        return masked_query(self.environ.get("QUERY_STRING", ""))
 
     @property
     def seconds(self) -> float:
@@ -145,84 +196,71 @@ class Record:
         """Whether the body is still being sent."""
         return not self.closed
 
-    def watch(self, step: Step, next: Callable[[Any, Any], None], request: Any, response: Any) -> None:
-        """Call the handler of a part, and note what it does."""
-        if len(self.parts) >= MOST_PARTS:
+    def watch(
+        self, step: Step, walks: bool, next: Callable[[Any, Any], None], request: Any, response: Any
+    ) -> None:
+        """Call the handler of a part, and note what it does.
+
+        walks  whether this is the part that walks the path
+        """
+        stack, parts = self.stack, self.parts
+        if len(parts) >= MOST_PARTS:
             self.dropped += 1
             next(request, response)
             return
-        stack = self.stack
-        attempt = getattr(request, "attempt", 1)
-        part = Part(step, len(stack), attempt)
-        self.attempts = max(self.attempts, attempt)
-        self.parts.append(part)
-        part.changed = self.changes(request)
-        if is_traverse(step):
-            part.fields = self.keep_for_walk(step, request)
+        part = Part(step, len(stack))
+        parts.append(part)
+        self.enter(part, request)
+        if walks:
+            part.fields = _walked_of(request)
+            self.again = Again(part, request.pipeline, request.views, part.fields)
         stack.append(part)
-        part.began = perf_counter()
+        part.began = began = perf_counter()
         try:
             next(request, response)
         except BaseException as error:
-            part.ended = perf_counter()
+            part.ended = ended = perf_counter()
             self.failed(part, request, error)
             raise
         else:
-            part.ended = perf_counter()
-            part.answered = self.answers(response)
-            part.status = response._status
+            part.ended = ended = perf_counter()
+            part.status = status = response._status
+            before, filters = self.left, response.filters
+            headers, body = response._own_headers, response._app_iter
+            if before[2] is not body or before[0] is not status or before[1] != headers or before[3] is not filters:
+                self.left = status, headers and headers.copy(), body, filters
+                part.answered = answers(before, self.left)
         finally:
             stack.pop()
             if stack:
-                stack[-1].inner += part.ended - part.began
+                stack[-1].inner += ended - began
 
-    def changes(self, request: Any) -> dict[str, str]:
-        """Return what is different on the request since the last part."""
-        environ_before, fields_before = self.seen
-        environ, fields = request.environ, request.snapshot()
-        changed: dict[str, str] = {}
-        if environ != environ_before:
-            for name, value in environ.items():
-                if environ_before.get(name) is not value and not name.startswith(("pipeline.", "webob.")):
-                    changed[name] = told_variable(name, value)
-            changed |= {name: "(gone)" for name in environ_before if name not in environ}
-            environ_before = environ.copy()
-        for number, name in _FIELDS:
-            if fields[number] is not fields_before[number] and fields[number] != fields_before[number]:
-                changed[f"request.{name}"] = value_of(name, fields[number])
-        added, before = fields[_ADDED] or {}, fields_before[_ADDED] or {}
+    def enter(self, part: Part, request: Any) -> None:
+        """Note what is different on the request since the last part was entered."""
+        environ, added, fields = request.environ, request.__dict__, _fields_of(request)
+        try:
+            if environ == self.environ_seen and added == self.added_seen and fields == self.fields_seen:
+                part.attempt = self.attempts
+                return
+        except Exception:  # an object of the site that cannot be compared
+            logging.getLogger("pipeline").debug("the inspector could not compare", exc_info=True)
+        part.attempt = self.attempts = added.get("attempt", 1)
+        part.changed = changed = changed_variables(self.environ_seen, environ)
+        seen = self.added_seen
         for name, value in added.items():
-            if before.get(name, self) is not value and name not in _HIDDEN and name[0] != "_":
+            if seen.get(name, GONE) is not value and name not in _HIDDEN and name[0] != "_":
                 changed[f"request.{name}"] = value_of(name, value)
-        self.seen = (environ_before, fields)
-        return changed
-
-    def answers(self, response: Any) -> dict[str, str]:
-        """Return what is different on the response since the part inside has answered."""
-        status, headers, body, _, filters = left = response.snapshot()
-        before = self.left
-        self.left = left
-        if before and before[0] is status and before[2] is body and before[1] == headers and before[4] is filters:
-            return {}
-        changed: dict[str, str] = {}
-        if not before or before[0] != status:
-            changed["status"] = status
-        was = before[1] or () if before else ()
-        changed |= {name: told_header(name, value) for name, value in headers or () if (name, value) not in was}
-        now = {name for name, _ in headers or ()}
-        changed |= {name: "(gone)" for name, _ in was if name not in now}
-        if not before or before[2] is not body:
-            changed["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else told(body)
-        if filters and (not before or before[4] is not filters):
-            changed["output filters"] = ", ".join(map(told, filters))
-        return changed
+        for name, value, before in zip(_TOLD, fields, self.fields_seen, strict=True):
+            if value is not before:
+                changed[f"request.{name}"] = value_of(name, value)
+        self.environ_seen, self.added_seen, self.fields_seen = environ.copy(), added.copy(), fields
 
     def failed(self, part: Part, request: Any, error: BaseException) -> None:
         """Note that a part has raised an error: why, while the objects of the request are there."""
-        part.raised = f"{type(error).__name__}: {masked_text(text_of(error))[:300]}"
+        part.raised = f"{type(error).__name__}: {masked_text(text_of(error))[:LONGEST]}"
         part.error = error
-        self.left = ()
-        if not isinstance(error, Exception) or request.attempts_left and request.judge(error).transient:
+        self.left = (None, (), None, ())
+        if not isinstance(error, Exception) or (request.attempts_left and request.judge(error).transient):
             return
         if isinstance(error, HTTPException) and not is_error(error):
             return
@@ -231,19 +269,10 @@ class Record:
             if step.element is not None and step.element.is_end and request.views is not None:
                 part.look = look_up(request)
                 part.views = request.views
-            elif part.fields and step.element is not None:
-                part.walk = walk_again(request, part.fields, step.element.options)
-        except Exception:
+            elif part.fields is not None and step.element is not None:
+                part.walk = walk_again(request, named(part.fields), step.element.options)
+        except Exception:  # what cannot be told must not change the answer
             logging.getLogger("pipeline").debug("the inspector could not look again", exc_info=True)
-
-    def keep_for_walk(self, step: Step, request: Any) -> Any:
-        """Keep what it takes to walk the path again when the page of this request is opened. Return the fields of
-        the request before traversal."""
-        fields = walked_fields(request)
-        kept = {**fields, "traversal_hooks": tuple(filter(is_kept, fields["traversal_hooks"]))}
-        environ = {name: request.environ[name] for name in OF_THE_PATH if name in request.environ}
-        self.again = Again(step, request.pipeline, request.views, environ, kept)
-        return fields
 
     def note(self, kind: str, text: str, seconds: float = 0.0) -> None:
         """Note a statement, an object or a line of the log, within the limits."""
@@ -258,31 +287,38 @@ class Record:
                 stack[-1].waited += seconds
         if counted < MOST_NOTES:
             part = stack[-1].name if stack else ""
-            text = text if len(text) <= 2_000 else f"{text[:2_000]}..."
+            text = text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}..."
             self.notes.append(Note(kind, part, text, perf_counter() - self.began - seconds, seconds))
 
     def close(self, request: Any, response: Any) -> None:
         """Note the answer as it was sent, and forget all objects of the request."""
         self.closed = perf_counter()
         self.status = response._status
-        self.headers = [(name, told_header(name, value)) for name, value in response._own_headers or ()]
+        self.headers = [
+            pair if pair[0] in PLAIN and len(pair[1]) <= LONGEST else (pair[0], told_header(*pair))
+            for pair in response._own_headers or ()
+        ]
         self.bytes_sent = request.bytes_sent
         self.principal = request.principal
         current.set(None)
-        self.forget()
-
-    def forget(self) -> None:
-        """Forget the objects of the request."""
-        self.environ = {
-            name: told_variable(name, value)
-            for name, value in self.environ.items()
-            if not name.startswith(("pipeline.", "webob.", "wsgi.errors"))
-        }
+        environ = self.environ
+        for name in environ.keys() - PLAIN.keys():
+            if name in INTERNAL:
+                del environ[name]
+            else:
+                environ[name] = told_variable(name, environ[name])
+        for name, value in environ.items():
+            if type(value) is not str or len(value) > LONGEST:
+                environ[name] = told_variable(name, value)
         for part in self.parts:
-            part.error, part.views, part.fields = None, None, {}
-        self.stack = []
-        self.seen = ({}, ())
-        self.left = ()
+            if part.error is not None:
+                part.error = part.views = None
+            if part.fields is not None:
+                part.fields = None
+        if self.again is not None and self.again.fields[_HOOKS]:
+            self.again = self.again._replace(fields=without_closures(self.again.fields))
+        self.environ_seen = self.added_seen = _UNCHANGED
+        self.fields_seen = self.left = ()
 
     def failed_parts(self) -> Iterator[Part]:
         """Yield the parts of the last attempt that raised an error, innermost first."""
@@ -290,30 +326,71 @@ class Record:
         yield from (part for part in reversed(last) if part.error is not None)
 
     def explain(self, error: BaseException) -> None:
-        """Note the traceback of an error that is not an HTTP exception."""
+        """Note the text of an error, and the traceback of one that is not an HTTP exception."""
         self.error = f"{type(error).__name__}: {masked_text(text_of(error))}"
         if not isinstance(error, HTTPException):
             self.traceback = masked_text(traceback_of(error))
 
+    def environ_at(self, part: Part) -> dict[str, str]:
+        """Return the environ as a part found it, as text."""
+        state = dict(self.environ)
+        for one in self.parts:
+            if one.attempt == part.attempt:
+                for name, value in one.changed.items():
+                    if value == GONE:
+                        state.pop(name, None)
+                    elif not name.startswith("request."):
+                        state[name] = value
+            if one is part:
+                break
+        return state
 
-OF_THE_PATH = ("REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "HTTP_HOST", "HTTP_ACCEPT", "wsgi.url_scheme")
-OF_THE_PATH += ("SERVER_NAME", "SERVER_PORT", "REMOTE_ADDR")
-"""What traversal and the look-up of the view read of the environ, and that is not a secret."""
+
+def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is different in an environ."""
+    changed = {
+        name: told_variable(name, value)
+        for name, value in environ.items()
+        if before.get(name) is not value and name not in INTERNAL
+    }
+    if len(before) + len(changed) > len(environ):
+        changed |= {name: GONE for name in before if name not in environ}
+    return changed
 
 
-class Again(NamedTuple):
-    """What it takes to walk the path of a request again."""
+def answers(before: tuple[Any, ...], left: tuple[Any, ...]) -> dict[str, str]:
+    """Return what is different on a response since the part inside has answered."""
+    status, headers, body, filters = left
+    was_status, was, was_body, was_filters = before
+    changed: dict[str, str] = {}
+    if was_status != status:
+        changed["status"] = status
+    if headers != was:
+        headers, was = headers or (), was or ()
+        changed |= {pair[0]: told_header(*pair) for pair in headers if pair not in was}
+        if was:
+            now = {name for name, _ in headers}
+            changed |= {name: GONE for name, _ in was if name not in now}
+    if body is not was_body:
+        changed["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else told(body)
+    if filters is not was_filters and filters:
+        changed["output filters"] = ", ".join(map(told, filters))
+    return changed
 
-    step: Step
-    pipeline: Any
-    views: Any
-    environ: dict[str, str]
-    fields: Any
+
+_HOOKS = FIELDS.index("traversal_hooks")
 
 
-def is_kept(hook: Any) -> bool:
-    """Return whether a traversal hook can be kept: not one that was made for the request, which it may refer to."""
-    return getattr(hook, "__self__", None) is None and not getattr(hook, "__closure__", None)
+def named(fields: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the fields of the request before traversal, by name."""
+    return dict(zip(FIELDS, fields, strict=True))
+
+
+def without_closures(fields: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the fields without traversal hooks that were made for the request, which may refer to it."""
+    hooks = (hook for hook in fields[_HOOKS] if not getattr(hook, "__self__", None))
+    kept = tuple(hook for hook in hooks if not getattr(hook, "__closure__", None))
+    return (*fields[:_HOOKS], kept, *fields[_HOOKS + 1 :])
 
 
 def is_error(error: BaseException) -> bool:
@@ -325,26 +402,27 @@ def between(step: Step, offers: Offers) -> Offers:
     """Link a watcher in outside of a part, and one around what opens its database."""
     LINKED.append(step)
     next = offers.handler
+    walks = is_traverse(step)
 
     def watched(request: Any, response: Any) -> None:
         record = getattr(request, "inspected", None)
         if record is None:
             next(request, response)
         else:
-            record.watch(step, next, request, response)
+            record.watch(step, walks, next, request, response)
 
-    opened = {name: _opening(step, name, opener) for name, opener in openers(step, offers).items()}
+    opened = {name: _opening(f"request.{name}", opener) for name, opener in openers(step, offers).items()}
     return Offers(watched, **{**offers.attributes, **opened})
 
 
-def _opening(step: Step, name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def open_watched(request: Any) -> Any:
         record = getattr(request, "inspected", None)
         if record is None:
             return opener(request)
         began = perf_counter()
         value = opener(request)
-        record.note("open", f"request.{name} of {step}", perf_counter() - began)
+        record.note("open", name, perf_counter() - began)
         watch_connection(record, request)
         return value
 

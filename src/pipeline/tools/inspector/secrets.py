@@ -12,7 +12,13 @@ MASK = "(masked)"
 _SECRET = r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|csrf|session|api[-_]?key|\bkey\b|authorization|signature"
 is_secret = re.compile(_SECRET, re.IGNORECASE).search
 """Whether the name of a header, a field or a variable says that its value is a secret."""
+MOST_NAMES = 5_000
+"""Names that are remembered."""
+PLAIN: dict[str, bool] = {}
+"""The names of which ``is_plain`` is known to be true. Finding that out takes a microsecond."""
 HEADERS = ("HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_PROXY_AUTHORIZATION")
+WITH_A_QUERY = ("QUERY_STRING", "REQUEST_URI", "RAW_URI", "HTTP_REFERER")
+NOT_PLAIN = (*HEADERS, *WITH_A_QUERY, "SET-COOKIE", "LOCATION", "CONTENT-LOCATION", "LINK")
 _FIELD = re.compile(r"([^&;=]*)=([^&;]*)")
 _COOKIE = re.compile(r"([^;=,\s]+)=[^;]*")
 _IN_A_URL = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
@@ -53,21 +59,37 @@ def value_of(name: str, value: Any) -> str:
     return _IN_A_URL.sub(rf"\1{MASK}@", text) if "://" in text else text
 
 
+def is_plain(name: str) -> bool:
+    """Return whether a text with that name may be kept as it is."""
+    if name in PLAIN:
+        return True
+    found = not is_secret(name) and name.upper() not in NOT_PLAIN
+    if found:
+        if len(PLAIN) >= MOST_NAMES:
+            PLAIN.clear()
+        PLAIN[name] = True
+    return found
+
+
 def told_variable(name: str, value: Any) -> str:
     """Return a value of the environ in words."""
+    if type(value) is str and is_plain(name) and len(value) <= LONGEST:
+        return value
     if name in HEADERS:
         return masked_cookies(value) if name == "HTTP_COOKIE" else f"{str(value).partition(' ')[0]} {MASK}"
-    if name in ("QUERY_STRING", "REQUEST_URI", "RAW_URI", "HTTP_REFERER"):
+    if name in WITH_A_QUERY:
         return masked_query(value)
     return value_of(name, value)
 
 
 def told_header(name: str, value: str) -> str:
     """Return a header of an answer in words."""
+    if is_plain(name) and len(value) <= LONGEST:
+        return value
     if name.lower() == "set-cookie":
         cookie, _, attributes = value.partition(";")
         return f"{cookie.partition('=')[0]}={MASK}{';' if attributes else ''}{attributes}"
-    if name.lower() == "location":
+    if name.upper() in NOT_PLAIN:
         return masked_query(value)
     return value_of(name, value)
 
@@ -79,6 +101,8 @@ def masked_cookies(header: Any) -> str:
 
 def masked_query(text: Any) -> str:
     """Return a query, or a URL with one, without the values of fields that are secrets."""
+    if not text:
+        return ""
     path, mark, query = str(text).rpartition("?")
     return told(path + mark + _FIELD.sub(_masked_field, query))
 
