@@ -11,7 +11,6 @@ from typing import Any
 from pipeline.options import resolve
 from pipeline.tools.inspector.secrets import masked_text
 
-
 current: Callable[[], Any] = lambda: None  # noqa: E731
 """Function that returns the record of the request that this thread is at work for, or None."""
 

@@ -76,8 +76,8 @@ class Walked(NamedTuple):
 def walk_of(record: Record) -> Walked | None:
     """Return the way of a request from the root to the view.
 
-    For an error it was noted. For any other request it is walked again now, on a request of its own that is closed at
-    once: the view is not called, and nothing is committed.
+    For an error it was noted. For any other request the path is walked again now, on a request of its own that is
+    closed at once: the view is not called, and nothing is committed.
     """
     noted = Walked(
         next((part.walk for part in record.parts if part.walk is not None), None),
@@ -87,7 +87,8 @@ def walk_of(record: Record) -> Walked | None:
     again = record.again
     if noted.walk is not None or again is None:
         return noted if noted.look is not None or noted.walk is not None else None
-    options = again.part.step.element.options
+    element = again.part.step.element
+    options = element.options if element is not None else {}
     environ = record.environ_at(again.part)
     request = again.pipeline.begin(again.pipeline.request_class, {**environ, **_DEFAULTS})
     request.pipeline, request.views = again.pipeline, again.views

@@ -58,15 +58,14 @@ class Inspector:
         current.set(record)  # until the request is closed: its body may write to the log
         try:
             self.next(request, response)
-        except BaseException as error:
+        except BaseException as escaped:
             record.answered = perf_counter()
-            explain(record, error, 0)
+            explain(record, escaped, 0)
             raise
-        else:
-            record.answered = perf_counter()
-            error = next((part.error for part in record.failed_parts()), None)
-            if error is not None and (not isinstance(error, HTTPException) or is_error(error)):
-                explain(record, error, int(response._status[:3]))
+        record.answered = perf_counter()
+        error = next((part.error for part in record.failed_parts()), None)
+        if error is not None and (not isinstance(error, HTTPException) or is_error(error)):
+            explain(record, error, int(response._status[:3]))
 
     def show(self, request: Any, response: Any) -> None:
         """Answer a request for a page of the inspector."""
@@ -91,7 +90,9 @@ class Inspector:
         return Counters(
             len(records),
             len(last) / max(span, 1.0),
-            *(share(times, of) for of in (0.5, 0.95, 0.99)),
+            share(times, 0.5),
+            share(times, 0.95),
+            share(times, 0.99),
             sum(record.code >= 500 for record in records),
             sum(record.attempts > 1 and record.code != 503 for record in records),
             sum(record.code == 503 for record in records),
@@ -110,4 +111,3 @@ class Inspector:
 def share(times: list[float], of: float) -> float:
     """Return the time that a share of the requests took at most; ``times`` are sorted."""
     return times[min(len(times) - 1, int(len(times) * of))] if times else 0.0
-

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from base64 import b64encode
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import groupby
-from pathlib import Path
 from time import localtime, strftime
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
@@ -15,12 +12,13 @@ from urllib.parse import parse_qsl, urlencode
 from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
 from pipeline.tools.inspector.explaining import parts_by_attempt, walk_of
 from pipeline.tools.inspector.recording import GONE, Part, Record
 from pipeline.tools.inspector.secrets import value_of
+from pipeline.tools.inspector.styling import TEMPLATES, policy, style
 from pipeline.tools.show import described
-from pipeline.paste import Chain
 from pipeline.tools.telling import look_lines, look_title
 
 try:
@@ -30,7 +28,6 @@ except ImportError as error:
         "inspector: its pages need Jinja2. Install it: pip install 'wsgi-pipeline[inspector]'"
     ) from error
 
-TEMPLATES = Path(__file__).with_name("templates")
 PER_PAGE = 100
 SECONDS_BETWEEN = 3
 """Seconds after which a live page is loaded again."""
@@ -76,7 +73,7 @@ def answer(inspector: Any, request: Any, response: Any) -> None:
         response.status = 303
         response.headers["Location"] = f"{request.script_name}{request.environ['PATH_INFO']}/"
         return
-    given = {name: value for name, value in parse_qsl(request.environ.get("QUERY_STRING", ""))[:50]}
+    given = dict(parse_qsl(request.environ.get("QUERY_STRING", ""))[:50])
     filters = Filters(**{name: given[name][:200] for name in Filters._fields if name in given})
     if not rest:
         put(response, "list.html", **listed(inspector, filters))
@@ -95,7 +92,10 @@ def answer(inspector: Any, request: Any, response: Any) -> None:
 def environment() -> Environment:
     """Return the templates."""
     made = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters["ms"] = milliseconds
@@ -103,20 +103,6 @@ def environment() -> Environment:
     made.filters["secret"] = value_of
     made.globals["style"] = style()
     return made
-
-
-@lru_cache(maxsize=1)
-def style() -> str:
-    """Return the style sheet, which stands in each page."""
-    return (TEMPLATES / "style.css").read_text(encoding="utf-8")
-
-
-@lru_cache(maxsize=1)
-def policy() -> str:
-    """Return the Content-Security-Policy: the style sheet by its hash, forms to this site, and nothing else."""
-    digest = b64encode(hashlib.sha256(f"\n{style()}".encode()).digest()).decode()
-    rest = "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    return f"default-src 'none'; style-src 'sha256-{digest}'; {rest}"
 
 
 def put(response: Any, template: str, **values: Any) -> None:
@@ -272,8 +258,8 @@ def header_name(name: str) -> str:
 class Notes(NamedTuple):
     """Notes of one kind."""
 
-    kind: str
-    count: int
+    title: str
+    total: int
     seconds: float
     lines: list[Any]
 

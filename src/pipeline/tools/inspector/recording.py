@@ -196,9 +196,7 @@ class Record:
         """Whether the body is still being sent."""
         return not self.closed
 
-    def watch(
-        self, step: Step, walks: bool, next: Callable[[Any, Any], None], request: Any, response: Any
-    ) -> None:
+    def watch(self, step: Step, walks: bool, next: Callable[[Any, Any], None], request: Any, response: Any) -> None:
         """Call the handler of a part, and note what it does.
 
         walks  whether this is the part that walks the path

@@ -9,7 +9,9 @@ from typing import Any
 LONGEST = 300
 """Characters of one value that are kept."""
 MASK = "(masked)"
-_SECRET = r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|csrf|session|api[-_]?key|\bkey\b|authorization|signature"
+_SECRET = (
+    r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|csrf|session|api[-_]?key|\bkey\b|authorization|signature"
+)
 is_secret = re.compile(_SECRET, re.IGNORECASE).search
 """Whether the name of a header, a field or a variable says that its value is a secret."""
 MOST_NAMES = 5_000
@@ -116,5 +118,3 @@ def masked_text(text: str) -> str:
     if "://" in text:
         text = _IN_A_URL.sub(rf"\1{MASK}@", text)
     return _PAIR.sub(rf"\1\2{MASK}", text) if is_secret(text) else text
-
-
