@@ -8,9 +8,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipeline.elements.traverse import _takes_request
 from pipeline.tools.candidates import Look, look_up
-from pipeline.tools.causes import causes
+from pipeline.tools.causes import Cause, causes
 from pipeline.tools.inspector.recording import GONE, Part, Record, named
+from pipeline.tools.inspector.secrets import HEADERS, masked_text
 from pipeline.tools.walking import Walk, walk_again
 from pipeline.tools.watching import Recorder, Visit
 
@@ -24,7 +26,7 @@ def explain(record: Record, error: BaseException, status: int) -> None:
     last = [part for part in record.parts if part.attempt == record.attempts]
     recorder.visits = nested(record, last)
     try:
-        record.causes = list(causes(recorder, status, Path.cwd()))
+        record.causes = [Cause(*map(masked_text, cause)) for cause in causes(recorder, status, Path.cwd())]
     except Exception:  # what cannot be told must not change the answer
         log.debug("the inspector could not tell why", exc_info=True)
 
@@ -90,12 +92,14 @@ def walk_of(record: Record) -> Walked | None:
     element = again.part.step.element
     options = element.options if element is not None else {}
     environ = record.environ_at(again.part)
+    for name in HEADERS:  # the credentials are masked
+        environ.pop(name, None)
     request = again.pipeline.begin(again.pipeline.request_class, {**environ, **_DEFAULTS})
     request.pipeline, request.views = again.pipeline, again.views
     try:
         root = options.get("root")
         if root is not None:
-            request.root = _call(root, request)
+            request.root = root(request) if _takes_request(root) else root()
         walk = walk_again(request, named(again.fields), options)
         look = noted.look
         if look is None and walk.error is None and request.views is not None:
@@ -104,13 +108,6 @@ def walk_of(record: Record) -> Walked | None:
         return Walked(walk, look, True)
     finally:
         request.close()
-
-
-def _call(root: Any, request: Any) -> Any:
-    try:
-        return root()
-    except TypeError:
-        return root(request)
 
 
 def parts_by_attempt(record: Record) -> Iterator[tuple[int, list[Part]]]:

@@ -145,12 +145,11 @@ class Record:
     """What it takes to walk again."""
 
     def __init__(self, request: Any, pools: dict[int, Any]) -> None:
-        environ = request.environ.copy()
         self.number = next(_numbers)
         self.pools = pools
         """The pools of connections that requests have used, shared with the inspector."""
-        self.environ: dict[str, Any] = environ
-        """The environ as it came in, as text once the request is closed."""
+        self.environ = noted_environ(request.environ)
+        """The environ as it came in, as text."""
         self.parts: list[Part] = []
         self.stack: list[Part] = []
         self.notes: list[Note] = []
@@ -158,7 +157,7 @@ class Record:
         """Notes of each kind, with those beyond the limit."""
         request.inspected = self
         # The request and the response as the last part has left them.
-        self.environ_seen: Mapping[str, Any] = environ
+        self.environ_seen: Mapping[str, Any] = request.environ.copy()
         self.added_seen: Mapping[str, Any] = request.__dict__.copy()
         self.fields_seen: tuple[Any, ...] = _fields_of(request)
         self.left: tuple[Any, ...] = (None, (), None, ())
@@ -299,15 +298,6 @@ class Record:
         self.bytes_sent = request.bytes_sent
         self.principal = request.principal
         current.set(None)
-        environ = self.environ
-        for name in environ.keys() - PLAIN.keys():
-            if name in INTERNAL:
-                del environ[name]
-            else:
-                environ[name] = told_variable(name, environ[name])
-        for name, value in environ.items():
-            if type(value) is not str or len(value) > LONGEST:
-                environ[name] = told_variable(name, value)
         for part in self.parts:
             if part.error is not None:
                 part.error = part.views = None
@@ -342,6 +332,20 @@ class Record:
             if one is part:
                 break
         return state
+
+
+def noted_environ(environ: Mapping[str, Any]) -> dict[str, str]:
+    """Return an environ as text, without secrets. Most of it is kept as it is."""
+    noted = dict(environ)
+    for name in noted.keys() - PLAIN.keys():
+        if name in INTERNAL:
+            del noted[name]
+        else:
+            noted[name] = told_variable(name, noted[name])
+    for name, value in noted.items():
+        if type(value) is not str or len(value) > LONGEST or "@" in value:
+            noted[name] = told_variable(name, value)
+    return noted
 
 
 def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> dict[str, str]:
@@ -418,9 +422,10 @@ def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
         record = getattr(request, "inspected", None)
         if record is None:
             return opener(request)
+        waited = record.waited
         began = perf_counter()
         value = opener(request)
-        record.note("open", name, perf_counter() - began)
+        record.note("open", name, perf_counter() - began - (record.waited - waited))  # one opener may use another
         watch_connection(record, request)
         return value
 

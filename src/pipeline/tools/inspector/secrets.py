@@ -75,7 +75,7 @@ def is_plain(name: str) -> bool:
 
 def told_variable(name: str, value: Any) -> str:
     """Return a value of the environ in words."""
-    if type(value) is str and is_plain(name) and len(value) <= LONGEST:
+    if type(value) is str and is_plain(name) and len(value) <= LONGEST and "@" not in value:
         return value
     if name in HEADERS:
         return masked_cookies(value) if name == "HTTP_COOKIE" else f"{str(value).partition(' ')[0]} {MASK}"
