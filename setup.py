@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
     *("log", "timing", "vhost", "retry", "zodb", "sql", "errors", "transaction", "session", "forms"),
-    *("authenticate", "traverse", "site", "events", "sendfile", "base", "coalesce", "compress"),
+    *("authenticate", "traverse", "site", "events", "sendfile", "base", "coalesce", "compress", "inspector"),
 ]
 # The steps of Zope's publication, each a file of src/pipeline/ztk.
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
@@ -51,6 +51,8 @@ EXTRAS = {
     "testing": ["WebTest", "transaction"],
     # Completion of the command in bash and zsh.
     "completion": ["argcomplete"],
+    # The pages of the element `inspector`, for development.
+    "inspector": ["Jinja2"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-Pygments", "types-WebOb", "types-docutils", "types-waitress"],
@@ -120,6 +122,7 @@ setup(
         # What `pipeline new` writes.
         "pipeline.tools.new": ["site/**/*.txt"],
         # docs/ is a link to the project's own: the site imports it when it is made.
+        "pipeline.tools.inspector": ["templates/*"],
         "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "static/*", "templates/*"],
     },
     zip_safe=False,
