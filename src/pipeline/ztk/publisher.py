@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from zope.proxy import removeAllProxies
+from zope.publisher.publish import mapply
+from zope.security.checker import selectChecker
+
 from pipeline.composition import Offers, element
 from pipeline.response import Response
+from pipeline.ztk.known import Ways, plain_call
 from pipeline.ztk.lean import put_result
 from pipeline.ztk.request import ZopeRequest
 from pipeline.ztk.site import load
@@ -27,7 +34,10 @@ def ztk_publisher(*, zope_conf: str | None = None) -> Offers:
     def ztk_publisher(request: ZopeRequest, response: Response) -> None:
         zope = request.zope
         publication = zope.publication
-        result = publication.callObject(zope, request.published)
+        if request.ways.call and not zope._args:
+            result = call(zope, request.published, request.ways)
+        else:
+            result = publication.callObject(zope, request.published)
         answer = zope.response
         if result is not answer:
             put_result(zope, answer, result)
@@ -37,6 +47,20 @@ def ztk_publisher(*, zope_conf: str | None = None) -> Offers:
             answer.setResult("")
 
     return Offers(ztk_publisher, annotate=annotate)
+
+
+def call(zope: Any, ob: Any, ways: Ways) -> Any:
+    """Call an object, as ``ZopePublication.callObject`` does, or as Grok's does, which checks one that is bare."""
+    __traceback_info__ = ob
+    if ways.without_proxies:
+        checker = selectChecker(ob)
+        if checker is not None:
+            checker.check(ob, "__call__")
+    bare = removeAllProxies(ob)
+    function = plain_call(type(bare))
+    if function is not None and getattr(bare.__call__, "__func__", None) is function:
+        return ob()
+    return mapply(ob, (), zope)
 
 
 def annotate(request: ZopeRequest) -> None:
