@@ -74,6 +74,8 @@ class Ways(NamedTuple):
     """``callObject``"""
     after_call: bool
     """``afterCall`` and ``annotateTransaction``"""
+    annotate: bool
+    """``annotateTransaction`` of a publication for HTTP"""
     end: bool
     """``endRequest``"""
     default: bool
@@ -112,6 +114,7 @@ def _ways(publication: type, request: type) -> Ways:
         after_traversal=places and known("afterTraversal", ZOPE, GROK),
         call=known("callObject", ZOPE, GROK) and chain(request, "getPositionalArguments") == (BaseRequest,),
         after_call=known("afterCall", ZOPE, BROWSER) and known("annotateTransaction", ZOPE, ANNOTATES),
+        annotate=known("annotateTransaction", ANNOTATES),
         end=known("endRequest", ZOPE),
         default=plain and known("getDefaultTraversal", (BrowserPublication,), GROK_DEFAULT),
         errors=plain

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import lru_cache
+from types import MethodType
 from typing import Any
 
+from zope.interface import providedBy
 from zope.proxy import removeAllProxies
+from zope.publisher.interfaces import IRequest
 from zope.publisher.publish import mapply
 from zope.security.checker import selectChecker
+from zope.security.proxy import removeSecurityProxy
+from zope.traversing.interfaces import IPhysicallyLocatable
 
 from pipeline.composition import Offers, element
 from pipeline.response import Response
 from pipeline.ztk.known import Ways, plain_call
-from pipeline.ztk.lean import put_result
+from pipeline.ztk.lean import put_result, url_of
 from pipeline.ztk.request import ZopeRequest
 from pipeline.ztk.site import load
 
@@ -65,4 +72,26 @@ def call(zope: Any, ob: Any, ways: Ways) -> Any:
 
 def annotate(request: ZopeRequest) -> None:
     """Annotate the transaction that is about to be committed, as the publication does."""
-    request.zope.publication.annotateTransaction(request.tm.get(), request.zope, request.published)
+    zope = request.zope
+    ob = request.published
+    transaction = request.tm.get()
+    if not request.ways.annotate:
+        zope.publication.annotateTransaction(transaction, zope, ob)
+        return
+    if zope._principal is not None:
+        transaction.setUser(str(zope._principal.id))
+    bare = removeSecurityProxy(ob)
+    locatable = IPhysicallyLocatable(bare.__self__ if isinstance(bare, MethodType) else ob, None)
+    with suppress(AttributeError, TypeError):  # a resource has no path
+        path = locatable.getPath()
+        if path is not None:
+            transaction.setExtendedInfo("location", path)
+    transaction.setExtendedInfo("request_type", request_type(providedBy(zope)))
+    transaction.setExtendedInfo("request_info", f"{zope.method} {url_of(zope, request.ways)}")
+
+
+@lru_cache(maxsize=256)
+def request_type(provided: Any) -> str:
+    """Return the dotted name of the first interface of requests."""
+    found = next((one for one in provided if one.extends(IRequest)), [IRequest, *provided][-1])
+    return f"{found.__module__}.{found.getName()}"

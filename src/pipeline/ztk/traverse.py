@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from weakref import WeakSet
 
@@ -22,6 +21,7 @@ from pipeline.response import Response
 from pipeline.ztk.events import are_usual, tell
 from pipeline.ztk.kinds import Kind, kind
 from pipeline.ztk.known import Ways
+from pipeline.ztk.lean import url_of
 from pipeline.ztk.principals import at_place
 from pipeline.ztk.request import ZopeRequest
 
@@ -147,30 +147,37 @@ def default_of(zope: Any, publication: Any, ways: Ways, ob: Any) -> Any:
 
 
 def view_of(ob: Any, zope: Any, name: str) -> Any:
-    """Return the view that a step such as ``@@index`` names, as the namespace ``view`` finds it."""
-    factory = getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), Interface, name[2:])
-    view = factory and factory(ob, zope)
-    if view is None:
-        raise NotFound(ob, name)
-    return view
+    """Return the view with a name, or None."""
+    factory = getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), Interface, name)
+    return factory and factory(ob, zope)
 
 
-_UNQUOTED = re.compile(r"[A-Za-z0-9_.~/+@-]*")
+UNKNOWN: Any = object()
+"""Stands for what a traverser has to be asked for."""
 
 
-def item_of(container: Any, name: str, traverser: Any) -> Any:
-    """Return what a traverser of Grok finds in a container, or None if that has to be asked."""
+def grok_step(ob: Any, zope: Any, name: str, traverser: Any) -> Any:
+    """Return what a traverser of Grok finds, or UNKNOWN."""
+    if getattr(ob, "traverse", None):
+        return UNKNOWN
     if traverser is ContainerTraverser:
-        found = container.get(name)
-        if found is not None and getattr(found, "__parent__", None) is None:
-            return safely_locate_maybe(found, container, name)
-        return found
-    cls = type(container)
+        found = ob.get(name)
+        if found is not None:
+            located = getattr(found, "__parent__", None) is not None
+            return found if located else safely_locate_maybe(found, ob, name)
+    cls = type(ob)
     if cls not in _without_names:
-        if traversable.bind().get(container):
-            return None
+        if traversable.bind().get(ob):
+            return UNKNOWN
         _without_names.add(cls)
-    return container.get(name) if IReadContainer.providedBy(container) else None
+    if traverser is not ContainerTraverser and IReadContainer.providedBy(ob):
+        found = ob.get(name)
+        if found is not None:
+            return found
+    view = view_of(ob, zope, name)
+    if view is None:
+        raise NotFound(ob, name, zope)
+    return view
 
 
 _without_names: WeakSet[type] = WeakSet()
@@ -181,11 +188,7 @@ def put_base(zope: Any, ways: Ways) -> None:
     """Set the base of relative links, unless it is set."""
     response = zope.response
     if not response.getBase():
-        path = "/".join(zope._app_names + zope._traversed_names)
-        if ways.url and path and _UNQUOTED.fullmatch(path):
-            response.setBase(f"{zope._app_server}/{path}")
-        else:
-            response.setBase(zope.getURL())
+        response.setBase(url_of(zope, ways))
 
 
 def walk_stack(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, found: Any) -> Any:
@@ -229,7 +232,9 @@ def hook_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name:
 def quick_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name: str, here: Kind) -> Any:
     """Take one step as ``ZopePublication.traverseName`` does, or as Grok's does without making proxies."""
     if name[:2] == "@@" and here.views:
-        found = view_of(ob, zope, name)
+        found = view_of(ob, zope, name[2:])
+        if found is None:
+            raise NotFound(ob, name)
     elif name[:1] in "@+" and name and (parsed := nsParse(name))[0]:
         try:
             found = namespaceLookup(*parsed, ob, zope)
@@ -240,10 +245,8 @@ def quick_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name
     elif here.publishes:
         found = ob.publishTraverse(zope, name)
     else:
-        found = None
-        if here.traverser in GROK_TRAVERSERS and not getattr(ob, "traverse", None):
-            found = item_of(ob, name, here.traverser)
-        if found is None:
+        found = grok_step(ob, zope, name, here.traverser) if here.traverser in GROK_TRAVERSERS else UNKNOWN
+        if found is UNKNOWN:
             traverser = here.traverser and here.traverser(ob, zope)
             if traverser is None:
                 raise NotFound(ob, name, zope)
