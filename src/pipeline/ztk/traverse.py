@@ -68,6 +68,7 @@ def ztk_traverse(next: Handler) -> Handler:
             root = root_folder(request, zope, publication, ways)
         else:
             root = publication.getApplication(zope)
+        request.published = root
         if ways.steps:
             found = walk(request, zope, publication, ways, root)
         else:
