@@ -41,7 +41,6 @@ EXTRAS = {
         *("zope.annotation", "zope.component", "zope.event", "zope.login", "zope.principalregistry"),
         *("zope.publisher", "zope.security", "zope.securitypolicy", "zope.traversing"),
     ],
-    "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
 }
@@ -55,6 +54,16 @@ EXTRAS["demo"] = [
     "markdown-it-py",
     "nh3",
     "tqdm",
+]
+# The pages of docs/. The reference imports every element, to write down what it says of itself.
+EXTRAS["docs"] = [
+    *EXTRAS["demo"],
+    *EXTRAS["sql"],
+    *EXTRAS["component"],
+    *EXTRAS["ztk"],
+    "furo",
+    "repoze.sphinx.autointerface",
+    "sphinx>=8",
 ]
 # The tests. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
