@@ -53,7 +53,6 @@ EXTRAS = {
     "completion": ["argcomplete"],
     # The pages of the element `inspector`, for development.
     "inspector": ["Jinja2"],
-    "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-Pygments", "types-WebOb", "types-docutils", "types-waitress"],
 }
@@ -68,6 +67,16 @@ EXTRAS["demo"] = [
     "nh3",
     "Pygments",
     "tqdm",
+]
+# The pages of docs/. The reference imports every element, to write down what it says of itself.
+EXTRAS["docs"] = [
+    *EXTRAS["demo"],
+    *EXTRAS["sql"],
+    *EXTRAS["component"],
+    *EXTRAS["ztk"],
+    "furo",
+    "repoze.sphinx.autointerface",
+    "sphinx>=8",
 ]
 # The tests. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from persistent.mapping import PersistentMapping
 from sqlalchemy import text
+from transaction.interfaces import TransientError
 from webob import Request as Asked
 from webob.exc import HTTPFound
 
@@ -30,7 +31,6 @@ from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.publisher import publisher
 from pipeline.tools.inspector import recording
 from pipeline.tools.inspector.secrets import masked_query, masked_text, told, told_header, told_variable
-from transaction.interfaces import TransientError
 
 KEY = "k" * 40
 COOKIE = f"{debug_key.COOKIE}={KEY}"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline.elements.traverse import _takes_request
 from pipeline.tools.candidates import Look, look_up
