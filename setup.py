@@ -1,5 +1,6 @@
 """What wsgi-pipeline is made of and what it needs; the settings of tools stand in pyproject.toml."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -43,6 +44,8 @@ EXTRAS = {
     ],
     # The test kit, pipeline.testing, for tests of sites and elements.
     "testing": ["WebTest", "transaction"],
+    # `make release`: the changes, the sdist and the wheel.
+    "release": ["build", "towncrier"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
@@ -88,11 +91,15 @@ EXTRAS["ztk-test"] = [
     *("pytest>=8", "pytest-timeout", "ZEO", *EXTRAS["testing"]),
 ]
 
+TOP = Path(__file__).parent
+NAMES = (TOP / "src/pipeline/__init__.py").read_text("utf-8")
+VERSION = re.findall(r'^__version__ = "(.+)"$', NAMES, re.MULTILINE)[0]
+
 setup(
     name="wsgi-pipeline",
-    version="0.1.0.dev0",
+    version=VERSION,
     description="Web publishing as an ordered pipeline of elements, declared in a Paste Deploy ini",
-    long_description=Path(__file__).with_name("README.rst").read_text("utf-8"),
+    long_description=(TOP / "README.rst").read_text("utf-8"),
     long_description_content_type="text/x-rst",
     author="wsgi-pipeline contributors",
     license="MIT",
