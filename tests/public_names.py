@@ -1,8 +1,8 @@
 """Lists the public API, one line for each name: module, name, signature. Stands in docs/api.txt.
 
-``python tests/public_names.py`` writes the file anew. Its change belongs in the same commit as the change of the API,
-with a file in ``changes/`` (docs/compatibility.rst). The list is made from the source, so no extra is needed, and all
-versions of Python make the same list.
+``python tests/public_names.py`` writes the file anew. Commit it with the change of the API, and with a file in
+``changes/`` (docs/compatibility.rst). The list is made from the source. So no extra is needed, and all versions of
+Python make the same list.
 
 A name is public if it stands in ``PUBLIC``, or if it is an element of ``pipeline.elements``. The members
 of a public class are public unless their names begin with ``_``.
