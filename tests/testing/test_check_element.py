@@ -576,3 +576,11 @@ def test_a_value_has_its_declared_type(value: Any, hint: Any, is_right: bool) ->
     if isinstance(hint, str):
         hint = eval(hint, {"Callable": Callable, "Literal": Literal, "Any": Any})
     assert fits(value, hint) is is_right
+
+
+def test_the_docs_have_each_rule() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "testing.rst").read_text("utf-8")
+    rows = text.partition("   * - rule\n     - the element protocol says\n")[2].partition("\n\n")[0]
+    assert rows.rstrip("\n").split("\n") == [
+        line for rule, says in RULES.items() for line in (f"   * - {rule}", f"     - {says}")
+    ]
