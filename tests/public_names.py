@@ -43,6 +43,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.order": "Contract",
     "pipeline.paste": "load",
     "pipeline.publisher": "publisher",
+    "pipeline.publishing.jinja": "environment",
     "pipeline.publishing.namespaces": "skin",
     "pipeline.publishing.resources": "Resources",
     "pipeline.request": "Request Verdict on_first_use",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from itertools import chain, count
 from pathlib import Path
@@ -26,12 +27,13 @@ from pipeline.testing.probes import logged
 
 _numbers = count()
 
-OPTIONS: dict[str, Callable[[], dict[str, Any]]] = {
-    "authenticate": lambda: {"check": lambda request, login, password: login},
-    "traverse": lambda: {"root": dict, "slash_redirect": False},
-    "zodb": lambda: {"uri": f"memory://check_element_{next(_numbers)}"},
-    "sql": lambda: {"url": "sqlite://"},
-    "retry": lambda: {"delay": 0.0},
+OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "authenticate": lambda directory: {"check": lambda request, login, password: login},
+    "traverse": lambda directory: {"root": dict, "slash_redirect": False},
+    "zodb": lambda directory: {"uri": f"memory://check_element_{next(_numbers)}"},
+    "sql": lambda directory: {"url": "sqlite://"},
+    "retry": lambda directory: {"delay": 0.0},
+    "session": lambda directory: {"keys": str(directory / "keys")},
 }
 """The options of the shipped elements that have no default, or whose default would slow the test down."""
 
@@ -44,23 +46,29 @@ POINTS = [
 A_BROWSER = {"HTTP_ACCEPT": "text/html,*/*;q=0.5", "HTTP_ACCEPT_ENCODING": "gzip, br, zstd", "HTTP_COOKIE": "a=b"}
 
 
-def shipped(point: EntryPoint, missing: Callable[[str, str], NoReturn]) -> Element:
+@pytest.fixture
+def shipped(tmp_path: Path, missing: Callable[[str, str], NoReturn]) -> Callable[[EntryPoint], Element]:
     """Return the element of an entry point, with its options."""
+    return partial(configured, tmp_path, missing)
+
+
+def configured(directory: Path, missing: Callable[[str, str], NoReturn], point: EntryPoint) -> Element:
     if point.name.startswith("ztk_"):
         pytest.importorskip("zope.publisher", reason="it needs the extra ztk, which make test-ztk installs")
     try:
         found = point.load()
     except ImportError as error:
         missing(f"what {point.name} needs ({error})", "pip install -e .[test]")
-    return found(**OPTIONS.get(point.name, dict)())  # type: ignore[no-any-return]
+    options = OPTIONS[point.name](directory) if point.name in OPTIONS else {}
+    return found(**options)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("environ", [{}, A_BROWSER], ids=["plain", "browser"])
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
 def test_a_shipped_element_keeps_the_protocol(
-    point: EntryPoint, environ: dict[str, str], missing: Callable[[str, str], NoReturn]
+    point: EntryPoint, environ: dict[str, str], shipped: Callable[[EntryPoint], Element]
 ) -> None:
-    check_element(shipped(point, missing), environ=environ)
+    check_element(shipped(point), environ=environ)
 
 
 def test_all_shipped_elements_are_checked() -> None:
@@ -69,13 +77,13 @@ def test_all_shipped_elements_are_checked() -> None:
 
 @pytest.mark.parametrize("name", ["base", "authenticate", "transaction"])
 def test_a_shipped_element_keeps_the_protocol_inside_others(
-    name: str, missing: Callable[[str, str], NoReturn]
+    name: str, shipped: Callable[[EntryPoint], Element]
 ) -> None:
     [point] = [point for point in POINTS if point.name == name]
     outside: list[Any] = [zodb(uri=f"memory://check_element_{next(_numbers)}")]
     if name == "base":
         outside.append(traverse(slash_redirect=False))
-    check_element(shipped(point, missing), outside=outside)
+    check_element(shipped(point), outside=outside)
 
 
 def test_an_element_of_another_package_keeps_the_protocol(tmp_path: Path) -> None:
