@@ -204,7 +204,7 @@ class Checks:
         self.is_answered(sent)
         self.attributes_are_declared()
         if not self.foreign:
-            self.alone = sent.shape
+            self.alone = self.send(page).shape  # in which nothing was made on first use
         for status in ("204 No Content", "302 Found", "304 Not Modified", "404 Not Found", "500 Sorry"):
             self.is_answered(self.send(answering(status)))
         self.is_answered(self.send(page, method="HEAD"))
