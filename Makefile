@@ -63,7 +63,7 @@ test-examples: $(VENV)/pyvenv.cfg
 # Zope and Grok are some 90 packages.
 test-ztk:
 	@$(MAKE) --no-print-directory VENV=.venv-ztk .venv-ztk/ztk.stamp
-	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest tests/ztk examples/grok $(ARGS)
+	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest tests/ztk tests/testing/test_check_ztk.py examples/grok $(ARGS)
 
 faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)

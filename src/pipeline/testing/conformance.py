@@ -290,8 +290,10 @@ class Checks:
         """Find requests that are referred to after they are closed."""
         for act in (page, streaming(Blocks())):
             self.send(act)
+            request_of_before = self.watch.request
+            self.watch.begin()  # it refers to the body
             gc.collect()
-            request = self.watch.request()
+            request = request_of_before()
             if request is not None:
                 kinds = sorted({type(one).__name__ for one in gc.get_referrers(request)} - {"frame"})
                 raise self.broken("forgotten", f"it is still referred to by an object of {', '.join(kinds)}")
