@@ -536,6 +536,36 @@ MISTAKES = [
         ("GET", "/"),
         0,
     ),
+    Mistake(
+        "plain function in the place of an element",
+        ("the function plain (MODULE, line LINE(def plain)", "write @element above it"),
+        ini(("use = egg:wsgi-pipeline#errors", "paste.filter_factory = MODULE:plain")),
+        CODE + "\ndef plain(next):\n    return lambda request, response: next(request, response)\n",
+    ),
+    Mistake(
+        "positional option",
+        ("thing has no option 'size'", "the parameters behind '*' of its factory", "LINE:size"),
+        with_thing().replace(":thing\n", ":thing\nsize = 4\n"),
+        hooked("pass").replace("*, size: int = 3", "size: int = 3"),
+    ),
+    Mistake(
+        "address of an object without a place",
+        ("has a __parent__ and the __name__ '_x', so it has no URL", "MODULE, line LINE(redirect(request)"),
+        code=in_view(
+            "page = Page()",
+            "page.__parent__ = context",
+            "page.__name__ = '_x'",
+            "redirect(request.absolute_url(page))",
+        ),
+        request=("GET", "/n"),
+    ),
+    Mistake(
+        "view that commits by itself",
+        ("own raised DoomedTransaction", "MODULE, line LINE(request.tm.commit())", "add --commit"),
+        DATABASE,
+        STORED,
+        ("POST", "/own"),
+    ),
     # Ports, processes, servers.
     Mistake(
         "port that is taken",
