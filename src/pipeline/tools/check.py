@@ -169,6 +169,9 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
         if element.name in ("retry", "transaction") and "database" not in provided:
             what = f"{element.name} has nothing to do: no element of the pipeline provides a database"
             yield Finding("note", step.where, what, "Leave it out, or put zodb or sql beside it.")
+        if element.name == "inspector":
+            what = "inspector notes every request and shows it to the holder of a key: it is for development"
+            yield Finding("warning", step.where, what, "Leave it out of the pipeline for production.")
         yield from of_options(step, element, debug)
         yield from of_database(step, element)
     if all(element.name != "errors" for _, element in steps) and len(steps) > 1:

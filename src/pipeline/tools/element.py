@@ -6,18 +6,19 @@ import argparse
 import inspect
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
 
 from pipeline.composition import Element
 from pipeline.options import resolve
+from pipeline.tools.facts import Facts, facts_of
 from pipeline.tools.ini import options_of
-from pipeline.tools.show import added
-from pipeline.tools.words import place_of, sentence, short, written
+from pipeline.tools.words import place_of, sentence, short
 
-GROUP = "paste.filter_factory"
+GROUPS = ("paste.filter_factory", "paste.app_factory")
+"""The groups of entry points that have elements. Those of the second are ends of pipelines."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def describe(name: str | None) -> int:
     """Print what an element says of itself; or list all that are installed."""
-    installed = {point.name: point for point in entry_points(group=GROUP)}
+    installed = {point.name: point for group in GROUPS for point in entry_points(group=group)}
     if name is None:
         for known in sorted(installed):
             try:
@@ -59,19 +60,22 @@ def describe(name: str | None) -> int:
     if not isinstance(element, Element):
         raise LookupError(f"{name!r} is not an element: it is {short(element)} ({place_of(element)})")
     print(f"{name}\n{'=' * len(name)}\n\n{inspect.cleandoc(element.__doc__ or '')}\n")
-    for option in inspect.signature(element.factory).parameters.values():
-        if option.kind is option.KEYWORD_ONLY:
-            default = "needed" if option.default is option.empty else f"default {written(option.default)!r}"
-            kind = option.annotation
-            kind = kind if isinstance(kind, str) else inspect.formatannotation(kind)
-            print(f"option    {option.name}: {kind}, {default}")
-    for one in added(element):
-        print(textwrap.fill(f"adds      request.{one['name']}: {one['type']}. {one['meaning']}", 100))
-    contract = element.contract
-    for title, things in (("requires", contract.requires), ("provides", contract.provides)):
-        if things:
-            print(f"{title:9} {', '.join(things)}")
-    for title, reasons in (("inside", contract.inside), ("outside", contract.outside)):
-        for other, reason in reasons.items():
-            print(textwrap.fill(f"{title:9} {other}: {reason}", 100, subsequent_indent=" " * 10))
+    for line in lines(facts_of(name, element)):
+        print(line)
     return 0
+
+
+def lines(facts: Facts) -> Iterator[str]:
+    """Yield the facts that the docstring of the element does not say."""
+    for option in facts.options:
+        default = "needed" if option.default is None else f"default {option.default!r}"
+        yield f"option    {option.name}: {option.type}, {default}"
+    for title, things in (("requires", facts.requires), ("provides", facts.provides)):
+        if things:
+            yield f"{title:9} {', '.join(things)}"
+    for one in facts.adds:
+        meaning = f": {one['meaning']}" if one["meaning"] else ""
+        yield textwrap.fill(f"{'adds':9} request.{one['name']}{meaning}", 100, subsequent_indent=" " * 10)
+    for title, reasons in (("inside", facts.inside), ("outside", facts.outside)):
+        for other, reason in reasons.items():
+            yield textwrap.fill(f"{title:9} {other}: {reason}", 100, subsequent_indent=" " * 10)
