@@ -210,7 +210,7 @@ def test_an_element_that_is_not_installed(
     for text in (
         "Put a thing on the request.",
         "option    size: int, default '3'",
-        "adds      request.thing: str. A thing of this shop.",
+        "adds      request.thing: A thing of this shop.",
         "outside   traverse: the root depends on it",
     ):
         assert text in said
