@@ -262,6 +262,23 @@ def in_swallow(*lines: str) -> str:
     return SWALLOW.replace("        try:", "\n".join([*(f"        {line}" for line in lines), "        try:"]))
 
 
+LOGGING = """
+[loggers]
+keys = root
+
+[handlers]
+keys = a
+
+[formatters]
+keys =
+
+[logger_root]
+handlers = a
+
+[handler_a]
+class = StreamHandler
+args = ()
+"""
 BRANCHES = (
     "[composite:main]\nuse = egg:wsgi-pipeline#switch\n"
     "branches =\n    site header.Accept=*json*\n\n" + INI.replace("pipeline:main", "pipeline:site")
@@ -592,6 +609,16 @@ MISTAKES = [
         ("'waitres' is not installed", "LINE:waitres", "did you mean waitress?"),
         INI + "\n[server:main]\nuse = egg:waitres#main\n",
     ),
+    Mistake(
+        "handler of the logging that is not there",
+        ("[handler_file] is not there", "LINE:keys = a, file"),
+        INI + LOGGING.replace("keys = a\n", "keys = a, file\n").replace("handlers = a", "handlers = file"),
+    ),
+    Mistake(
+        "handler of the logging that is not listed",
+        ("the logger has the handler 'b', which [handlers] does not list", "LINE:handlers = b"),
+        INI + LOGGING.replace("handlers = a", "handlers = b"),
+    ),
     Mistake("section twice", ("section 'filter:errors' already exists", "line 15"), INI + "\n[filter:errors]\n"),
     # Databases.
     Mistake(
@@ -861,7 +888,8 @@ def test_control_a_sound_site_is_not_told_so(mistake: Mistake, site: Site) -> No
     """The table would find out if a command said the same of every site."""
     said = ask(mistake, site, {}, control=True)[1]
     with suppress(StopIteration):  # the line of the mistake is not there
-        assert not all([in_words(expected, site) in said for expected in mistake.said])
+        told = [in_words(expected, site) in said for expected in mistake.said]
+        assert not all(told)
 
 
 def ask(mistake: Mistake, site: Site, words: Mapping[str, str], *, control: bool = False) -> tuple[int, str]:
