@@ -1,4 +1,4 @@
-"""What ``pipeline check`` finds about the server of an ini, and about ``paster serve``."""
+"""Findings of ``pipeline check`` about the server of an ini, its logging, and ``paster serve``."""
 
 from __future__ import annotations
 
