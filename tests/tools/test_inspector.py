@@ -453,7 +453,8 @@ def test_secrets_are_masked_in_all_that_is_noted(inspected: Any) -> None:
 def records(app: Any) -> Any:
     """The records of an app."""
     cells = {
-        name: cell.cell_contents for name, cell in zip(app.handler.__code__.co_freevars, app.handler.__closure__)
+        name: cell.cell_contents
+        for name, cell in zip(app.handler.__code__.co_freevars, app.handler.__closure__, strict=True)
     }
     return cells["inspecting"].records
 
