@@ -34,7 +34,7 @@ PATHS_OF_PROXIES = ("VirtualHostBase", "++vh++")
 
 
 class Cause(NamedTuple):
-    """Where an answer was decided, why, and what to change."""
+    """The place where an answer was decided, the reason, and the remedy."""
 
     where: str
     why: str
