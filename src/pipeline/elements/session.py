@@ -187,7 +187,6 @@ class Store:
         session.closed = SENT
         make_private(response)
         if session.taken:  # a browser must not show its stored copy of the page, which has no messages
-            response.conditional_response = False
             del response.etag, response.last_modified
         after = session.encoded()
         if after == session.before:
