@@ -6,8 +6,8 @@ from setuptools import find_packages, setup
 
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
-    *("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "session", "forms"),
-    *("authenticate", "traverse", "site", "events", "base", "coalesce", "compress"),
+    *("log", "timing", "vhost", "retry", "zodb", "sql", "errors", "transaction", "session", "forms"),
+    *("authenticate", "traverse", "site", "events", "sendfile", "base", "coalesce", "compress"),
 ]
 # The steps of Zope's publication, each a file of src/pipeline/ztk.
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
@@ -34,6 +34,9 @@ EXTRAS = {
     # Two more encodings for the element `compress`; gzip it has of itself.
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
+    # Two options of the element `timing`: metrics, and spans. Spans go nowhere without opentelemetry-sdk and an exporter.
+    "prometheus": ["prometheus-client"],
+    "opentelemetry": ["opentelemetry-api"],
     # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
     "gunicorn": ["gunicorn"],
     "granian": ["granian"],
@@ -43,6 +46,8 @@ EXTRAS = {
         *("zope.annotation", "zope.component", "zope.event", "zope.login", "zope.principalregistry"),
         *("zope.publisher", "zope.security", "zope.securitypolicy", "zope.traversing"),
     ],
+    # The test kit, pipeline.testing, for tests of sites and elements.
+    "testing": ["WebTest", "transaction"],
     "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-Pygments", "types-WebOb", "types-docutils", "types-waitress"],
@@ -73,22 +78,25 @@ EXTRAS["test"] = [
     *EXTRAS["paster"],
     *EXTRAS["gunicorn"],
     *EXTRAS["granian"],
+    *EXTRAS["prometheus"],
+    *EXTRAS["opentelemetry"],
     "Beaker",
     "Chameleon",
     "html5lib",
     "hypothesis",
+    "opentelemetry-sdk",
     "pytest>=8",
     "pytest-timeout",
     "pytest-xdist",
     "selenium",
-    "WebTest",
+    *EXTRAS["testing"],
 ]
 # Sites of the Zope Toolkit and the tests of Grok, in an environment of their own: `make test-ztk`.
 EXTRAS["ztk-test"] = [
     *EXTRAS["ztk"],
     *("grok[test]", "grokcore.json", "grokcore.rest", "grokcore.xmlrpc", "packaging", "zope.app.http"),
     *("zope.applicationcontrol", "zope.browsermenu", "zope.testbrowser", "zope.testrunner"),
-    *("pytest>=8", "pytest-timeout", "ZEO"),
+    *("pytest>=8", "pytest-timeout", "ZEO", *EXTRAS["testing"]),
 ]
 
 setup(
@@ -128,6 +136,7 @@ setup(
         ],
         "paste.app_factory": [
             "health = pipeline.health:health",
+            "metrics = pipeline.metrics:metrics",
             "publisher = pipeline.publisher:publisher",
             "ztk = pipeline.ztk.application:ztk",
             "ztk_publisher = pipeline.ztk.publisher:ztk_publisher",

@@ -16,7 +16,8 @@ from webtest import TestApp
 
 from asking import ask
 from pipeline import Pipeline, Response, element, redirect, view
-from pipeline.auth.sessions import Session, SignedCookie, read_keys
+from pipeline.auth.keys import read_keys
+from pipeline.auth.sessions import Session, SignedCookie
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms

@@ -1,15 +1,12 @@
-"""Signed cookies, the file of the keys that sign them, and the sessions of logins. Needs the extra ``auth``."""
+"""Signed cookies, and the sessions of logins. Needs the extra ``auth``."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -20,7 +17,7 @@ from zope.interface import implementer
 
 from pipeline.auth.authentication import SAFE_METHODS, AuthRequest, is_cross_site
 from pipeline.http.cookies import cookies_of
-from pipeline.interfaces import ConfigurationError, IAuthentication
+from pipeline.interfaces import IAuthentication
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 
@@ -154,39 +151,3 @@ def address_of(environ: dict[str, Any]) -> str:
 def _quoted(text: str, safe: str = "/") -> str:
     """Quote a text of the environ, which has bytes as latin-1 that may not be valid UTF-8 (PEP 3333)."""
     return quote(text, safe=safe, encoding="latin-1", errors="replace")
-
-
-def read_keys(path: str) -> list[str]:
-    """Return the keys in a file, one per line, the newest last. A missing file is made, with one key.
-
-    Raise ConfigurationError if the file cannot be read, has no key, or can be read by other users.
-    """
-    file = Path(path)
-    try:
-        if not file.exists():
-            _make_keys(file)
-    except OSError as error:
-        raise ConfigurationError(f"keys: {path} cannot be made: {error.strerror}") from error
-    try:
-        if file.stat().st_mode & 0o077:
-            raise ConfigurationError(f"keys: {path} can be read by others; chmod 600 {path}")
-        keys = file.read_text(encoding="ascii").split()
-    except (OSError, UnicodeError) as error:
-        raise ConfigurationError(f"keys: {path} cannot be read: {error}") from error
-    if not keys or any(len(key) < 32 for key in keys):
-        raise ConfigurationError(f"keys: {path} must have a key on each line, of 32 characters or more")
-    return keys
-
-
-def _make_keys(file: Path) -> None:
-    """Make the file with one key, which only its owner can read. The file appears as a whole: if several processes
-    start at the same time, one of them makes it, and none of them reads half of it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}-") as new:  # mode 0600
-        new.write(secrets.token_urlsafe(32) + "\n")
-        new.flush()
-        os.fsync(new.fileno())
-        try:
-            os.link(new.name, file)
-        except FileExistsError:
-            pass

@@ -9,7 +9,8 @@ from typing import Any
 from webob import Response as AnyResponse
 from webob.exc import HTTPException
 
-from pipeline.auth.sessions import Session, SignedCookie, read_keys
+from pipeline.auth.keys import read_keys
+from pipeline.auth.sessions import Session, SignedCookie
 from pipeline.composition import Offers, element
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.request import Request, on_first_use

@@ -37,6 +37,8 @@ EXTRAS = {
     "markdown_it": "demo",
     "multipart": "forms",
     "nh3": "demo",
+    "opentelemetry": "opentelemetry",
+    "prometheus_client": "prometheus",
     "psycopg2": "postgresql",
     "relstorage": "relstorage",
     "sqlalchemy": "sql",
