@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
@@ -32,6 +33,7 @@ OPTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "zodb": lambda: {"uri": f"memory://check_element_{next(_numbers)}"},
     "sql": lambda: {"url": "sqlite://"},
     "retry": lambda: {"delay": 0.0},
+    "session": lambda: {"keys": f"{tempfile.mkdtemp()}/keys"},
 }
 """The options of the shipped elements that have no default, or whose default would slow the test down."""
 
