@@ -12,7 +12,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -21,7 +20,6 @@ import pytest
 from paste.deploy import loadapp, loadfilter
 
 from pipeline.paste import load
-from pipeline.publisher import publisher
 
 TOP = Path(__file__).resolve().parent.parent
 
@@ -130,16 +128,6 @@ def test_the_readme_is_there() -> None:
     """And shows an own element, which `test_python` executes."""
     code = "".join(block.code for block in blocks(TOP / "README.rst", "python"))
     assert "@element" in code and "next(request, response)" in code
-
-
-def test_the_reference_has_every_element_with_its_options() -> None:
-    """docs/elements.rst names the options that the elements take, in their order, and no other."""
-    text = (TOP / "docs" / "elements.rst").read_text(encoding="utf-8")
-    rows = re.findall(r"^   \* - ``(\w+)``\n     - [^\n]*\n     - (.*(?:\n       .*)*)", text, re.MULTILINE)
-    documented = {name: re.findall(r"``(\w+)``", options) for name, options in rows}
-    files = sorted((TOP / "src" / "pipeline" / "elements").glob("[a-z]*.py"))
-    elements = [getattr(import_module(f"pipeline.elements.{file.stem}"), file.stem) for file in files]
-    assert documented == {each.name: list(each.signature.annotations) for each in [*elements, publisher]}
 
 
 # The reading of documents itself.
