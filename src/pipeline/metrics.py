@@ -77,20 +77,20 @@ _looked = 0.0
 
 def observe(request: Request, response: Response, measures: Measures) -> None:
     """Count a request that is being closed."""
-    seconds = clock() - measures.started
+    now = clock()
     view, status = measures.view, response._status[:3]
     try:
         observe_seconds = _observers[view, status]
     except KeyError:
         observe_seconds = _observers[view, status] = SECONDS.labels(label_of(view), status).observe
-    observe_seconds(seconds)
+    observe_seconds(now - measures.started)
     tried = attempts(request)
     if tried > 1 or measures.is_conflict:
         ATTEMPTS.labels(label_of(view)).inc(tried - 1)
         CONFLICTS.labels(label_of(view)).inc(tried - 1 + measures.is_conflict)
     if status >= "500" or sys.exc_info()[1] is not None:
         count_error(status, measures)
-    if clock() - _looked > PAUSE:
+    if now - _looked > PAUSE:
         look_at_pools()
 
 
