@@ -75,7 +75,7 @@ def authenticate(
     session = _session(keys, session_age, login) if "session" in by else None
     shipped = [session if way == "session" else Basic(verify, realm) for way in by]
     handler = _handler(next, shipped, placeful)
-    return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, session=session)
+    return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, login_session=session)
 
 
 def _handler(

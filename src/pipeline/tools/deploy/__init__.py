@@ -30,7 +30,7 @@ from pipeline.tools.deploy.site import (
     locations_of,
     need_readable,
 )
-from pipeline.tools.ini import file_of, make_importable, parse_variables, plan_of, split_name
+from pipeline.tools.ini import file_of, make_importable, options_of, parse_variables, plan_of, split_name
 
 TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
     "apache": (apache.write, "Apache with mod_wsgi: daemon processes, or --embedded"),
@@ -100,7 +100,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="systemd, and Apache that root starts: who runs it (default: %(default)s)",
     )
     parser.add_argument("--check", action="store_true", help="have the server check what was written")
-    return parser.parse_intermixed_args(arguments)
+    return options_of(parser, arguments)
 
 
 def site_of(options: argparse.Namespace) -> Site:
