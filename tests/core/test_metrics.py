@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,14 @@ def test_every_answer_is_counted(site: Any, scrape: Any, path: str, status: int,
     assert ask(app, path).status_int == status
     label = "view=-" if view is None else f"view={module}.{view}"
     assert scrape(before)["pipeline_request_seconds_count", f"status={status}", label] == 1
+
+
+def test_requests_at_the_same_time_are_all_counted(site: Any, scrape: Any) -> None:
+    app, module = site
+    before = scrape()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: ask(app, "/"), range(400)))
+    assert scrape(before)["pipeline_request_seconds_count", "status=200", f"view={module}.index"] == 400
 
 
 def test_a_path_is_never_a_label(site: Any, scrape: Any) -> None:
