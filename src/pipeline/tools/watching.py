@@ -22,9 +22,10 @@ from pipeline.tools.words import short
 
 State = Mapping[str, str]
 
-UNTOLD = "pipeline verdict views response_before traversal_hooks tm_in_use authorize".split()  # noqa: SIM905
-UNTOLD += ["zodb_pooled", "zodb_slot"]
-"""Fields of the request that say nothing to a person."""
+TOLD = ("context", "view_name", "virtual_root_path")
+"""The fields of the core that tell a reader something."""
+UNTOLD = {*OF_AN_ATTEMPT, "measures", "zodb_pooled", "zodb_slot"}.difference(TOLD)
+"""The other fields, and those that elements add for themselves."""
 
 
 class Visit:
@@ -64,7 +65,6 @@ class Visit:
         """Return what the part changed on the response on its way out."""
         before = self.inner[-1].response if self.inner and self.inner[-1].error is None else self.begun
         return changes(before, self.response) if self.error is None else {}
-
 
 
 class Recorder:
@@ -174,7 +174,7 @@ def is_traverse(step: Step) -> bool:
 
 def state_of_request(request: Any) -> State:
     """Return what stands on a request, as text."""
-    state = {name: getattr(request, name) for name in OF_AN_ATTEMPT if name not in UNTOLD}
+    state = {name: getattr(request, name) for name in TOLD}
     state |= {name: value for name, value in request.__dict__.items() if name not in UNTOLD and name[:1] != "_"}
     told = {f"request.{name}": short(value) for name, value in state.items()}
     for key, value in request.environ.items():
