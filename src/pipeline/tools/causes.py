@@ -60,7 +60,12 @@ def causes(recorder: Recorder, status: int, directory: Path) -> Iterator[Cause]:
     walk = next((visit.walk for visit in path if visit.walk is not None), None)
     look = next((visit.look for visit in reversed(path) if visit.look is not None), None)
     failed = [visit for visit in path if visit.error is not None]
-    if failed:
+    if walk is not None and walk.cause is not None:
+        yield Cause(*walk.cause)
+    elif walk is not None and walk.view is not None:
+        where, name = walk.view
+        yield Cause(where, f"the view {name} answered {status}")
+    elif failed:
         yield of_error(failed[-1], status, walk, look, recorder, directory)
     elif look is not None and look.chosen is not None:
         yield Cause(place_of(look.chosen.function), f"the view {_name(look.chosen)} answered {status}")

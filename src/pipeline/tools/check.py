@@ -175,7 +175,7 @@ def of_chain(chain: Chain) -> Iterator[Finding]:
             yield Finding("note", step.where, what, "Leave it out, or put zodb or sql beside it.")
         yield from of_options(step, element)
         yield from of_database(step, element)
-    if all(element.name != "errors" for _, element in steps) and len(steps) > 1:
+    if not any(element.name in ("errors", "ztk_errors") for _, element in steps) and len(steps) > 1:
         remedy = "Put errors into the pipeline for error pages and error views."
         yield Finding("note", steps[0][0].where, "no element answers errors: they are plain text", remedy)
 
@@ -252,5 +252,3 @@ def of_the_server(path: Path) -> Iterator[Finding]:
         if value is not None and value.lower().startswith(debuggers):
             where = f"{path}, section [{section}], line {number}"
             yield Finding("warning", where, f"{value} lets visitors run code or see the program", "Delete it.")
-
-

@@ -215,9 +215,7 @@ def where_to_begin(source: Any, target: Any, go_on: bool) -> bytes | None:
     with transactions_of(source, last) as transactions:
         found = next((transaction.tid for transaction in transactions), None)
     if found != last:
-        raise Refused(
-            f"TO is no beginning of FROM: its last transaction, of {moment(last)}, is not in FROM"
-        )
+        raise Refused(f"TO is no beginning of FROM: its last transaction, of {moment(last)}, is not in FROM")
     return last
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from pipeline.interfaces import Handler
-from pipeline.options import resolve
+from pipeline.options import on_demand, resolve
 from pipeline.paste import Step
 from pipeline.request import OF_AN_ATTEMPT
 from pipeline.tools.candidates import Look, look_up
@@ -22,8 +23,10 @@ from pipeline.tools.words import short
 
 State = Mapping[str, str]
 
+watch_zope = on_demand("pipeline.ztk.explaining:watch")
+
 UNTOLD = "pipeline verdict views response_before traversal_hooks tm_in_use authorize".split()  # noqa: SIM905
-UNTOLD += ["zodb_pooled", "zodb_slot"]
+UNTOLD += ["zodb_pooled", "zodb_slot", "watch_zope", "ways", "asked", "logged"]
 """Fields of the request that say nothing to a person."""
 
 
@@ -66,7 +69,6 @@ class Visit:
         return changes(before, self.response) if self.error is None else {}
 
 
-
 class Recorder:
     """Watches one request."""
 
@@ -100,6 +102,9 @@ class Recorder:
             visit.look = look_up(request)
             visit.views = request.views
         self._stack.append(visit)
+        if outer is None and hasattr(request, "watch_zope"):
+            visit.walk = Walk()
+            request.watch_zope = partial(watch_zope, visit.walk)
         started = perf_counter()
         try:
             handler(request, response)

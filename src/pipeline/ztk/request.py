@@ -39,6 +39,8 @@ class ZopeRequest(TransactionRequest):
     that it would say the same again."""
     logged: tuple[Any, Any] | None = None
     """A principal, and what its ILoggingInfo says."""
+    watch_zope: Callable[[Any], Any] | None = None
+    """Gives ``zope`` a publication that notes its steps, for ``pipeline explain``."""
 
 
 @element(
@@ -84,7 +86,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
             if attempt > 1:
                 zope._retry_count = attempt - 1
             try:
-                publication = zope.publication
+                publication = zope.publication if request.watch_zope is None else request.watch_zope(zope)
                 ways = request.ways = ways_of(publication, zope)
                 try:
                     next(request, response)

@@ -47,7 +47,6 @@ DEFAULTABLE = ("GET", "HEAD", "POST")
 
 
 @element(
-    adds=ZopeRequest,
     requires=("zope", "interaction"),
     provides=("published",),
     inside={"ztk_authenticate": "a place finds a principal only for a request that has none yet"},
