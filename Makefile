@@ -54,10 +54,10 @@ test-all: $(VENV)/test.stamp
 test-servers: $(VENV)/test.stamp
 	PIPELINE_CI=1 $(VENV)/bin/python -m pytest -m "browser or servers or slow" $(ARGS)
 
-# Zope and Grok are some 90 packages.
+# Zope and Grok are some 90 packages. What is compared in turn is one file, which one process runs.
 test-ztk:
 	@$(MAKE) --no-print-directory VENV=.venv-ztk .venv-ztk/ztk.stamp
-	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest tests/ztk examples/grok $(ARGS)
+	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest -n $(WORKERS) --dist loadfile tests/ztk examples/grok $(ARGS)
 
 faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
@@ -87,7 +87,7 @@ clean:
 INSTALL_serve = -e '.[demo]'
 INSTALL_test = -e '.[test,databases]'
 INSTALL_lint = -e '.[test,databases,lint]'
-INSTALL_ztk = -e '.[ztk,ztk-test]'
+INSTALL_ztk = -e '.[ztk,ztk-test]' -r tests/ztk/address_book/requirements.txt
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
 INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt
 
