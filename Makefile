@@ -11,7 +11,7 @@ ARGS =
 # Processes in which `make test` runs the tests.
 WORKERS = 2
 
-.PHONY: help serve test test-all test-ztk test-servers faults bench bench-ci lint clean
+.PHONY: help serve test test-all test-ztk test-servers faults bench bench-ci docs lint clean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
 	@echo "make bench          the benchmarks of this pipeline and its peers, in a separate environment: 15 minutes"
 	@echo "make bench-ci       a small part of them; fails if a ratio is more than twice its budget"
+	@echo "make docs           the pages of docs/, in docs/_build/html; a warning is an error"
 	@echo "make lint           ruff and mypy"
 	@echo "make clean          remove the environments and caches; the data directory stays"
 	@echo "PYTHON=python3.13   chooses the Python, ARGS='-x -k retry' adds to pytest's command line"
@@ -74,6 +75,11 @@ bench-ci:
 	@$(MAKE) --no-print-directory VENV=.venv-bench-ci .venv-bench-ci/bench-ci.stamp
 	.venv-bench-ci/bin/python -m bench ci
 
+docs:
+	@$(MAKE) --no-print-directory VENV=.venv-docs .venv-docs/docs.stamp
+	.venv-docs/bin/sphinx-build -q -W -n --keep-going -b html docs docs/_build/html
+	@echo "The pages: file://$(CURDIR)/docs/_build/html/index.html"
+
 lint: $(VENV)/lint.stamp
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
@@ -87,6 +93,7 @@ clean:
 INSTALL_serve = -e '.[demo]'
 INSTALL_test = -e '.[test,databases]'
 INSTALL_lint = -e '.[test,databases,lint]'
+INSTALL_docs = -e '.[docs]'
 INSTALL_ztk = -e '.[ztk,ztk-test]' -r tests/ztk/address_book/requirements.txt
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
 INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt

@@ -192,6 +192,19 @@ def test_element_says_what_explain_said(run: Callable[..., Any]) -> None:
     assert run("element", "travers")[0] == 1
 
 
+def test_element_says_what_an_element_adds(run: Callable[..., Any]) -> None:
+    status, said = run("element", "retry")
+    assert status == 0
+    assert "adds      request.attempt: " in said
+
+
+def test_element_knows_the_ends_of_pipelines(run: Callable[..., Any]) -> None:
+    status, said = run("element", "publisher")
+    assert status == 0
+    assert "option    scan: tuple[str, ...], default ''" in said
+    assert "requires  context" in said
+
+
 # explain
 
 
