@@ -114,7 +114,7 @@ EXTRAS["ztk-test"] = [
     *EXTRAS["ztk"],
     *("grok[test]", "grokcore.json", "grokcore.rest", "grokcore.xmlrpc", "packaging", "zope.app.http"),
     *("zope.applicationcontrol", "zope.browsermenu", "zope.testbrowser", "zope.testrunner"),
-    *("pytest>=8", "pytest-timeout", "ZEO", *EXTRAS["testing"]),
+    *("pytest>=8", "pytest-timeout", "pytest-xdist", "selenium", "ZEO", *EXTRAS["testing"]),
 ]
 
 TOP = Path(__file__).parent
