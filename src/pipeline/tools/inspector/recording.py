@@ -19,6 +19,7 @@ from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.composition import Offers
 from pipeline.http.error_pages import text_of, traceback_of
+from pipeline.interfaces import Handler
 from pipeline.paste import Step
 from pipeline.request import OF_AN_ATTEMPT
 from pipeline.tools.between import openers
@@ -96,7 +97,7 @@ class Part:
     """What the part outside of it has changed on the request, on the way in."""
     answered = _UNCHANGED
     """What it has changed on the response."""
-    status = raised = ""
+    raised = ""
     error: BaseException | None = None
     fields: tuple[Any, ...] | None = None
     """The fields of the request before traversal, if this is the part that walks."""
@@ -104,10 +105,11 @@ class Part:
     walk: Walk | None = None
     look: Look | None = None
 
+    attempt = 1
+
     def __init__(self, step: Step, depth: int) -> None:
         self.step = step
         self.depth = depth
-        self.attempt = 1
 
     @property
     def name(self) -> str:
@@ -138,6 +140,8 @@ class Record:
     headers: Sequence[tuple[str, str]] = ()
     bytes_sent: int | None = 0
     principal: str | None = None
+    has_failed = False
+    """Whether a part has raised an error."""
     error = traceback = ""
     causes: Sequence[Any] = ()
     """Why it failed (``pipeline.tools.causes.Cause``)."""
@@ -195,67 +199,31 @@ class Record:
         """Whether the body is still being sent."""
         return not self.closed
 
-    def watch(self, step: Step, walks: bool, next: Callable[[Any, Any], None], request: Any, response: Any) -> None:
-        """Call the handler of a part, and note what it does.
-
-        walks  whether this is the part that walks the path
-        """
-        stack, parts = self.stack, self.parts
-        if len(parts) >= MOST_PARTS:
-            self.dropped += 1
-            next(request, response)
-            return
-        part = Part(step, len(stack))
-        parts.append(part)
-        self.enter(part, request)
-        if walks:
-            part.fields = _walked_of(request)
-            self.again = Again(part, request.pipeline, request.views, part.fields)
-        stack.append(part)
-        part.began = began = perf_counter()
-        try:
-            next(request, response)
-        except BaseException as error:
-            part.ended = ended = perf_counter()
-            self.failed(part, request, error)
-            raise
-        else:
-            part.ended = ended = perf_counter()
-            part.status = status = response._status
-            before, filters = self.left, response.filters
-            headers, body = response._own_headers, response._app_iter
-            if before[2] is not body or before[0] is not status or before[1] != headers or before[3] is not filters:
-                self.left = status, headers and headers.copy(), body, filters
-                part.answered = answers(before, self.left)
-        finally:
-            stack.pop()
-            if stack:
-                stack[-1].inner += ended - began
-
-    def enter(self, part: Part, request: Any) -> None:
+    def enter(self, part: Part, environ: Any, added: Any, fields: tuple[Any, ...]) -> None:
         """Note what is different on the request since the last part was entered."""
-        environ, added, fields = request.environ, request.__dict__, _fields_of(request)
-        try:
-            if environ == self.environ_seen and added == self.added_seen and fields == self.fields_seen:
-                part.attempt = self.attempts
-                return
-        except Exception:  # an object of the site that cannot be compared
-            logging.getLogger("pipeline").debug("the inspector could not compare", exc_info=True)
-        part.attempt = self.attempts = added.get("attempt", 1)
-        part.changed = changed = changed_variables(self.environ_seen, environ)
-        seen = self.added_seen
-        for name, value in added.items():
-            if seen.get(name, GONE) is not value and name not in _HIDDEN and name[0] != "_":
-                changed[f"request.{name}"] = value_of(name, value)
-        for name, value, before in zip(_TOLD, fields, self.fields_seen, strict=True):
-            if value is not before:
-                changed[f"request.{name}"] = value_of(name, value)
-        self.environ_seen, self.added_seen, self.fields_seen = environ.copy(), added.copy(), fields
+        changed: dict[str, str] = {}
+        if not same(environ, self.environ_seen):
+            changed = changed_variables(self.environ_seen, environ)
+            self.environ_seen = environ.copy()
+        if not same(added, self.added_seen):
+            self.attempts = added.get("attempt", 1)
+            seen = self.added_seen
+            for name, value in added.items():
+                if seen.get(name, GONE) is not value and name not in _HIDDEN and name[0] != "_":
+                    changed[f"request.{name}"] = value_of(name, value)
+            self.added_seen = added.copy()
+        if not same(fields, self.fields_seen):
+            for name, value, before in zip(_TOLD, fields, self.fields_seen, strict=True):
+                if value is not before:
+                    changed[f"request.{name}"] = value_of(name, value)
+            self.fields_seen = fields
+        part.changed = changed
 
     def failed(self, part: Part, request: Any, error: BaseException) -> None:
         """Note that a part has raised an error: why, while the objects of the request are there."""
         part.raised = f"{type(error).__name__}: {masked_text(text_of(error))[:LONGEST]}"
         part.error = error
+        self.has_failed = True
         self.left = (None, (), None, ())
         if not isinstance(error, Exception) or (request.attempts_left and request.judge(error).transient):
             return
@@ -298,11 +266,11 @@ class Record:
         self.bytes_sent = request.bytes_sent
         self.principal = request.principal
         current.set(None)
-        for part in self.parts:
-            if part.error is not None:
-                part.error = part.views = None
-            if part.fields is not None:
-                part.fields = None
+        if self.has_failed or self.attempts > 1:
+            for part in self.parts:
+                part.error = part.views = part.fields = None
+        elif self.again is not None:
+            self.again.part.fields = None
         if self.again is not None and self.again.fields[_HOOKS]:
             self.again = self.again._replace(fields=without_closures(self.again.fields))
         self.environ_seen = self.added_seen = _UNCHANGED
@@ -332,6 +300,14 @@ class Record:
             if one is part:
                 break
         return state
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two things are the same; those that cannot be compared are not."""
+    try:
+        return bool(one == other)
+    except Exception:
+        return False
 
 
 def noted_environ(environ: Mapping[str, Any]) -> dict[str, str]:
@@ -403,18 +379,56 @@ def is_error(error: BaseException) -> bool:
 def between(step: Step, offers: Offers) -> Offers:
     """Link a watcher in outside of a part, and one around what opens its database."""
     LINKED.append(step)
-    next = offers.handler
+    opened = {name: _opening(f"request.{name}", opener) for name, opener in openers(step, offers).items()}
+    return Offers(watcher(step, offers.handler), **{**offers.attributes, **opened})
+
+
+def watcher(step: Step, next: Handler) -> Handler:
+    """Return a handler that calls the handler of a part, and notes what the part does."""
     walks = is_traverse(step)
 
     def watched(request: Any, response: Any) -> None:
         record = getattr(request, "inspected", None)
-        if record is None:
+        if record is None or len(record.parts) >= MOST_PARTS:
+            if record is not None:
+                record.dropped += 1
             next(request, response)
+            return
+        stack = record.stack
+        part = Part(step, len(stack))
+        record.parts.append(part)
+        environ, added, fields = request.environ, request.__dict__, _fields_of(request)
+        try:  # in line: a call for each part would cost more than the comparison
+            if environ != record.environ_seen or added != record.added_seen or fields != record.fields_seen:
+                record.enter(part, environ, added, fields)
+        except Exception:  # an object of the site that cannot be compared
+            record.enter(part, environ, added, fields)
+        if record.attempts != 1:
+            part.attempt = record.attempts
+        if walks:
+            part.fields = _walked_of(request)
+            record.again = Again(part, request.pipeline, request.views, part.fields)
+        stack.append(part)
+        part.began = began = perf_counter()
+        try:
+            next(request, response)
+        except BaseException as error:
+            part.ended = ended = perf_counter()
+            record.failed(part, request, error)
+            raise
         else:
-            record.watch(step, walks, next, request, response)
+            part.ended = ended = perf_counter()
+            before, status, filters = record.left, response._status, response.filters
+            headers, body = response._own_headers, response._app_iter
+            if before[2] is not body or before[0] is not status or before[1] != headers or before[3] is not filters:
+                record.left = status, headers and headers.copy(), body, filters
+                part.answered = answers(before, record.left)
+        finally:
+            stack.pop()
+            if stack:
+                stack[-1].inner += ended - began
 
-    opened = {name: _opening(f"request.{name}", opener) for name, opener in openers(step, offers).items()}
-    return Offers(watched, **{**offers.attributes, **opened})
+    return watched
 
 
 def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
