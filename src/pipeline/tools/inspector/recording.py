@@ -312,16 +312,13 @@ def same(one: Any, other: Any) -> bool:
 
 def noted_environ(environ: Mapping[str, Any]) -> dict[str, str]:
     """Return an environ as text, without secrets. Most of it is kept as it is."""
-    noted = dict(environ)
-    for name in noted.keys() - PLAIN.keys():
-        if name in INTERNAL:
-            del noted[name]
-        else:
-            noted[name] = told_variable(name, noted[name])
-    for name, value in noted.items():
-        if type(value) is not str or len(value) > LONGEST or "@" in value:
-            noted[name] = told_variable(name, value)
-    return noted
+    return {
+        name: value
+        if name in PLAIN and type(value) is str and len(value) <= LONGEST and "@" not in value
+        else told_variable(name, value)
+        for name, value in environ.items()
+        if name not in INTERNAL
+    }
 
 
 def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> dict[str, str]:
@@ -345,7 +342,10 @@ def answers(before: tuple[Any, ...], left: tuple[Any, ...]) -> dict[str, str]:
         changed["status"] = status
     if headers != was:
         headers, was = headers or (), was or ()
-        changed |= {pair[0]: told_header(*pair) for pair in headers if pair not in was}
+        for pair in headers:
+            if pair not in was:
+                name, value = pair
+                changed[name] = value if name in PLAIN and len(value) <= LONGEST else told_header(name, value)
         if was:
             now = {name for name, _ in headers}
             changed |= {name: GONE for name, _ in was if name not in now}
