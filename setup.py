@@ -66,12 +66,15 @@ EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["sql"],
     *EXTRAS["component"],
+    *EXTRAS["inspector"],
     *EXTRAS["limits"],
     *EXTRAS["brotli"],
     *EXTRAS["zstd"],
     *EXTRAS["paster"],
     *EXTRAS["gunicorn"],
     *EXTRAS["granian"],
+    # axe-core, which judges pages: tests/tools/test_inspector_in_a_browser.py
+    "axe-core-python",
     "html5lib",
     "hypothesis",
     "pytest>=8",
@@ -104,7 +107,7 @@ setup(
         "pipeline": ["py.typed"],
         # docs/ is a link to the project's own: the site imports it when it is made.
         "pipeline.tools.inspector": ["templates/*"],
-        "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "static/*", "templates/*"],
+        "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "docs/**/*.png", "static/*", "templates/*"],
     },
     zip_safe=False,
     install_requires=[
