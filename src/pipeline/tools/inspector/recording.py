@@ -107,9 +107,14 @@ class Part:
 
     attempt = 1
 
-    def __init__(self, step: Step, depth: int) -> None:
+    def __init__(self, step: Step, outer: Part | None) -> None:
         self.step = step
-        self.depth = depth
+        self.outer = outer
+
+    @property
+    def depth(self) -> int:
+        """The number of parts that it is inside of."""
+        return 0 if self.outer is None else self.outer.depth + 1
 
     @property
     def name(self) -> str:
@@ -155,7 +160,8 @@ class Record:
         self.environ = noted_environ(request.environ)
         """The environ as it came in, as text."""
         self.parts: list[Part] = []
-        self.stack: list[Part] = []
+        self.part: Part | None = None
+        """The part that is at work."""
         self.notes: list[Note] = []
         self.counts: dict[str, int] = {}
         """Notes of each kind, with those beyond the limit."""
@@ -245,13 +251,13 @@ class Record:
             return
         counted = self.counts.get(kind, 0)
         self.counts[kind] = counted + 1
-        stack = self.stack
+        at_work = self.part
         if kind != "log":
             self.waited += seconds
-            if stack:
-                stack[-1].waited += seconds
+            if at_work is not None:
+                at_work.waited += seconds
         if counted < MOST_NOTES:
-            part = stack[-1].name if stack else ""
+            part = at_work.name if at_work is not None else ""
             text = text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}..."
             self.notes.append(Note(kind, part, text, perf_counter() - self.began - seconds, seconds))
 
@@ -394,8 +400,8 @@ def watcher(step: Step, next: Handler) -> Handler:
                 record.dropped += 1
             next(request, response)
             return
-        stack = record.stack
-        part = Part(step, len(stack))
+        outer = record.part
+        record.part = part = Part(step, outer)
         record.parts.append(part)
         environ, added, fields = request.environ, request.__dict__, _fields_of(request)
         try:  # in line: a call for each part would cost more than the comparison
@@ -408,7 +414,6 @@ def watcher(step: Step, next: Handler) -> Handler:
         if walks:
             part.fields = _walked_of(request)
             record.again = Again(part, request.pipeline, request.views, part.fields)
-        stack.append(part)
         part.began = began = perf_counter()
         try:
             next(request, response)
@@ -424,9 +429,9 @@ def watcher(step: Step, next: Handler) -> Handler:
                 record.left = status, headers and headers.copy(), body, filters
                 part.answered = answers(before, record.left)
         finally:
-            stack.pop()
-            if stack:
-                stack[-1].inner += ended - began
+            record.part = outer
+            if outer is not None:
+                outer.inner += ended - began
 
     return watched
 
