@@ -90,6 +90,7 @@ EXTRAS["test"] = [
     *EXTRAS["sql"],
     *EXTRAS["completion"],
     *EXTRAS["component"],
+    *EXTRAS["inspector"],
     *EXTRAS["limits"],
     *EXTRAS["brotli"],
     *EXTRAS["zstd"],
@@ -100,6 +101,8 @@ EXTRAS["test"] = [
     *EXTRAS["opentelemetry"],
     "Beaker",
     "Chameleon",
+    # axe-core, which judges pages: tests/tools/test_inspector_in_a_browser.py
+    "axe-core-python",
     "html5lib",
     "hypothesis",
     "opentelemetry-sdk",
@@ -139,7 +142,7 @@ setup(
         "pipeline.tools.new": ["site/**/*.txt"],
         # docs/ is a link to the project's own: the site imports it when it is made.
         "pipeline.tools.inspector": ["templates/*"],
-        "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "static/*", "templates/*"],
+        "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "docs/**/*.png", "static/*", "templates/*"],
     },
     zip_safe=False,
     install_requires=[
