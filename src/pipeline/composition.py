@@ -28,6 +28,7 @@ from pipeline.request import OF_AN_ATTEMPT, Request, beginning
 
 source_of = on_demand("pipeline.ini:Source")
 foreign = on_demand("pipeline.foreign:foreign")
+watched_parts = on_demand("pipeline.tools.between:watched_parts")
 
 
 class Offers:
@@ -88,9 +89,10 @@ class Element:
         if conf_or_app is None:
             self.signature.check(self.name, options)
             return self._with(options)
-        if isinstance(conf_or_app, Mapping):
-            configured = self.configured(source_of(conf_or_app, self), options)
-            return Pipeline._end(configured) if self.is_end else configured
+        if isinstance(conf_or_app, Mapping) and not callable(conf_or_app):  # as Paste's URLMap is, an app
+            source = source_of(conf_or_app, self)
+            part = source.watched(self.configured(source, options), options)
+            return Pipeline._end(part) if self.is_end else part
         if options:
             raise TypeError(f"give {self.name} its options first, then the app: {self.name}(...)(app)")
         return self._around(conf_or_app)
@@ -144,6 +146,7 @@ def element(
     inside: Mapping[str, str] = {},
     outside: Mapping[str, str] = {},
     adds: type[Request] | None = None,
+    between: Callable[[Any, Offers], Offers] | None = None,
 ) -> Callable[[Callable[..., Handler | Offers]], Element]: ...
 
 
@@ -156,6 +159,7 @@ def element(
     inside: Mapping[str, str] = {},
     outside: Mapping[str, str] = {},
     adds: type[Request] | None = None,
+    between: Callable[[Any, Offers], Offers] | None = None,
 ) -> Element | Callable[[Callable[..., Handler | Offers]], Element]:
     """Make an element of a factory ``name(next, *, option: type = default) -> handler``.
 
@@ -166,6 +170,8 @@ def element(
     outside   the reverse: it must be inside this one
     adds      a subclass of Request with the attributes that the element adds to it: each with its type, its
               meaning, and a default or ``on_first_use()``
+    between   ``(step, offers) -> offers``, called at load for each other part of the pipeline with its handler and
+              what it offers. Returns what is linked in their place. For elements that watch the others
     """
     for given in (requires, provides):
         if isinstance(given, str):
@@ -174,7 +180,8 @@ def element(
         refuse_other_layout(adds)
 
     def decorate(factory: Callable[..., Handler | Offers]) -> Element:
-        contract = Contract(factory.__name__, tuple(requires), tuple(provides), inside, outside, adds=adds)
+        names = tuple(requires), tuple(provides)
+        contract = Contract(factory.__name__, *names, inside, outside, adds=adds, between=between)
         return Element(factory, contract)
 
     return decorate if factory is None else decorate(factory)
@@ -212,6 +219,8 @@ class Pipeline(Edge):
         refuse_wrong_order(chain)
         refuse_missing(chain)
         refuse_clashes(_added(chain))
+        if any(contract.between is not None for contract in chain):
+            parts = watched_parts(parts)
         linked = self._end(parts[-1])
         for part in reversed(parts[:-1]):
             linked = part._around(linked) if isinstance(part, Element) else self._end(part(linked))

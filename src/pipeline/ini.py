@@ -6,7 +6,7 @@ Paste Deploy hands an element only a dict of strings. This module finds the rest
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from configparser import ParsingError, RawConfigParser
 from functools import lru_cache
 from os import stat
@@ -17,6 +17,9 @@ from urllib.parse import unquote
 from paste.deploy.loadwsgi import APP, FILTER, ConfigLoader
 
 from pipeline.interfaces import OptionError
+from pipeline.options import on_demand
+
+watched = on_demand("pipeline.tools.between:watched")
 
 
 class Source:
@@ -77,6 +80,11 @@ class Source:
                             f"'{option} = ...' for its option"
                         )
 
+    def watched(self, element: Any, strings: Mapping[str, str]) -> Any:
+        """Return an element as it is linked: with watchers around it, if an element of the ini asks for them."""
+        makers = _makers(_states(self.inis), tuple(sorted(self.global_conf.items())))
+        return watched(element, makers, self, strings) if makers else element
+
     def _sections(self) -> Iterator[tuple[str, int, dict[str, tuple[int, str | None]]]]:
         for file, sections in self.inis.items():
             for section, (line, keys) in sections.items():
@@ -85,20 +93,60 @@ class Source:
                     yield f"{file}, section [{section}]", line, options
 
     def _leads_here(self, file: str, section: str) -> bool:
-        kind, _, name = section.partition(":")
-        object_type = {"filter": FILTER}.get(kind, APP)
-        try:
-            context = self._loader(file).get_context(object_type, name.strip(), dict(self.global_conf))
-        except Exception:  # a section that does not load is not the one that was loaded
-            return False
-        chain = [context, getattr(context, "filter_context", None), getattr(context, "next_context", None)]
-        return any(getattr(link, "object", None) is self.factory for link in chain)
+        return any(factory is self.factory for factory in factories(self._loader(file), section, self.global_conf))
 
     def _loader(self, file: str) -> ConfigLoader:
         if file not in self._loaders:
-            self._loaders[file] = loader = ConfigLoader(file)
-            loader.update_defaults(self.global_conf, overwrite=False)
+            self._loaders[file] = _loader_of(file, self.global_conf)
         return self._loaders[file]
+
+
+def _loader_of(file: str, global_conf: Mapping[str, str]) -> ConfigLoader:
+    loader = ConfigLoader(file)
+    loader.update_defaults(global_conf, overwrite=False)
+    return loader
+
+
+def factories(loader: ConfigLoader, section: str, global_conf: Mapping[str, str]) -> list[Any]:
+    """Return what the ``use`` (or ``paste.*`` key) of a section leads to; nothing for a section that does not
+    load."""
+    kind, _, name = section.partition(":")
+    try:
+        context = loader.get_context({"filter": FILTER}.get(kind, APP), name.strip(), dict(global_conf))
+    except Exception:  # a section that does not load is not the one that was loaded
+        return []
+    chain = [context, getattr(context, "filter_context", None), getattr(context, "next_context", None)]
+    return [link.object for link in chain if getattr(link, "object", None) is not None]
+
+
+_States = tuple[tuple[str, int, int], ...]
+
+
+def _states(files: Iterable[str]) -> _States:
+    """Return inis with the time of their last change and their size."""
+    states = ((file, stat(file)) for file in files)
+    return tuple((file, state.st_mtime_ns, state.st_size) for file, state in states)
+
+
+@lru_cache(maxsize=8)
+def _makers(inis: _States, global_conf: tuple[tuple[str, str], ...]) -> tuple[Any, ...]:
+    """Return the functions that make watchers, of the elements that a pipeline of the inis names."""
+    makers: list[Any] = []
+    for file, mtime, size in inis:
+        sections, _ = _parse(file, mtime, size)
+        named = {
+            word
+            for _, keys in sections.values()
+            for key in ("pipeline", "filter-with")
+            for word in (keys.get(key, (0, None))[1] or "").split()
+        }
+        loader = _loader_of(file, dict(global_conf))
+        for section in sections:
+            kind, _, name = section.partition(":")
+            if kind == "filter-app" or (kind == "filter" and name.strip() in named):
+                found = factories(loader, section, dict(global_conf))
+                makers += [one.contract.between for one in found if getattr(one, "contract", None) is not None]
+    return tuple(dict.fromkeys(maker for maker in makers if maker is not None))
 
 
 def place_of_value(file: str, text: str) -> str:

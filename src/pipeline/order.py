@@ -35,6 +35,8 @@ class Contract(NamedTuple):
     """Requirements met by the element's own options."""
     adds: Any = None
     """The subclass of ``Request`` that declares the attributes that the element adds, or None."""
+    between: Any = None
+    """``(step, offers) -> offers``, which puts a watcher around each other part of the pipeline, or None."""
 
     def answers_to(self, name: str) -> bool:
         return name == self.name or name in self.provides

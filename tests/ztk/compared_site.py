@@ -81,10 +81,27 @@ class Traversed(grok.Model):
     """Made by a traverser."""
 
 
+class Lost(Exception):
+    """An error with a view of its own."""
+
+
+class LostView(grok.View):
+    """Shows where the error view stands."""
+
+    grok.context(Lost)
+    grok.name("index")
+    grok.require("zope.Public")
+
+    def render(self) -> str:
+        return f"lost at {type(removeSecurityProxy(self.context.__parent__)).__name__}"
+
+
 class Dynamic(grok.Model):
     """Makes what it leads to."""
 
     def traverse(self, name: str) -> Any:
+        if name == "lost":
+            raise Lost
         return Traversed() if name.startswith("made") else None
 
 
@@ -207,6 +224,11 @@ class Fails(Base):
     def answer(self) -> str:
         self.context.count += 1
         raise RuntimeError("It failed.")
+
+
+class Loses(Base):
+    def answer(self) -> str:
+        raise Lost
 
 
 class Missing(Base):

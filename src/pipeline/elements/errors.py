@@ -15,7 +15,6 @@ from pipeline.http.error_pages import (
     problem_of,
     put_answer,
     put_problem,
-    traceback_of,
 )
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
@@ -45,8 +44,8 @@ class ErrorsRequest(DebugRequest):
 def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = None) -> Offers:
     """Answer exceptions: by the error view of the exception's class, or by the built-in error page.
 
-    debug     show tracebacks, and why the answer is a 4xx, to visitors who have the key that is logged at start,
-              and to no others (S17)
+    debug     show why the answer is an error, with the frames of an exception, to visitors who have the key that is
+              logged at start, and to no others (S17)
     reporter  dotted name of ``(request, error, id) -> None``, called for each error that is logged here
 
     An HTTP exception is an answer and is not logged. A temporary error (a conflict in the last attempt, a database
@@ -99,10 +98,8 @@ def answer(request: ErrorsRequest, response: Response, error: Exception) -> None
                 return
             problem = problem_in_view(request, problem, error, failure)
             error = failure
-    if request.debug and isinstance(error, WSGIHTTPException):
-        problem = problem._replace(traceback=tell(request, error))
-    elif request.debug and problem.id:
-        problem = problem._replace(traceback=traceback_of(error))
+    if request.debug and (problem.id or isinstance(error, WSGIHTTPException)):
+        problem = tell(request, error, problem)
     put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
 
 

@@ -120,6 +120,8 @@ class Problem(NamedTuple):
     """Headers of the answer, such as ``Allow``; they replace ours of the same name."""
     traceback: str = ""
     """Only for those who may see it (S17)."""
+    page: str = ""
+    """An HTML page for those alone, in the place of ours."""
 
     @property
     def code(self) -> str:
@@ -230,6 +232,8 @@ pre { font-size: .8125rem; line-height: 1.4; overflow-x: auto; border-top: 1px s
 
 
 def as_html(problem: Problem) -> str:
+    if problem.page:
+        return problem.page
     logged = f", logged as <code>{escape(problem.id)}</code>" if problem.id else ""
     shown = f"<pre>{escape(problem.traceback)}</pre>\n" if problem.traceback else ""
     return f"""\

@@ -1,21 +1,31 @@
-"""What a page of an HTTP error tells a visitor who has the key of debug mode: what ``pipeline explain`` tells."""
+"""The page of an error for a visitor who has the key of debug mode (S17): what ``pipeline explain`` tells and more.
+
+It has the cause, the frames of an exception with the lines around each, the way to the view, the request, and what
+the databases were asked, if the element ``inspector`` has noted that. There is no console, and no value of a
+variable. Cookies and credentials are masked.
+"""
 
 from __future__ import annotations
 
+import linecache
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from webob.exc import WSGIHTTPException
+from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.elements import traverse
-from pipeline.http.error_pages import traceback_of
+from pipeline.http.error_pages import Problem, text_of, traceback_of
 from pipeline.publisher import publisher
-from pipeline.tools.candidates import look_up
+from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.causes import Cause, last_frame, no_view, of_traversal, wrong_method
+from pipeline.tools.findings import is_of_the_site
+from pipeline.tools.inspector.secrets import told_variable, value_of
+from pipeline.tools.inspector.styling import policy, style
 from pipeline.tools.telling import look_lines, look_title, walk_lines
-from pipeline.tools.walking import walk_again
+from pipeline.tools.walking import Walk, walk_again
 from pipeline.tools.words import place_of
 
 FIRST: dict[str, Any] = {"context": None}
@@ -23,52 +33,247 @@ FIRST |= dict.fromkeys("default_steps more_steps namespaces subpath".split(), ()
 FIRST["view_name"] = ""
 """The fields that traversal sets, as they are before it."""
 
+MOST_FRAMES = 60
+MOST_CAUSES = 5
+AROUND = 4
+"""Lines that are shown before and after the line of a frame."""
+LONGEST_LINE = 500
 
-def tell(request: Any, error: WSGIHTTPException) -> str:
-    """Return where an HTTP error arose and why, as text. Traversal and the look-up of the view run again.
 
-    Raises nothing: what fails here is told in place of it.
+class Told(NamedTuple):
+    """What is known of an error."""
+
+    cause: Cause
+    walk: Walk | None
+    look: Look | None
+
+
+def tell(request: Any, error: Exception, problem: Problem) -> Problem:
+    """Return the problem with what a developer may see. Traversal and the look-up of the view run again.
+
+    Raises nothing: what fails here is told in the place of it.
     """
+    if not isinstance(error, WSGIHTTPException):
+        problem = problem._replace(traceback=traceback_of(error))
     try:
         if request.read_afresh is not None:
             request.read_afresh(request)
-        return "\n".join(_lines(request, error))
+        told = told_of(request, error)
+        if isinstance(error, WSGIHTTPException):
+            problem = problem._replace(traceback="\n".join(lines_of(told)))
+        headers = [*problem.headers, ("Content-Security-Policy", policy())]
+        return problem._replace(page=page_of(request, error, problem, told), headers=headers)
     except Exception as failure:
-        return f"This page could not find out more:\n{traceback_of(failure)}"
+        text = f"This page could not find out more:\n{traceback_of(failure)}"
+        return problem._replace(traceback=f"{problem.traceback}\n\n{text}".strip())
 
 
-def _lines(request: Any, error: WSGIHTTPException) -> Iterator[str]:
+def told_of(request: Any, error: Exception) -> Told:
+    """Return where an error arose and why."""
     frames = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
     walked, found = traverse.__file__ in frames, publisher.factory.__code__.co_filename in frames
     walk = walk_again(request, FIRST) if walked else None
     look = look_up(request) if found else None
-    raised = error.status_int
     frame = last_frame(error)
-    cause = None
-    if frame is None and look is not None and look.chosen is None:
+    cause = cause_of(request, error, walk, look) if isinstance(error, WSGIHTTPException) else None
+    if cause is None:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = frame or f"{last.filename}, line {last.lineno}"
+        cause = Cause(where, f"{type(error).__name__}: {text_of(error)}")
+    return Told(cause, walk, look)
+
+
+def cause_of(request: Any, error: WSGIHTTPException, walk: Walk | None, look: Look | None) -> Cause | None:
+    """Return the cause of an HTTP error that the view itself did not raise, or None."""
+    raised = error.status_int
+    if last_frame(error) is not None:
+        return None
+    if look is not None and look.chosen is None:
         where = place_of(publisher)
         if raised == 404:
-            cause = no_view(where, request.views, look, walk, Path.cwd())
-        elif raised == 405:
-            cause = wrong_method(where, look)
-    elif frame is None and look is None and walk is not None:
-        cause = of_traversal(place_of(traverse.traverse), error, walk)
-    elif look is not None and look.chosen is not None and raised in (401, 403):
+            return no_view(where, request.views, look, walk, Path.cwd())
+        return wrong_method(where, look) if raised == 405 else None
+    if look is None and walk is not None:
+        return of_traversal(place_of(traverse.traverse), error, walk)
+    if look is not None and look.chosen is not None and raised in (401, 403):
         needs = look.chosen.permission or "one that the policy gives for views without a permission"
         asked = request.principal or "nobody who is logged in"
         why = f"the view needs the permission {needs}; the request is of {asked}"
         remedy = "Log in, grant the permission, or declare @view(permission='public')."
-        cause = Cause(place_of(look.chosen.function), why, remedy)
-    if cause is None:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        cause = Cause(frame or f"{last.filename}, line {last.lineno}", f"{type(error).__name__}: {error}")
-    yield f"why     {cause.why}"
-    yield f"where   {cause.where}"
-    if cause.remedy:
-        yield f"change  {cause.remedy}"
-    if walk is not None:
+        return Cause(place_of(look.chosen.function), why, remedy)
+    return None
+
+
+def lines_of(told: Told) -> Iterator[str]:
+    """Yield what is known of an error, as text."""
+    yield f"why     {told.cause.why}"
+    yield f"where   {told.cause.where}"
+    if told.cause.remedy:
+        yield f"change  {told.cause.remedy}"
+    if told.walk is not None:
         yield "\nTraversal"
-        yield from walk_lines(walk)
-    if look is not None:
-        yield f"\nView {look_title(look)}"
-        yield from look_lines(look)
+        yield from walk_lines(told.walk)
+    if told.look is not None:
+        yield f"\nView {look_title(told.look)}"
+        yield from look_lines(told.look)
+
+
+# The page.
+
+
+def page_of(request: Any, error: Exception, problem: Problem, told: Told) -> str:
+    """Return the page of an error."""
+    environ = request.environ
+    asked = f"{environ['REQUEST_METHOD']} {request.path_info_safe}"
+    logged = f", logged as <code>{escape(problem.id)}</code>" if problem.id else ""
+    parts = [cause_section(told.cause)]
+    if not isinstance(error, HTTPException):
+        parts += [frames_section(one, number) for number, one in enumerate(chain_of(error))]
+        text = f"<details><summary>To copy</summary>\n<pre>{escape(problem.traceback)}</pre></details>\n"
+        parts.append(section("Traceback", text))
+    parts += [way_section(request, told), databases_section(request), request_section(request)]
+    return f"""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(problem.code)} {escape(asked)}</title>
+<style>
+{style()}</style>
+</head>
+<body>
+<main>
+<h1>{escape(problem.title)}</h1>
+<p><span class="badge s{escape(problem.code[:1])}">{escape(problem.code)}</span>
+<span class="path">{escape(asked)}</span></p>
+<p class="quiet">The visitor reads: {escape(problem.detail)}{logged}</p>
+{"".join(parts)}</main>
+</body>
+</html>
+"""
+
+
+def section(title: str, body: str) -> str:
+    """Return a section with a heading; nothing if it is empty."""
+    return f"<section>\n<h2>{escape(title)}</h2>\n{body}</section>\n" if body else ""
+
+
+def pairs(values: Iterable[tuple[str, str]]) -> str:
+    """Return names and values."""
+    rows = "".join(f"<dt>{escape(name)}</dt><dd><code>{escape(value)}</code></dd>\n" for name, value in values)
+    return f'<dl class="pairs">\n{rows}</dl>\n' if rows else ""
+
+
+def cause_section(cause: Cause) -> str:
+    """Return why, where, and what to change."""
+    remedy = f"<p>{escape(cause.remedy)}</p>\n" if cause.remedy else ""
+    where = f'<p class="quiet"><code>{escape(cause.where)}</code></p>'
+    return section("Why", f'<div class="cause">\n<p>{escape(cause.why)}</p>\n{where}\n{remedy}</div>\n')
+
+
+def chain_of(error: BaseException) -> list[BaseException]:
+    """Return an error and the errors that it came of, the last one first."""
+    found: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and len(found) < MOST_CAUSES and following not in found:
+        found.append(following)
+        suppressed = following.__suppress_context__
+        following = following.__cause__ or (None if suppressed else following.__context__)
+    return found
+
+
+def frames_section(error: BaseException, number: int) -> str:
+    """Return the frames of an error, the innermost first. Those of the site are open."""
+    frames = list(traceback.walk_tb(error.__traceback__))[-MOST_FRAMES:]
+    shown = []
+    opened = False
+    for frame, line in reversed(frames):
+        code = frame.f_code
+        ours = not is_of_the_site(code.co_filename)
+        is_open = number == 0 and not ours and not opened
+        opened = opened or is_open
+        shown.append(frame_item(code.co_filename, line, code.co_qualname, frame.f_globals, ours, is_open))
+    title = f"{'Caused by ' if number else ''}{type(error).__name__}: {text_of(error)[:300]}"
+    return section(title, "".join(shown) or "<p>It has no frames.</p>\n")
+
+
+def frame_item(file: str, line: int, name: str, variables: dict[str, Any], ours: bool, is_open: bool) -> str:
+    """Return one frame: the file, the line, the function, and the lines around."""
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, variables)
+    first = max(1, line - AROUND)
+    rows = ""
+    for number in range(first, min(len(lines), line + AROUND) + 1):
+        text = escape(lines[number - 1].rstrip()[:LONGEST_LINE] or " ")
+        here = ' class="here"' if number == line else ""
+        rows += f"<li{here}><span>{number}</span><code>{text}</code></li>\n"
+    source = f"<ol>\n{rows}</ol>\n" if rows else "<p>The source is not there.</p>\n"
+    kind = "frame ours" if ours else "frame"
+    title = f"<code>{escape(name)}</code> in <code>{escape(file)}</code>, line {line}"
+    state = " open" if is_open else ""
+    return f'<details class="{kind}"{state}><summary>{title}</summary>\n{source}</details>\n'
+
+
+def way_section(request: Any, told: Told) -> str:
+    """Return the parts that the request passed, with the time of each, and the way from the root to the view."""
+    record = getattr(request, "inspected", None)
+    text = ""
+    if record is not None:
+        rows = "".join(
+            f'<tr><th scope="row"><span class="name">{escape(part.name)}</span></th>'
+            f'<td class="number">{_taken(part)}</td><td>{escape(part.raised)}</td></tr>\n'
+            for part in record.parts
+            if part.attempt == record.attempts
+        )
+        head = '<tr><th scope="col">Element</th><th scope="col">Own time</th><th scope="col">Raised</th></tr>'
+        text = f"<table><thead>{head}</thead>\n<tbody>\n{rows}</tbody></table>\n" if rows else ""
+    for title, lines in (
+        ("Traversal", list(walk_lines(told.walk)) if told.walk is not None else []),
+        (f"View {look_title(told.look)}", list(look_lines(told.look))) if told.look is not None else ("", []),
+    ):
+        if lines:
+            text += f"<h3>{escape(title)}</h3>\n<pre>{escape(chr(10).join(lines))}</pre>\n"
+    return section("The way it took", text)
+
+
+def _taken(part: Any) -> str:
+    return f"{part.own * 1_000:.2f} ms" if part.ended else ""
+
+
+def databases_section(request: Any) -> str:
+    """Return what the databases were asked, if the inspector has noted it."""
+    record = getattr(request, "inspected", None)
+    if record is None:
+        hint = "Put the element inspector outermost into the pipeline: it notes the statements and the objects."
+        return section("Databases", f'<p class="quiet">{hint}</p>\n')
+    noted = [note for note in record.notes if note.kind != "log"]
+    if not noted:
+        return ""
+    rows = "".join(
+        f'<li><span class="quiet">{note.kind}</span><span>{note.seconds * 1_000:.2f} ms</span>'
+        f"<code>{escape(note.text)}</code></li>\n"
+        for note in noted
+    )
+    return section("Databases", f'<ol class="notes">\n{rows}</ol>\n')
+
+
+def request_section(request: Any) -> str:
+    """Return the headers and the form of the request, with the secrets masked."""
+    environ: Mapping[str, Any] = request.environ
+    headers = [
+        (name.removeprefix("HTTP_").replace("_", "-").title(), told_variable(name, environ[name]))
+        for name in sorted(environ)
+        if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
+    ]
+    asked = [
+        ("Query", told_variable("QUERY_STRING", environ.get("QUERY_STRING", ""))),
+        ("Client", str(environ.get("REMOTE_ADDR", ""))),
+        ("Principal", request.principal or "not logged in"),
+    ]
+    form = request.__dict__.get("form")
+    fields = [(str(name), value_of(str(name), value)) for name, value in list(form.items())[:100]] if form else []
+    text = pairs((name, value) for name, value in asked if value) + f"<h3>Headers</h3>\n{pairs(headers)}"
+    if fields:
+        text += f"<h3>Form</h3>\n{pairs(fields)}"
+    return section("The request", text)

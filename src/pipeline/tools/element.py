@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 
 from pipeline.composition import Element
 from pipeline.tools.facts import Facts, facts_of
+from pipeline.tools.ini import options_of
 from pipeline.tools.words import sentence
 
 GROUPS = ("paste.filter_factory", "paste.app_factory")
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         description="Says what an element does, takes, requires and provides.",
     )
     parser.add_argument("element", nargs="?", help="the name of the element; without it, all are listed")
-    return describe(parser.parse_args(arguments).element)
+    return describe(options_of(parser, arguments).element)
 
 
 def describe(name: str | None) -> int:

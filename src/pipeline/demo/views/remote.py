@@ -78,7 +78,7 @@ def put_new(context: NewItem, request: DemoRequest, response: Response) -> None:
 def put_text(context: Document, request: DemoRequest, response: Response) -> None:
     _refuse_stale(context, request)
     try:
-        context.edit(context.title, _text(request), context.format)
+        context.edit(context.title, _text(request), context.format, request.principal)
     except BadText as error:
         raise HTTPBadRequest(str(error)) from None
     _changed(context, response)
@@ -179,7 +179,7 @@ def edit(context: Document, request: DemoRequest, text: str, revision: int) -> i
     if revision != context.revision:
         raise HTTPConflict(STALE)
     try:
-        context.edit(context.title, text, context.format)
+        context.edit(context.title, text, context.format, request.principal)
     except BadText as error:
         raise HTTPBadRequest(str(error)) from None
     return context.revision

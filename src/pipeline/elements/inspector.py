@@ -1,0 +1,59 @@
+"""``inspector``: the last requests and the way that each took, on pages for the developer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.composition import element
+from pipeline.http import debug_key
+from pipeline.interfaces import Handler
+from pipeline.options import on_demand
+from pipeline.request import Request
+from pipeline.response import Response
+
+# It is for developers alone: a site without ``inspector`` never imports these.
+between = on_demand("pipeline.tools.inspector.recording:between")
+inspector_of = on_demand("pipeline.tools.inspector.inspecting:Inspector")
+
+PATH = "/++inspect++"
+
+
+class InspectorRequest(Request):
+    """The attribute that ``inspector`` adds to a request."""
+
+    inspected: Any = None
+    """What is noted of this request."""
+
+
+@element(
+    adds=InspectorRequest,
+    between=between,
+    outside=dict.fromkeys(
+        ("log", "vhost", "retry", "database", "errors"), "it shows all that happens to a request, from the outside"
+    ),
+)
+def inspector(next: Handler, *, keep: int = 1_000, slow: float = 0.5) -> Handler:
+    """Show the last requests at ``/++inspect++/`` to visitors who have the key that is logged at start, and to no
+    others (S17). For development.
+
+    keep  number of requests that are kept in memory, by each process
+    slow  seconds from which on a request is marked as slow
+
+    For each request the pages show the elements with the time of each, what they changed, traversal, the candidates
+    for the view, the databases, the log and the error. Secrets are masked: cookies, credentials, and fields whose
+    names say so. Stands outside of all other elements of this package.
+    """
+    if keep < 1:
+        raise ValueError(f"keep must be at least 1, not {keep}")
+    debug_key.make()
+    inspecting = inspector_of(next, keep, slow)
+
+    def inspector(request: InspectorRequest, response: Response) -> None:
+        if debug_key.hand_over(request, response):
+            return
+        if request.environ.get("PATH_INFO", "").startswith(PATH) and debug_key.may_see(request):
+            inspecting.show(request, response)
+        else:
+            inspecting.record(request, response)
+
+    return inspector

@@ -1,0 +1,1 @@
+"""The inspector: what it notes of requests, and its pages."""

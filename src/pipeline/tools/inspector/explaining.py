@@ -1,0 +1,116 @@
+"""Why a request was answered so: as ``pipeline explain`` tells it, of a record and without asking again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipeline.elements.traverse import _takes_request
+from pipeline.tools.candidates import Look, look_up
+from pipeline.tools.causes import Cause, causes
+from pipeline.tools.inspector.recording import GONE, Part, Record, named
+from pipeline.tools.inspector.secrets import HEADERS, masked_text
+from pipeline.tools.walking import Walk, walk_again
+from pipeline.tools.watching import Recorder, Visit
+
+log = logging.getLogger("pipeline")
+
+
+def explain(record: Record, error: BaseException, status: int) -> None:
+    """Note why a request failed, while the error is there."""
+    record.explain(error)
+    recorder = Recorder()
+    last = [part for part in record.parts if part.attempt == record.attempts]
+    recorder.visits = nested(record, last)
+    try:
+        record.causes = [Cause(*map(masked_text, cause)) for cause in causes(recorder, status, Path.cwd())]
+    except Exception:  # what cannot be told must not change the answer
+        log.debug("the inspector could not tell why", exc_info=True)
+
+
+def nested(record: Record, parts: list[Part]) -> list[Visit]:
+    """Return the parts of one attempt as ``causes`` reads them, each inside of the one before."""
+    outermost: list[Visit] = []
+    inner = outermost
+    state = {f"environ[{name!r}]": str(value) for name, value in record.environ.items() if type(value) is str}
+    for part in parts:
+        visit = Visit.__new__(Visit)
+        state = apply(state, part.changed)
+        visit.step, visit.request, visit.inner = part.step, state, []
+        visit.error, visit.walk, visit.look = part.error, part.walk, part.look
+        visit.views = part.views
+        visit.fields = named(part.fields) if part.fields is not None else {}
+        visit.seconds, visit.outside = part.seconds, part.inner
+        visit.begun, visit.response = {}, {"status": part.status, **part.answered}
+        inner.append(visit)
+        inner = visit.inner
+    return outermost
+
+
+def apply(state: dict[str, str], changed: dict[str, str]) -> dict[str, str]:
+    """Return what stands on a request after a change."""
+    state = dict(state)
+    for name, value in changed.items():
+        key = name if name.startswith("request.") else f"environ[{name!r}]"
+        if value == GONE:
+            state.pop(key, None)
+        else:
+            state[key] = value
+    return state
+
+
+_DEFAULTS = {"wsgi.input": BytesIO(), "CONTENT_LENGTH": "0"}
+"""A request that is walked again has no body."""
+
+
+class Walked(NamedTuple):
+    """Traversal and the look-up of the view, done again."""
+
+    walk: Walk | None
+    look: Look | None
+    now: bool
+    """Whether that was done now, on the data of now, and not while the request was answered."""
+
+
+def walk_of(record: Record) -> Walked | None:
+    """Return the way of a request from the root to the view.
+
+    For an error it was noted. For any other request the path is walked again now, on a request of its own that is
+    closed at once: the view is not called, and nothing is committed.
+    """
+    noted = Walked(
+        next((part.walk for part in record.parts if part.walk is not None), None),
+        next((part.look for part in reversed(record.parts) if part.look is not None), None),
+        False,
+    )
+    again = record.again
+    if noted.walk is not None or again is None:
+        return noted if noted.look is not None or noted.walk is not None else None
+    element = again.part.step.element
+    options = element.options if element is not None else {}
+    environ = record.environ_at(again.part)
+    for name in HEADERS:  # the credentials are masked
+        environ.pop(name, None)
+    request = again.pipeline.begin(again.pipeline.request_class, {**environ, **_DEFAULTS})
+    request.pipeline, request.views = again.pipeline, again.views
+    try:
+        root = options.get("root")
+        if root is not None:
+            request.root = root(request) if _takes_request(root) else root()
+        walk = walk_again(request, named(again.fields), options)
+        look = noted.look
+        if look is None and walk.error is None and request.views is not None:
+            request.context, request.view_name = walk.end, walk.view_name
+            look = look_up(request)
+        return Walked(walk, look, True)
+    finally:
+        request.close()
+
+
+def parts_by_attempt(record: Record) -> Iterator[tuple[int, list[Part]]]:
+    """Yield each attempt with the parts that it passed."""
+    for attempt in sorted({part.attempt for part in record.parts}):
+        yield attempt, [part for part in record.parts if part.attempt == attempt]

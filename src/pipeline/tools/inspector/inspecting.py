@@ -1,0 +1,113 @@
+"""The inspector of one pipeline: it records requests, and shows them to the developer."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from time import perf_counter, time
+from typing import Any, NamedTuple
+
+from webob.exc import HTTPException
+
+from pipeline.interfaces import Handler
+from pipeline.tools.inspector import pages
+from pipeline.tools.inspector.databases import listen
+from pipeline.tools.inspector.explaining import explain
+from pipeline.tools.inspector.recording import Record, current, is_error, linked
+
+MINUTE = 60.0
+
+
+class Counters(NamedTuple):
+    """Numbers about the last requests."""
+
+    kept: int
+    rate: float
+    """Requests a second, over the last minute or as long as requests are kept."""
+    median: float
+    p95: float
+    p99: float
+    """Seconds that half, 95 % and 99 % of the requests took at most."""
+    errors: int
+    repaired: int
+    """Requests that were answered after a conflict, by another attempt."""
+    failed: int
+    """Requests for which no attempt was left, or that a database did not serve: 503."""
+
+
+class Inspector:
+    """Keeps what is noted of the last requests."""
+
+    def __init__(self, next: Handler, keep: int, slow: float) -> None:
+        self.next = next
+        self.slow = slow
+        self.records: deque[Record] = deque(maxlen=keep)
+        self.lock = threading.Lock()
+        self.steps = linked()
+        self.pools: dict[int, Any] = {}
+        listen(current.get)
+
+    def record(self, request: Any, response: Any) -> None:
+        """Have a request answered, and note the way that it takes."""
+        record = Record(request, self.pools)
+        request.on_close(partial(record.close, request, response))
+        with self.lock:
+            self.records.append(record)
+        current.set(record)  # until the request is closed: its body may write to the log
+        try:
+            self.next(request, response)
+        except BaseException as escaped:
+            record.answered = perf_counter()
+            explain(record, escaped, 0)
+            raise
+        record.answered = perf_counter()
+        error = next((part.error for part in record.failed_parts()), None)
+        if error is not None and (not isinstance(error, HTTPException) or is_error(error)):
+            explain(record, error, int(response._status[:3]))
+
+    def show(self, request: Any, response: Any) -> None:
+        """Answer a request for a page of the inspector."""
+        pages.answer(self, request, response)
+
+    def kept(self) -> list[Record]:
+        """Return the records, the last request first."""
+        with self.lock:
+            return list(reversed(self.records))
+
+    def find(self, number: int) -> Record | None:
+        """Return the record with a number, or None."""
+        return next((record for record in self.kept() if record.number == number), None)
+
+    def counters(self) -> Counters:
+        """Return numbers about the requests that are kept."""
+        records = [record for record in self.kept() if record.closed]
+        now = time()
+        last = [record for record in records if now - record.when <= MINUTE]
+        span = min(MINUTE, now - last[-1].when) if last else MINUTE
+        times = sorted(record.seconds for record in records)
+        return Counters(
+            len(records),
+            len(last) / max(span, 1.0),
+            share(times, 0.5),
+            share(times, 0.95),
+            share(times, 0.99),
+            sum(record.code >= 500 for record in records),
+            sum(record.attempts > 1 and record.code != 503 for record in records),
+            sum(record.code == 503 for record in records),
+        )
+
+    def pool_lines(self) -> Iterator[str]:
+        """Yield a line for each pool of connections that requests have used."""
+        for pool in list(self.pools.values()):
+            if hasattr(pool, "idle"):
+                most = "" if pool.max is None else f", at most {pool.max}"
+                yield f"{len(pool.all)} open, {len(pool.idle)} idle, {pool.size} are kept{most} ({pool.main.shown})"
+            elif hasattr(pool, "status"):
+                yield str(pool.status())
+
+
+def share(times: list[float], of: float) -> float:
+    """Return the time that a share of the requests took at most; ``times`` are sorted."""
+    return times[min(len(times) - 1, int(len(times) * of))] if times else 0.0

@@ -1,0 +1,439 @@
+"""What the inspector notes of a request: the parts that it passed, with times and with what each changed.
+
+``between`` links a watcher in outside of each part. A watcher notes what is different since the part outside of it,
+as text, so that a record keeps no object of the request. Everything is noted within limits.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from itertools import count
+from operator import attrgetter
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from webob.exc import HTTPException, WSGIHTTPException
+
+from pipeline.composition import Offers
+from pipeline.http.error_pages import text_of, traceback_of
+from pipeline.paste import Step
+from pipeline.request import OF_AN_ATTEMPT
+from pipeline.tools.between import openers
+from pipeline.tools.candidates import Look, look_up
+from pipeline.tools.inspector.databases import watch_connection
+from pipeline.tools.inspector.secrets import (
+    LONGEST,
+    PLAIN,
+    masked_query,
+    masked_text,
+    told,
+    told_header,
+    told_variable,
+    value_of,
+)
+from pipeline.tools.walking import FIELDS, Walk, walk_again
+from pipeline.tools.watching import UNTOLD, is_traverse
+
+MOST_PARTS = 300
+"""Parts of one request that are noted: a request that is tried a hundred times passes a thousand."""
+MOST_NOTES = 100
+"""Statements, objects and lines of the log that are kept for one request, of each."""
+LONGEST_NOTE = 2_000
+GONE = "(gone)"
+
+INTERNAL = {"pipeline.request", "pipeline.response", "pipeline.before", "wsgi.errors", "wsgi.input"}
+INTERNAL |= {f"wsgi.{name}" for name in ("version", "multithread", "multiprocess", "run_once", "file_wrapper")}
+"""Variables of the environ that say nothing to a person."""
+
+LINKED: list[Step] = []
+"""The parts that watchers were linked in around, innermost first, since an inspector was made."""
+
+current: ContextVar[Record | None] = ContextVar("record", default=None)
+"""The record of the request that this thread is at work for."""
+
+_TOLD = [name for name in OF_AN_ATTEMPT if name not in UNTOLD]
+_fields_of = attrgetter(*_TOLD)
+_walked_of = attrgetter(*FIELDS)
+_HIDDEN = {*UNTOLD, "inspected"}
+_UNCHANGED: dict[str, str] = {}
+_numbers = count(1)
+
+
+class Note(NamedTuple):
+    """A statement, an object or a line of the log."""
+
+    kind: str
+    """"sql", "load", "change", "open" or "log"."""
+    part: str
+    text: str
+    at: float
+    """Seconds since the request came in."""
+    seconds: float
+
+
+class Again(NamedTuple):
+    """What it takes to walk the path of a request again."""
+
+    part: Part
+    """The part that walks."""
+    pipeline: Any
+    views: Any
+    fields: tuple[Any, ...]
+    """The fields of the request before traversal, as ``pipeline.tools.walking.FIELDS`` names them."""
+
+
+class Part:
+    """One part of the pipeline at work for one attempt."""
+
+    # Defaults stand in the class: making one object for each part is a good share of what the inspector costs.
+    inner = waited = 0.0
+    """Seconds within the parts inside of it, and seconds of its own that it waited for a database."""
+    began = ended = 0.0
+    changed = _UNCHANGED
+    """What the part outside of it has changed on the request, on the way in."""
+    answered = _UNCHANGED
+    """What it has changed on the response."""
+    status = raised = ""
+    error: BaseException | None = None
+    fields: tuple[Any, ...] | None = None
+    """The fields of the request before traversal, if this is the part that walks."""
+    views: Any = None
+    walk: Walk | None = None
+    look: Look | None = None
+
+    def __init__(self, step: Step, depth: int) -> None:
+        self.step = step
+        self.depth = depth
+        self.attempt = 1
+
+    @property
+    def name(self) -> str:
+        """The name of the element, the app or the middleware."""
+        return str(self.step)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds within the part and all that is inside of it."""
+        return self.ended - self.began
+
+    @property
+    def own(self) -> float:
+        """Seconds that the part itself took, with its waiting for a database."""
+        return max(0.0, self.seconds - self.inner)
+
+
+class Record:
+    """One request."""
+
+    answered = closed = 0.0
+    dropped = 0
+    """Parts beyond the limit."""
+    waited = 0.0
+    """Seconds that it waited for databases."""
+    attempts = 1
+    status = ""
+    headers: Sequence[tuple[str, str]] = ()
+    bytes_sent: int | None = 0
+    principal: str | None = None
+    error = traceback = ""
+    causes: Sequence[Any] = ()
+    """Why it failed (``pipeline.tools.causes.Cause``)."""
+    again: Again | None = None
+    """What it takes to walk again."""
+
+    def __init__(self, request: Any, pools: dict[int, Any]) -> None:
+        self.number = next(_numbers)
+        self.pools = pools
+        """The pools of connections that requests have used, shared with the inspector."""
+        self.environ = noted_environ(request.environ)
+        """The environ as it came in, as text."""
+        self.parts: list[Part] = []
+        self.stack: list[Part] = []
+        self.notes: list[Note] = []
+        self.counts: dict[str, int] = {}
+        """Notes of each kind, with those beyond the limit."""
+        request.inspected = self
+        # The request and the response as the last part has left them.
+        self.environ_seen: Mapping[str, Any] = request.environ.copy()
+        self.added_seen: Mapping[str, Any] = request.__dict__.copy()
+        self.fields_seen: tuple[Any, ...] = _fields_of(request)
+        self.left: tuple[Any, ...] = (None, (), None, ())
+        self.when = time.time()
+        self.began = perf_counter()
+
+    @property
+    def method(self) -> str:
+        """The method of the request."""
+        return str(self.environ["REQUEST_METHOD"])
+
+    @property
+    def path(self) -> str:
+        """The path as the server has decoded it."""
+        path = f"{self.environ.get('SCRIPT_NAME', '')}{self.environ.get('PATH_INFO', '')}"
+        return path.encode("latin-1", "replace").decode("utf-8", "replace")
+
+    @property
+    def query(self) -> str:
+        """The query without secrets."""
+        return masked_query(self.environ.get("QUERY_STRING", ""))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds until the request was closed."""
+        return (self.closed or self.answered or perf_counter()) - self.began
+
+    @property
+    def code(self) -> int:
+        """The status of the answer as a number; 0 if there is no answer."""
+        return int(self.status[:3] or 0)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the body is still being sent."""
+        return not self.closed
+
+    def watch(self, step: Step, walks: bool, next: Callable[[Any, Any], None], request: Any, response: Any) -> None:
+        """Call the handler of a part, and note what it does.
+
+        walks  whether this is the part that walks the path
+        """
+        stack, parts = self.stack, self.parts
+        if len(parts) >= MOST_PARTS:
+            self.dropped += 1
+            next(request, response)
+            return
+        part = Part(step, len(stack))
+        parts.append(part)
+        self.enter(part, request)
+        if walks:
+            part.fields = _walked_of(request)
+            self.again = Again(part, request.pipeline, request.views, part.fields)
+        stack.append(part)
+        part.began = began = perf_counter()
+        try:
+            next(request, response)
+        except BaseException as error:
+            part.ended = ended = perf_counter()
+            self.failed(part, request, error)
+            raise
+        else:
+            part.ended = ended = perf_counter()
+            part.status = status = response._status
+            before, filters = self.left, response.filters
+            headers, body = response._own_headers, response._app_iter
+            if before[2] is not body or before[0] is not status or before[1] != headers or before[3] is not filters:
+                self.left = status, headers and headers.copy(), body, filters
+                part.answered = answers(before, self.left)
+        finally:
+            stack.pop()
+            if stack:
+                stack[-1].inner += ended - began
+
+    def enter(self, part: Part, request: Any) -> None:
+        """Note what is different on the request since the last part was entered."""
+        environ, added, fields = request.environ, request.__dict__, _fields_of(request)
+        try:
+            if environ == self.environ_seen and added == self.added_seen and fields == self.fields_seen:
+                part.attempt = self.attempts
+                return
+        except Exception:  # an object of the site that cannot be compared
+            logging.getLogger("pipeline").debug("the inspector could not compare", exc_info=True)
+        part.attempt = self.attempts = added.get("attempt", 1)
+        part.changed = changed = changed_variables(self.environ_seen, environ)
+        seen = self.added_seen
+        for name, value in added.items():
+            if seen.get(name, GONE) is not value and name not in _HIDDEN and name[0] != "_":
+                changed[f"request.{name}"] = value_of(name, value)
+        for name, value, before in zip(_TOLD, fields, self.fields_seen, strict=True):
+            if value is not before:
+                changed[f"request.{name}"] = value_of(name, value)
+        self.environ_seen, self.added_seen, self.fields_seen = environ.copy(), added.copy(), fields
+
+    def failed(self, part: Part, request: Any, error: BaseException) -> None:
+        """Note that a part has raised an error: why, while the objects of the request are there."""
+        part.raised = f"{type(error).__name__}: {masked_text(text_of(error))[:LONGEST]}"
+        part.error = error
+        self.left = (None, (), None, ())
+        if not isinstance(error, Exception) or (request.attempts_left and request.judge(error).transient):
+            return
+        if isinstance(error, HTTPException) and not is_error(error):
+            return
+        step = part.step
+        try:
+            if step.element is not None and step.element.is_end and request.views is not None:
+                part.look = look_up(request)
+                part.views = request.views
+            elif part.fields is not None and step.element is not None:
+                part.walk = walk_again(request, named(part.fields), step.element.options)
+        except Exception:  # what cannot be told must not change the answer
+            logging.getLogger("pipeline").debug("the inspector could not look again", exc_info=True)
+
+    def note(self, kind: str, text: str, seconds: float = 0.0) -> None:
+        """Note a statement, an object or a line of the log, within the limits."""
+        if self.closed:
+            return
+        counted = self.counts.get(kind, 0)
+        self.counts[kind] = counted + 1
+        stack = self.stack
+        if kind != "log":
+            self.waited += seconds
+            if stack:
+                stack[-1].waited += seconds
+        if counted < MOST_NOTES:
+            part = stack[-1].name if stack else ""
+            text = text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}..."
+            self.notes.append(Note(kind, part, text, perf_counter() - self.began - seconds, seconds))
+
+    def close(self, request: Any, response: Any) -> None:
+        """Note the answer as it was sent, and forget all objects of the request."""
+        self.closed = perf_counter()
+        self.status = response._status
+        self.headers = [
+            pair if pair[0] in PLAIN and len(pair[1]) <= LONGEST else (pair[0], told_header(*pair))
+            for pair in response._own_headers or ()
+        ]
+        self.bytes_sent = request.bytes_sent
+        self.principal = request.principal
+        current.set(None)
+        for part in self.parts:
+            if part.error is not None:
+                part.error = part.views = None
+            if part.fields is not None:
+                part.fields = None
+        if self.again is not None and self.again.fields[_HOOKS]:
+            self.again = self.again._replace(fields=without_closures(self.again.fields))
+        self.environ_seen = self.added_seen = _UNCHANGED
+        self.fields_seen = self.left = ()
+
+    def failed_parts(self) -> Iterator[Part]:
+        """Yield the parts of the last attempt that raised an error, innermost first."""
+        last = [part for part in self.parts if part.attempt == self.attempts]
+        yield from (part for part in reversed(last) if part.error is not None)
+
+    def explain(self, error: BaseException) -> None:
+        """Note the text of an error, and the traceback of one that is not an HTTP exception."""
+        self.error = f"{type(error).__name__}: {masked_text(text_of(error))}"
+        if not isinstance(error, HTTPException):
+            self.traceback = masked_text(traceback_of(error))
+
+    def environ_at(self, part: Part) -> dict[str, str]:
+        """Return the environ as a part found it, as text."""
+        state = dict(self.environ)
+        for one in self.parts:
+            if one.attempt == part.attempt:
+                for name, value in one.changed.items():
+                    if value == GONE:
+                        state.pop(name, None)
+                    elif not name.startswith("request."):
+                        state[name] = value
+            if one is part:
+                break
+        return state
+
+
+def noted_environ(environ: Mapping[str, Any]) -> dict[str, str]:
+    """Return an environ as text, without secrets. Most of it is kept as it is."""
+    noted = dict(environ)
+    for name in noted.keys() - PLAIN.keys():
+        if name in INTERNAL:
+            del noted[name]
+        else:
+            noted[name] = told_variable(name, noted[name])
+    for name, value in noted.items():
+        if type(value) is not str or len(value) > LONGEST or "@" in value:
+            noted[name] = told_variable(name, value)
+    return noted
+
+
+def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is different in an environ."""
+    changed = {
+        name: told_variable(name, value)
+        for name, value in environ.items()
+        if before.get(name) is not value and name not in INTERNAL
+    }
+    if len(before) + len(changed) > len(environ):
+        changed |= {name: GONE for name in before if name not in environ}
+    return changed
+
+
+def answers(before: tuple[Any, ...], left: tuple[Any, ...]) -> dict[str, str]:
+    """Return what is different on a response since the part inside has answered."""
+    status, headers, body, filters = left
+    was_status, was, was_body, was_filters = before
+    changed: dict[str, str] = {}
+    if was_status != status:
+        changed["status"] = status
+    if headers != was:
+        headers, was = headers or (), was or ()
+        changed |= {pair[0]: told_header(*pair) for pair in headers if pair not in was}
+        if was:
+            now = {name for name, _ in headers}
+            changed |= {name: GONE for name, _ in was if name not in now}
+    if body is not was_body:
+        changed["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else told(body)
+    if filters is not was_filters and filters:
+        changed["output filters"] = ", ".join(map(told, filters))
+    return changed
+
+
+_HOOKS = FIELDS.index("traversal_hooks")
+
+
+def named(fields: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the fields of the request before traversal, by name."""
+    return dict(zip(FIELDS, fields, strict=True))
+
+
+def without_closures(fields: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the fields without traversal hooks that were made for the request, which may refer to it."""
+    hooks = (hook for hook in fields[_HOOKS] if not getattr(hook, "__self__", None))
+    kept = tuple(hook for hook in hooks if not getattr(hook, "__closure__", None))
+    return (*fields[:_HOOKS], kept, *fields[_HOOKS + 1 :])
+
+
+def is_error(error: BaseException) -> bool:
+    """Return whether an HTTP exception is an error, and not a redirect."""
+    return isinstance(error, WSGIHTTPException) and error.status_int >= 400
+
+
+def between(step: Step, offers: Offers) -> Offers:
+    """Link a watcher in outside of a part, and one around what opens its database."""
+    LINKED.append(step)
+    next = offers.handler
+    walks = is_traverse(step)
+
+    def watched(request: Any, response: Any) -> None:
+        record = getattr(request, "inspected", None)
+        if record is None:
+            next(request, response)
+        else:
+            record.watch(step, walks, next, request, response)
+
+    opened = {name: _opening(f"request.{name}", opener) for name, opener in openers(step, offers).items()}
+    return Offers(watched, **{**offers.attributes, **opened})
+
+
+def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def open_watched(request: Any) -> Any:
+        record = getattr(request, "inspected", None)
+        if record is None:
+            return opener(request)
+        waited = record.waited
+        began = perf_counter()
+        value = opener(request)
+        record.note("open", name, perf_counter() - began - (record.waited - waited))  # one opener may use another
+        watch_connection(record, request)
+        return value
+
+    return open_watched
+
+
+def linked() -> list[Step]:
+    """Return the parts that were linked since the last call, innermost first."""
+    found = LINKED[:]
+    LINKED.clear()
+    return found

@@ -1,0 +1,120 @@
+"""What is noted of a request in words, without its secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+LONGEST = 300
+"""Characters of one value that are kept."""
+MASK = "(masked)"
+_SECRET = (
+    r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|csrf|session|api[-_]?key|\bkey\b|authorization|signature"
+)
+is_secret = re.compile(_SECRET, re.IGNORECASE).search
+"""Whether the name of a header, a field or a variable says that its value is a secret."""
+MOST_NAMES = 5_000
+"""Names that are remembered."""
+PLAIN: dict[str, bool] = {}
+"""The names of which ``is_plain`` is known to be true. Finding that out takes a microsecond."""
+HEADERS = ("HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_PROXY_AUTHORIZATION")
+WITH_A_QUERY = ("QUERY_STRING", "REQUEST_URI", "RAW_URI", "HTTP_REFERER")
+NOT_PLAIN = (*HEADERS, *WITH_A_QUERY, "SET-COOKIE", "LOCATION", "CONTENT-LOCATION", "LINK")
+_FIELD = re.compile(r"([^&;=]*)=([^&;]*)")
+_COOKIE = re.compile(r"([^;=,\s]+)=[^;]*")
+_IN_A_URL = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
+_PAIR = re.compile(rf"([\w.-]*(?:{_SECRET})[\w.-]*)(\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s&;,]+)", re.IGNORECASE)
+
+
+def told(value: Any) -> str:
+    """Return a value in a few words. Its own code does not run, and no object is loaded for it."""
+    kind = type(value)
+    if kind is str:
+        text: str = value
+    elif value is None or kind in (bool, int, float):
+        return repr(value)
+    elif kind in (tuple, list):
+        text = f"({', '.join(map(told, value[:8]))}{', ...' if len(value) > 8 else ''})"
+    elif kind is bytes:
+        text = f"{len(value)} bytes"
+    elif isinstance(value, Mapping) and kind.__module__ in ("builtins", "types"):
+        text = told_fields(value)
+    elif isinstance(value, type) or hasattr(kind, "__get__"):
+        text = str(getattr(value, "__qualname__", kind.__qualname__))
+    else:
+        text = f"{'an' if kind.__name__[0] in 'AEIOUaeio' else 'a'} {kind.__name__}"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def told_fields(fields: Mapping[Any, Any]) -> str:
+    """Return the fields of a form in words."""
+    pairs = [f"{told(name)}={value_of(str(name), value)}" for name, value in list(fields.items())[:20]]
+    return ", ".join(pairs) or "(empty)"
+
+
+def value_of(name: str, value: Any) -> str:
+    """Return a value in words; a mask if its name says that it is a secret, and for the password in a URL."""
+    if is_secret(name):
+        return MASK
+    text = told(value)
+    return _IN_A_URL.sub(rf"\1{MASK}@", text) if "://" in text else text
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a text with that name may be kept as it is."""
+    if name in PLAIN:
+        return True
+    found = not is_secret(name) and name.upper() not in NOT_PLAIN
+    if found:
+        if len(PLAIN) >= MOST_NAMES:
+            PLAIN.clear()
+        PLAIN[name] = True
+    return found
+
+
+def told_variable(name: str, value: Any) -> str:
+    """Return a value of the environ in words."""
+    if type(value) is str and is_plain(name) and len(value) <= LONGEST and "@" not in value:
+        return value
+    if name in HEADERS:
+        return masked_cookies(value) if name == "HTTP_COOKIE" else f"{str(value).partition(' ')[0]} {MASK}"
+    if name in WITH_A_QUERY:
+        return masked_query(value)
+    return value_of(name, value)
+
+
+def told_header(name: str, value: str) -> str:
+    """Return a header of an answer in words."""
+    if is_plain(name) and len(value) <= LONGEST:
+        return value
+    if name.lower() == "set-cookie":
+        cookie, _, attributes = value.partition(";")
+        return f"{cookie.partition('=')[0]}={MASK}{';' if attributes else ''}{attributes}"
+    if name.upper() in NOT_PLAIN:
+        return masked_query(value)
+    return value_of(name, value)
+
+
+def masked_cookies(header: Any) -> str:
+    """Return a header ``Cookie`` with the names of the cookies alone."""
+    return told(_COOKIE.sub(rf"\1={MASK}", str(header)))
+
+
+def masked_query(text: Any) -> str:
+    """Return a query, or a URL with one, without the values of fields that are secrets."""
+    if not text:
+        return ""
+    path, mark, query = str(text).rpartition("?")
+    return told(path + mark + _FIELD.sub(_masked_field, query))
+
+
+def _masked_field(found: re.Match[str]) -> str:
+    return f"{found[1]}={MASK}" if is_secret(found[1]) else found[0]
+
+
+def masked_text(text: str) -> str:
+    """Return the text of a log record or an error without what looks like a secret: ``password=...``."""
+    if "://" in text:
+        text = _IN_A_URL.sub(rf"\1{MASK}@", text)
+    return _PAIR.sub(rf"\1\2{MASK}", text) if is_secret(text) else text

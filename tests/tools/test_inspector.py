@@ -1,0 +1,540 @@
+"""The inspector: what it notes of requests, and what its pages show to the holder of the key (S17)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from persistent.mapping import PersistentMapping
+from sqlalchemy import text
+from webob import Request as Asked
+from webob.exc import HTTPFound
+
+from pipeline import Pipeline, element, view
+from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
+from pipeline.elements.inspector import inspector
+from pipeline.elements.log import log
+from pipeline.elements.retry import retry
+from pipeline.elements.sql import sql
+from pipeline.elements.transaction import transaction
+from pipeline.elements.traverse import traverse
+from pipeline.elements.zodb import zodb
+from pipeline.http import debug_key
+from pipeline.interfaces import ConfigurationError, OrderError
+from pipeline.publisher import publisher
+from pipeline.tools.inspector import recording
+from pipeline.tools.inspector.secrets import masked_query, masked_text, told, told_header, told_variable
+from transaction.interfaces import TransientError
+
+KEY = "k" * 40
+COOKIE = f"{debug_key.COOKIE}={KEY}"
+
+
+class Box(dict[str, Any]):
+    """A container."""
+
+    __parent__ = __name__ = None
+
+
+@pytest.fixture(autouse=True)
+def known_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug_key, "_key", KEY)
+
+
+@pytest.fixture
+def inspected(module: Callable[..., str]) -> Iterator[Callable[..., Any]]:
+    """``inspected(view, ..., outer=(element, ...), root=...)`` is a site with the inspector."""
+
+    def inspected(*views: Any, outer: Any = None, root: Any = None, **options: Any) -> Pipeline:
+        outer = (errors(),) if outer is None else outer
+        walk = traverse() if root == "database" else traverse(root=lambda: root if root is not None else Box())
+        return Pipeline(inspector(**options), *outer, walk, publisher(scan=(module(*views),)))
+
+    yield inspected
+
+
+@view(context=Box)
+def index(context: Any, request: Any) -> str:
+    return "index"
+
+
+def ask(app: Any, path: str, **options: Any) -> Any:
+    return Asked.blank(path, **options).get_response(app)
+
+
+def page(app: Any, path: str = "") -> Any:
+    answer = ask(app, f"/++inspect++/{path}", headers={"Cookie": COOKIE})
+    assert answer.status_int == 200, answer.text
+    return answer
+
+
+def last(app: Any) -> str:
+    """The page of the last request."""
+    number = re.search(r'<a href="(\d+)">', page(app).text)
+    assert number is not None
+    return str(page(app, number[1]).text)
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html.partition("</style>")[2]).split())
+
+
+# Who sees it.
+
+
+@pytest.mark.parametrize("cookie", ["", f"{debug_key.COOKIE}={'x' * 40}", f"other={KEY}"])
+@pytest.mark.parametrize("path", ["/++inspect++/", "/++inspect++/1", "/++inspect++", "/++inspect++/pipeline"])
+def test_without_the_key_it_is_not_there__S17(inspected: Any, path: str, cookie: str) -> None:
+    plain = Pipeline(errors(), traverse(root=Box), publisher())
+    app = inspected(index)
+    ask(app, "/")
+    answer = ask(app, path, headers={"Cookie": cookie})
+    assert answer.status_int == 404
+    assert answer.body == ask(plain, path).body
+
+
+def test_it_hands_over_the_key_by_itself__S17(inspected: Any) -> None:
+    answer = ask(inspected(index), f"/?debug-key={KEY}")
+    assert answer.status_int == 303
+    assert answer.headers["Set-Cookie"].startswith(COOKIE)
+
+
+def test_its_own_pages_are_not_noted(inspected: Any) -> None:
+    app = inspected(index)
+    page(app)
+    assert "No request fits" in page(app).text
+
+
+def test_it_stands_outside_of_all_other_elements() -> None:
+    with pytest.raises(OrderError, match="inspector must be outside log"):
+        Pipeline(log(), inspector(), errors(), traverse(root=Box), publisher())
+
+
+def test_a_number_of_requests_below_one_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="keep must be at least 1"):
+        Pipeline(inspector(keep=0), errors(), traverse(root=Box), publisher())
+
+
+# The pages.
+
+
+def test_the_pages_load_nothing_and_run_nothing__S7(inspected: Any) -> None:
+    app = inspected(index)
+    ask(app, "/")
+    for path in ("", "pipeline"):
+        answer = page(app, path)
+        policy = answer.headers["Content-Security-Policy"]
+        style = re.search(r"<style>(.*?)</style>", answer.text, re.DOTALL)
+        assert style is not None
+        digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+        assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+        assert "style=" not in answer.text and "<script" not in answer.text
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_what_visitors_sent_is_escaped__S7(inspected: Any) -> None:
+    app = inspected(index)
+    ask(app, "/%3Cscript%3Ealert(1)?%3Cb%3E=1", headers={"X-Evil": "<img src=x>"})
+    for html in (page(app).text, last(app)):
+        assert "<script" not in html and "<img" not in html
+        assert "&lt;script&gt;alert(1)" in html
+
+
+def test_only_get_and_head_are_answered(inspected: Any) -> None:
+    answer = ask(inspected(index), "/++inspect++/", method="POST", headers={"Cookie": COOKIE})
+    assert (answer.status_int, answer.headers["Allow"]) == (405, "GET, HEAD")
+
+
+def test_the_address_without_the_slash_leads_to_the_page(inspected: Any) -> None:
+    answer = ask(inspected(index), "/++inspect++", headers={"Cookie": COOKIE})
+    assert (answer.status_int, answer.location) == (303, "/++inspect++/")
+
+
+@pytest.mark.parametrize("path", ["99999", "nothing", "1" * 30, "%C2%B2"])
+def test_a_request_that_it_does_not_have_is_a_404(inspected: Any, path: str) -> None:
+    answer = ask(inspected(index), f"/++inspect++/{path}", headers={"Cookie": COOKIE})
+    assert answer.status_int == 404
+
+
+def test_the_filters(inspected: Any) -> None:
+    @view(context=Box, name="fails")
+    def fails(context: Any, request: Any) -> str:
+        raise ValueError("for the test")
+
+    app = inspected(index, fails, slow=30.0)
+    for path, method in [("/", "GET"), ("/nothing?q=tea", "GET"), ("/fails", "GET"), ("/", "POST")]:
+        ask(app, path, method=method)
+
+    def shown(query: str) -> list[str]:
+        return re.findall(r'<td class="path"><a href="\d+">([^<]*)</a>', page(app, query).text)
+
+    assert shown("") == ["POST /", "GET /fails", "GET /nothing?q=tea", "GET /"]
+    assert shown("?status=4") == ["POST /", "GET /nothing?q=tea"]
+    assert shown("?status=2") == ["GET /"]
+    assert shown("?method=POST") == ["POST /"]
+    assert shown("?path=TEA") == ["GET /nothing?q=tea"]
+    assert shown("?error=1&status=5") == ["GET /fails"]
+    assert shown("?slow=1") == []
+    assert shown("?before=x&unknown=1&status=9") == []
+
+
+def test_as_many_requests_are_kept_as_it_is_told(inspected: Any) -> None:
+    app = inspected(index, keep=3)
+    for number in range(5):
+        ask(app, f"/{number}")
+    assert "3 of 3 requests" in page(app).text
+    assert "/4" in page(app).text and "/1<" not in page(app).text
+
+
+def test_older_requests_are_a_page_further(inspected: Any) -> None:
+    app = inspected(index)
+    for _ in range(120):
+        ask(app, "/")
+    first = page(app).text
+    older = re.search(r'href="(\?before=\d+)"', first)
+    assert older is not None and first.count('class="path"') == 100
+    assert page(app, older[1]).text.count('class="path"') == 20
+
+
+def test_a_live_page_is_loaded_again(inspected: Any) -> None:
+    assert "Refresh" not in page(inspected(index)).headers
+    assert page(inspected(index), "?live=1").headers["Refresh"] == "3"
+
+
+def test_the_drawing_has_the_parts_with_their_options(inspected: Any) -> None:
+    app = inspected(index, outer=(retry(attempts=7), errors()))
+    said = words(page(app, "pipeline").text)
+    assert said.index("retry") < said.index("errors") < said.index("traverse") < said.index("publisher")
+    assert "attempts 7" in said and "test_inspector.py" not in said
+
+
+# What is noted.
+
+
+def test_the_parts_with_their_times_and_changes(inspected: Any) -> None:
+    @element
+    def marking(next: Any) -> Any:
+        def marking(request: Any, response: Any) -> None:
+            request.environ["HTTP_X_MARK"] = "seen"
+            next(request, response)
+            response.headers["X-Left"] = "yes"
+
+        return marking
+
+    app = inspected(index, outer=(errors(), marking()))
+    ask(app, "/")
+    html = last(app)
+    said = words(html)
+    assert re.search(r"errors [\d.]+ marking [\d.]+ traverse [\d.]+ publisher [\d.]+", said)
+    assert "HTTP_X_MARK seen" in said and "X-Left yes" in said
+    assert "request.context a Box" in said
+    seen = html[html.index("As each element saw it") :]
+    before, _, behind = seen.partition('<span class="name">traverse</span>')
+    assert "X-Mark" not in before[: before.index('<span class="name">marking</span>')] and "X-Mark" in behind
+
+
+def test_a_foreign_middleware_is_a_part(inspected: Any) -> None:
+    def shouting(app: Any) -> Any:
+        def shouting(environ: Any, start_response: Any) -> Any:
+            return [block.upper() for block in app(environ, start_response)]
+
+        return shouting
+
+    app = inspected(index, outer=(shouting, errors()))
+    assert ask(app, "/").text == "INDEX"
+    assert re.search(r"shouting foreign [\d.]+ errors", words(last(app)))
+
+
+def test_traversal_is_walked_again_when_the_page_is_opened(inspected: Any) -> None:
+    calls: list[str] = []
+
+    @view(context=Box, name="")
+    def counted(context: Any, request: Any) -> str:
+        calls.append("called")
+        return "counted"
+
+    app = inspected(counted, root=Box(inner=Box()))
+    ask(app, "/inner/")
+    said = words(last(app))
+    assert "inner {} answered by Box.__getitem__" in said
+    assert "chosen" in said and "Walked again just now" in said
+    assert calls == ["called"], "the view is not called again"
+
+
+def test_nothing_is_committed_when_a_path_is_walked_again(inspected: Any) -> None:
+    class Counting(PersistentMapping):
+        def __getitem__(self, name: str) -> Any:
+            self.data["walked"] = self.data.get("walked", 0) + 1
+            self._p_changed = True
+            return Box()
+
+    Counting.__module__, Counting.__qualname__ = __name__, "Counting"
+    globals()["Counting"] = Counting
+
+    def root(mapping: Any) -> Any:
+        return mapping.setdefault("counting", Counting())
+
+    outer = (retry(), zodb(uri="memory://walked-again", root=root), errors(), transaction())
+    app = inspected(index, outer=outer, root="database")
+    assert ask(app, "/box/").text == "index"
+    assert ask(app, "/box/").text == "index"
+    for _ in range(3):
+        assert "answered by Counting.__getitem__" in words(last(app))
+    found: list[int] = []
+
+    @view(context=Box, name="count")
+    def count(context: Any, request: Any) -> str:
+        found.append(request.root.data["walked"])
+        return ""
+
+    assert ask(inspected(count, outer=outer, root="database"), "/box/count").status_int == 200
+    assert found == [3], "two requests and this one"
+
+
+def test_an_error_is_explained_when_it_happens(inspected: Any) -> None:
+    @view(context=Box, name="fails")
+    def fails(context: Any, request: Any) -> str:
+        raise ValueError("password=swordfish is wrong")
+
+    app = inspected(index, fails)
+    ask(app, "/fails")
+    said = words(last(app))
+    assert "raised ValueError: password=(masked) is wrong" in said
+    assert "test_inspector.py, line" in said and "Traceback" in said and "swordfish" not in said
+    ask(app, "/fials")
+    assert "did you mean &#39;fails&#39;" in last(app)
+    assert "Walked again" not in last(app)
+
+
+def test_an_error_that_no_element_answers_is_noted(inspected: Any) -> None:
+    @view(context=Box, name="fails")
+    def fails(context: Any, request: Any) -> str:
+        raise ValueError("for the test")
+
+    app = inspected(fails, outer=())
+    assert ask(app, "/fails").status_int == 500
+    assert "ValueError: for the test" in words(last(app))
+
+
+def test_a_redirect_is_not_an_error(inspected: Any) -> None:
+    @view(context=Box, name="away")
+    def away(context: Any, request: Any) -> str:
+        raise HTTPFound(location="/other?token=abc")
+
+    app = inspected(away)
+    ask(app, "/away")
+    html = last(app)
+    assert "Traceback" not in html and "/other?token=(masked)" in html
+    assert '<section aria-labelledby="why">' not in html
+
+
+def test_attempts_stand_side_by_side(inspected: Any) -> None:
+    @view(context=Box, name="again")
+    def again(context: Any, request: Any) -> str:
+        if request.attempt < 3:
+            raise TransientError(f"number {request.attempt}")
+        return "done"
+
+    app = inspected(again, outer=(retry(delay=0), errors()))
+    assert ask(app, "/again").text == "done"
+    said = words(last(app))
+    assert "Attempt 1" in said and "Attempt 3" in said and "TransientError: number 2" in said
+    assert "Conflicts repaired 1" in words(page(app).text)
+
+
+def test_objects_are_noted_as_they_are_loaded_and_changed(inspected: Any) -> None:
+    @view(context=PersistentMapping, name="store", methods=("POST",))
+    def store(context: Any, request: Any) -> str:
+        context["stored"] = context.get("stored", 0) + 1
+        return "stored"
+
+    def root(mapping: Any) -> Any:
+        return mapping.setdefault("app", PersistentMapping())
+
+    outer = (retry(), zodb(uri="memory://inspected", root=root), errors(), transaction())
+    app = inspected(store, outer=outer, root="database")
+    for _ in range(2):
+        assert ask(app, "/@@store", method="POST").text == "stored"
+    said = words(last(app))
+    assert "Objects changed: 1" in said and "PersistentMapping in publisher" in said
+    assert "Opened" in said and "request.root" in said
+    assert "Database connections: 1 open, 1 idle" in words(page(app).text)
+
+
+def test_statements_are_noted_without_their_values(inspected: Any) -> None:
+    @view(context=Box, name="ask")
+    def asking(context: Any, request: Any) -> str:
+        return str(request.sql.execute(text("SELECT :word AS found"), {"word": "swordfish"}).scalar())
+
+    app = inspected(asking, outer=(sql(url="sqlite://"), errors(), transaction()))
+    assert ask(app, "/ask").text == "swordfish"
+    said = words(last(app))
+    assert "SQL statements: 2" in said and "SELECT ? AS found in publisher" in said
+    assert "swordfish" not in said
+
+
+def test_the_log_of_a_request_is_noted(inspected: Any) -> None:
+    @view(context=Box, name="telling")
+    def telling(context: Any, request: Any) -> str:
+        logging.getLogger("site").warning("%d items, token=%s", 3, "abcdef")
+        logging.getLogger("site").warning("%d", "not a number")
+        return ""
+
+    app = inspected(telling)
+    logging.raiseExceptions, before = False, logging.raiseExceptions
+    try:
+        ask(app, "/telling")
+    finally:
+        logging.raiseExceptions = before
+    logging.getLogger("site").warning("outside of a request")
+    said = words(last(app))
+    assert "WARNING site: 3 items, token=(masked)" in said and "TypeError" in said
+    assert "outside of a request" not in said
+
+
+def test_a_body_that_is_being_sent_is_open(inspected: Any) -> None:
+    @view(context=Box, name="long")
+    def long(context: Any, request: Any) -> Any:
+        return iter([b"first", b"second"])
+
+    app = inspected(long)
+    environ = Asked.blank("/long").environ
+    body = app(environ, lambda status, headers, exc_info=None: None)
+    assert "still open" in last(app)
+    list(body)
+    body.close()
+    assert "still open" not in last(app)
+    assert "11 bytes" in words(last(app))
+
+
+# Secrets.
+
+
+def test_secrets_are_masked_in_all_that_is_noted(inspected: Any) -> None:
+    @view(context=Box, name="login", methods=("POST",))
+    def login(context: Any, request: Any) -> str:
+        request.remembered = dict(request.form)
+        return str(len(request.form))
+
+    @element
+    def cookies(next: Any) -> Any:
+        def cookies(request: Any, response: Any) -> None:
+            next(request, response)
+            response.set_cookie("session", "made-secret")
+
+        return cookies
+
+    app = inspected(index, login, outer=(errors(), cookies(), forms()))
+    ask(
+        app,
+        "/login?api_key=key-secret&page=3",
+        POST={"login": "admin", "password": "form-secret"},
+        headers={
+            "Cookie": "a=cookie-secret; b=other-secret",
+            "Authorization": "Basic header-secret",
+            "X-Auth-Token": "token-secret",
+            "Referer": "http://localhost/?token=referrer-secret",
+        },
+    )
+    record = repr([vars(part) for part in records(app)[-1].parts]) + repr(vars(records(app)[-1]))
+    for noted in (last(app), page(app).text, record):
+        assert "-secret" not in noted
+    html = last(app)
+    assert "login=admin" in html and "page=3" in html and "Basic (masked)" in html
+
+
+def records(app: Any) -> Any:
+    """The records of an app."""
+    cells = {
+        name: cell.cell_contents for name, cell in zip(app.handler.__code__.co_freevars, app.handler.__closure__)
+    }
+    return cells["inspecting"].records
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("HTTP_COOKIE", "a=1; b=2", "a=(masked); b=(masked)"),
+        ("HTTP_AUTHORIZATION", "Bearer abc", "Bearer (masked)"),
+        ("HTTP_X_CSRF_TOKEN", "abc", "(masked)"),
+        ("QUERY_STRING", "a=1&password=abc", "a=1&password=(masked)"),
+        ("HTTP_HOST", "localhost", "localhost"),
+        ("X_URI", "postgres://user:abc@host/db", "postgres://user:(masked)@host/db"),
+    ],
+)
+def test_a_variable_in_words(name: str, value: str, said: str) -> None:
+    assert told_variable(name, value) == said
+
+
+def test_headers_queries_and_texts_in_words() -> None:
+    assert told_header("Set-Cookie", "session=abc; Path=/") == "session=(masked); Path=/"
+    assert told_header("Location", "/a?token=abc") == "/a?token=(masked)"
+    assert masked_query("plain") == "plain"
+    assert masked_text("login failed: password='a b', user=x") == "login failed: password=(masked), user=x"
+    assert told("x" * 1_000).endswith("...") and len(told("x" * 1_000)) == 300
+
+
+def test_the_code_of_an_object_does_not_run_to_tell_it() -> None:
+    class Loud:
+        def __repr__(self) -> str:
+            raise AssertionError
+
+        __str__ = __repr__
+
+    assert told(Loud()) == "a Loud"
+    assert told([Loud(), 1]) == "(a Loud, 1)"
+
+
+# Limits.
+
+
+def test_a_record_keeps_no_object_of_the_request(inspected: Any) -> None:
+    app = inspected(index)
+    ask(app, "/")
+    (record,) = records(app)
+    assert record.environ_seen == {} and record.fields_seen == () and record.left == ()
+    assert all(part.error is None and part.fields is None for part in record.parts)
+    assert all(type(value) is str for value in record.environ.values())
+
+
+def test_parts_and_notes_have_a_limit(inspected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    @view(context=Box, name="chatty")
+    def chatty(context: Any, request: Any) -> str:
+        for number in range(500):
+            logging.getLogger("site").warning("line %d", number)
+        return ""
+
+    monkeypatch.setattr(recording, "MOST_PARTS", 2)
+    app = inspected(chatty)
+    ask(app, "/chatty")
+    (record,) = records(app)
+    assert len(record.parts) == 2 and record.dropped == 1
+    assert len(record.notes) == recording.MOST_NOTES and record.counts["log"] == 500
+
+
+def test_what_fails_in_the_inspector_does_not_change_an_answer(inspected: Any) -> None:
+    class Odd:
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("not comparable")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    @element
+    def odd(next: Any) -> Any:
+        def odd(request: Any, response: Any) -> None:
+            request.odd = Odd()
+            next(request, response)
+            request.odd = Odd()
+
+        return odd
+
+    app = inspected(index, outer=(errors(), odd()))
+    assert ask(app, "/").text == "index"
+    assert "request.odd an Odd" in words(last(app))

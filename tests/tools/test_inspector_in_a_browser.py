@@ -1,0 +1,239 @@
+"""The inspector and the debug pages of the demo in a real browser, under load; axe-core looks at each page.
+
+With PIPELINE_SCREENSHOTS=write the screenshots of the documentation are made anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import re
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.support.ui import WebDriverWait
+
+from pipeline.demo import site
+from processes import TOP
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+KEY = "k" * 40
+WRITE = os.environ.get("PIPELINE_SCREENSHOTS") == "write"
+DOCS = TOP / "docs" / "screenshots"
+SERIOUS = ("serious", "critical")
+PHONE, DESK = (390, 844), (1280, 800)
+SWITCHES = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage"]
+SWITCHES += ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+SWITCHES += ["--hide-scrollbars"]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("inspected")
+
+
+def write_ini(directory: Path, port: int) -> Path:
+    """etc/deploy.ini with the inspector and in debug mode, with data of its own."""
+    text = (TOP / "etc" / "deploy.ini").read_text()
+    for pattern, value in [
+        (r"(?m)^(http_port =).*", f" {port}"),
+        (r"(?m)^(zodb_uri =).*", f" file://{directory}/Data.fs?blobstorage_dir={directory}/blobs"),
+        (r"(?m)^(session_keys =).*", f" {directory}/session_keys"),
+        (r"(?m)^(pipeline =) log", " inspector log"),
+        (r"(?m)^(use = egg:wsgi-pipeline#errors)$", "\ndebug = true"),
+        (r"(?m)^(scan = pipeline\.demo.*)$", " tools.inspected_views"),
+    ]:
+        text, count = re.subn(pattern, lambda found, value=value: found[1] + value, text)  # type: ignore[misc]
+        assert count == 1, pattern
+    ini = directory / "inspected.ini"
+    ini.write_text(f"{text}\n[filter:inspector]\nuse = egg:wsgi-pipeline#inspector\n")
+    return ini
+
+
+@pytest.fixture
+def address(directory: Path, start: Callable[..., Any], free_port: int) -> str:
+    """The demo on a server of its own."""
+    site.create(f"file://{directory}/Data.fs?blobstorage_dir={directory}/blobs")
+    command = [Path(sys.executable).with_name("paster"), "serve", write_ini(directory, free_port)]
+    start(command, free_port, env={"PYTHONPATH": str(TOP / "tests"), "PIPELINE_DEBUG_KEY": KEY})
+    return f"http://127.0.0.1:{free_port}"
+
+
+@pytest.fixture
+def load(address: str) -> Iterator[None]:
+    """Visitors, until the test ends."""
+    done = threading.Event()
+    paths = ["/", "/docs/", "/nothing", "/@@search?q=tea&token=abc", "/@@fails", "/@@conflicting", "/docs"]
+
+    def visit() -> None:
+        while not done.is_set():
+            for path in paths:
+                with contextlib.suppress(OSError), urllib.request.urlopen(address + path, timeout=20) as answer:
+                    answer.read()
+                time.sleep(0.02)
+
+    threads = [threading.Thread(target=visit, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    yield
+    done.set()
+    for thread in threads:
+        thread.join(30)
+
+
+@pytest.fixture
+def browser(program: Callable[[str, str], str], tmp_path: Path) -> Iterator[WebDriver]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = program("chromium", "apt install chromium")
+    for switch in [*SWITCHES, f"--user-data-dir={tmp_path / 'profile'}"]:
+        options.add_argument(switch)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(
+        options=options, service=Service(program("chromedriver", "apt install chromium-driver"))
+    )
+    browser.set_page_load_timeout(60)
+    yield browser
+    browser.quit()
+
+
+def as_on(browser: WebDriver, size: tuple[int, int], scheme: str) -> None:
+    """Show pages as on a screen of that size, light or dark."""
+    width, height = size
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)  # type: ignore[attr-defined]
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)  # type: ignore[attr-defined]
+
+
+def violations(browser: WebDriver) -> list[str]:
+    """What axe-core finds on the page that is serious."""
+    browser.execute_script((files("axe_core_python") / "axe.min.js").read_text("utf-8"))
+    found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+    return [
+        f"{one['id']}: {node['html']} {node['failureSummary']}"
+        for one in found["violations"]
+        if one["impact"] in SERIOUS
+        for node in one["nodes"]
+    ]
+
+
+def look_at(browser: WebDriver, name: str) -> None:
+    """Look at a page on a phone and on a desk, light and dark: axe finds nothing serious, nothing sticks out."""
+    for size, scheme in [(PHONE, "light"), (PHONE, "dark"), (DESK, "light"), (DESK, "dark")]:
+        as_on(browser, size, scheme)
+        assert violations(browser) == [], (name, size, scheme)
+        sticks_out = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert browser.execute_script(sticks_out) <= 0, (name, size)
+        kept = os.environ.get("PIPELINE_SCREENSHOTS_IN")
+        if kept or (WRITE and (size, scheme) in ((PHONE, "dark"), (DESK, "light"))):
+            shown = browser.execute_cdp_cmd(  # type: ignore[attr-defined]
+                "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": bool(kept)}
+            )
+            directory = Path(kept) if kept else DOCS
+            directory.mkdir(parents=True, exist_ok=True)
+            kind = "phone" if size == PHONE else "desk"
+            suffix = f"{kind}-{scheme}" if kept else kind
+            (directory / f"{name}-{suffix}.png").write_bytes(base64.b64decode(shown["data"]))
+    said = [entry["message"] for entry in browser.get_log("browser")]  # type: ignore[attr-defined]
+    assert [line for line in said if "Content Security Policy" in line] == []
+
+
+def text_of(browser: WebDriver, selector: str) -> str:
+    return browser.find_element(By.CSS_SELECTOR, selector).text
+
+
+def rows(browser: WebDriver) -> list[str]:
+    return [row.text for row in browser.find_elements(By.CSS_SELECTOR, ".requests tbody tr")]
+
+
+def follow(browser: WebDriver, selector: str) -> None:
+    """Follow a link by the keyboard."""
+    before = browser.current_url
+    browser.find_element(By.CSS_SELECTOR, selector).send_keys(Keys.ENTER)
+    WebDriverWait(browser, 20).until(lambda _: browser.current_url != before)
+
+
+def ask(browser: WebDriver, address: str, **filters: str) -> None:
+    """Fill in the form of the filters, and send it."""
+    browser.get(f"{address}/++inspect++/")
+    for name, value in filters.items():
+        field = browser.find_element(By.NAME, name)
+        if field.get_attribute("type") == "checkbox":
+            field.send_keys(Keys.SPACE)
+        else:
+            field.send_keys(value)
+    browser.find_element(By.CSS_SELECTOR, "form button").send_keys(Keys.ENTER)
+    WebDriverWait(browser, 20).until(lambda _: "?" in browser.current_url)
+
+
+@pytest.mark.usefixtures("load")
+def test_the_inspector_of_the_demo_under_load(browser: WebDriver, address: str) -> None:
+    browser.get(f"{address}/++inspect++/")
+    assert "Inspector" not in browser.page_source, "without the key it is not there (S17)"
+    browser.get(f"{address}/?debug-key={KEY}")
+    for path in ("/@@slow", "/@@conflicting", "/@@fails"):
+        browser.get(address + path)
+    look_at(browser, "debug-error")
+    assert "ValueError: there is no price for coffee" in browser.page_source
+    assert "Caused by KeyError" in browser.page_source
+    assert "inspected_views.py" in text_of(browser, "details[open] summary")
+    assert 'raise ValueError("there is no price for coffee")' in text_of(browser, "details[open] li.here")
+    browser.get(f"{address}/docs/nothing")
+    assert "has no item" in text_of(browser, ".cause")
+    look_at(browser, "debug-404")
+
+    browser.get(f"{address}/++inspect++/")
+    assert text_of(browser, "h1") == "Requests"
+    assert len(rows(browser)) > 5
+    look_at(browser, "list")
+
+    ask(browser, address, status="5")
+    assert rows(browser) and all("500" in row for row in rows(browser))
+    ask(browser, address, status="4", path="docs/noth")
+    assert rows(browser) and all("/docs/nothing" in row and "404" in row for row in rows(browser))
+    ask(browser, address, slow="1")
+    assert any("/@@slow" in row for row in rows(browser))
+    ask(browser, address, error="1", path="fails")
+    assert rows(browser)
+
+    follow(browser, ".requests tbody tr:first-child a")
+    assert "there is no price for coffee" in text_of(browser, ".cause")
+    assert "publisher" in text_of(browser, ".waterfall")
+    look_at(browser, "request-error")
+
+    ask(browser, address, path="conflicting", status="2")
+    follow(browser, ".requests tbody tr:first-child a")
+    assert "Attempt 3" in text_of(browser, ".sides")
+    for section in browser.find_elements(By.CSS_SELECTOR, "summary"):
+        section.send_keys(Keys.ENTER)
+    assert "swordfish" not in browser.page_source and "k" * 40 not in browser.page_source
+    assert "attempt 3" in browser.page_source
+    look_at(browser, "attempts")
+
+    ask(browser, address, path="search", status="2")
+    follow(browser, ".requests tbody tr:first-child a")
+    assert "token=abc" not in browser.page_source
+    assert "search" in text_of(browser, "section[aria-labelledby=traversal]")
+    look_at(browser, "request")
+
+    follow(browser, "nav a[href=pipeline]")
+    assert "traverse" in text_of(browser, ".pipe")
+    look_at(browser, "pipeline")
+
+    browser.get(f"{address}/++inspect++/")
+    follow(browser, "a[href*=live]")
+    assert "Stop the updates" in browser.page_source
