@@ -74,6 +74,8 @@ EXTRAS["docs"] = [
     *EXTRAS["testing"],
     *EXTRAS["sql"],
     *EXTRAS["component"],
+    *EXTRAS["limits"],
+    *EXTRAS["prometheus"],
     *EXTRAS["ztk"],
     "furo",
     "repoze.sphinx.autointerface",
