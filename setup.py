@@ -74,8 +74,11 @@ EXTRAS["demo"] = [
 # The pages of docs/. The reference imports every element, to write down what it says of itself.
 EXTRAS["docs"] = [
     *EXTRAS["demo"],
+    *EXTRAS["testing"],
     *EXTRAS["sql"],
     *EXTRAS["component"],
+    *EXTRAS["limits"],
+    *EXTRAS["prometheus"],
     *EXTRAS["ztk"],
     "furo",
     "repoze.sphinx.autointerface",
