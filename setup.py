@@ -104,7 +104,7 @@ EXTRAS["test"] = [
     *EXTRAS["opentelemetry"],
     "Beaker",
     "Chameleon",
-    # axe-core, which judges pages: tests/tools/test_inspector_in_a_browser.py
+    # axe-core, which judges pages in the tests of the browser.
     "axe-core-python",
     "html5lib",
     "hypothesis",
