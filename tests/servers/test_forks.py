@@ -25,7 +25,7 @@ from servers.base import Missing
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
 
-SECONDS = length(short=2.0, full=20.0)
+SECONDS = length(short=1.0, full=20.0)
 REMEDY = "pip install uwsgi"
 
 APPLICATION = """\

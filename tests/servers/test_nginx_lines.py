@@ -96,8 +96,8 @@ def behind(
         yield behind
 
 
-def ask(port: int, path: str, **headers: str) -> tuple[int, str]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+def ask(port: int, path: str, seconds: float = 10, **headers: str) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=seconds)
     try:
         connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
@@ -179,7 +179,7 @@ def test_streams_that_nobody_reads(behind: Callable[[str, str], int], buffering:
             assert ask(port, "/")[0] == 200
         else:
             with pytest.raises(TimeoutError):
-                ask(port, "/")
+                ask(port, "/", seconds=3)
     finally:
         for client in unread:
             client.close()
