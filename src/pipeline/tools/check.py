@@ -175,7 +175,7 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
             yield Finding("warning", step.where, what, "Leave it out of the pipeline for production.")
         yield from of_options(step, element, debug)
         yield from of_database(step, element)
-    if all(element.name != "errors" for _, element in steps) and len(steps) > 1:
+    if not any(element.name in ("errors", "ztk_errors") for _, element in steps) and len(steps) > 1:
         remedy = "Put errors into the pipeline for error pages and error views."
         yield Finding("note", steps[0][0].where, "no element answers errors: they are plain text", remedy)
 
