@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from pipeline.interfaces import Handler
-from pipeline.options import resolve
+from pipeline.options import on_demand, resolve
 from pipeline.paste import Step
 from pipeline.request import OF_AN_ATTEMPT
 from pipeline.tools.candidates import Look, look_up
@@ -22,9 +23,14 @@ from pipeline.tools.words import short
 
 State = Mapping[str, str]
 
+watch_zope = on_demand("pipeline.ztk.explaining:watch")
+
 TOLD = ("context", "view_name", "virtual_root_path")
 """The fields of the core that tell a reader something."""
-UNTOLD = {*OF_AN_ATTEMPT, "measures", "zodb_pooled", "zodb_slot"}.difference(TOLD)
+UNTOLD = {
+    *OF_AN_ATTEMPT,
+    *("measures", "zodb_pooled", "zodb_slot", "watch_zope", "ways", "asked", "logged"),
+}.difference(TOLD)
 """The other fields, and those that elements add for themselves."""
 
 
@@ -100,6 +106,9 @@ class Recorder:
             visit.look = look_up(request)
             visit.views = request.views
         self._stack.append(visit)
+        if outer is None and hasattr(request, "watch_zope"):
+            visit.walk = Walk()
+            request.watch_zope = partial(watch_zope, visit.walk)
         started = perf_counter()
         try:
             handler(request, response)
