@@ -31,6 +31,7 @@ from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.publisher import publisher
 from pipeline.tools.inspector import recording
 from pipeline.tools.inspector.secrets import masked_query, masked_text, told, told_header, told_variable
+from tools.conftest import CODE, INI, Site
 
 KEY = "k" * 40
 COOKIE = f"{debug_key.COOKIE}={KEY}"
@@ -539,3 +540,22 @@ def test_what_fails_in_the_inspector_does_not_change_an_answer(inspected: Any) -
     app = inspected(index, outer=(errors(), odd()))
     assert ask(app, "/").text == "index"
     assert "request.odd an Odd" in words(last(app))
+
+
+# The command.
+
+
+def test_check_warns_of_the_inspector(site: Site) -> None:
+    ini = INI.replace("pipeline = errors", "pipeline = inspector errors")
+    site.write(f"{ini}\n[filter:inspector]\nuse = egg:wsgi-pipeline#inspector\n", CODE)
+    status, said = site.run("check")
+    assert status == 0
+    assert "it is for development" in said and "[filter:inspector]" in said
+    assert site.run("check", "--strict")[0] == 1
+
+
+def test_explain_runs_a_site_with_the_inspector(site: Site) -> None:
+    ini = INI.replace("pipeline = errors", "pipeline = inspector errors")
+    site.write(f"{ini}\n[filter:inspector]\nuse = egg:wsgi-pipeline#inspector\n", CODE)
+    status, said = site.run("explain", "GET", "/")
+    assert status == 0 and "inspector" in said and "index" in said

@@ -28,6 +28,7 @@ from pipeline.tools.inspector.databases import watch_connection
 from pipeline.tools.inspector.secrets import (
     LONGEST,
     PLAIN,
+    TELLERS,
     is_plain,
     masked_text,
     told,
@@ -329,6 +330,8 @@ def kept_variables(environ: Mapping[str, Any]) -> dict[str, Any]:
         value = kept[name]
         if name in INTERNAL:
             del kept[name]
+        elif name in TELLERS:
+            kept[name] = TELLERS[name](value) if value else ""
         elif type(value) is not str or not is_plain(name):
             kept[name] = told_variable(name, value)
     return kept
