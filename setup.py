@@ -1,20 +1,22 @@
 """What wsgi-pipeline is made of and what it needs; the settings of tools stand in pyproject.toml."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
-    *("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "forms"),
-    *("authenticate", "traverse", "site", "events", "base", "coalesce", "compress", "inspector"),
+    *("log", "timing", "vhost", "retry", "zodb", "sql", "errors", "transaction", "session", "forms"),
+    *("authenticate", "traverse", "site", "events", "sendfile", "base", "coalesce", "compress", "inspector"),
 ]
 # The steps of Zope's publication, each a file of src/pipeline/ztk.
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
 
 EXTRAS = {
-    # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out.
-    "paster": ["PasteScript", "setuptools<82"],
+    # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out. Before 77 it does not find
+    # installed packages with a dot in their name, and fails in the directory of a package of one's own.
+    "paster": ["PasteScript", "setuptools>=77,<82"],
     # The element `zodb` on a file or in memory; a database server is one extra more.
     "zodb": ["ZODB", "zodburi", "transaction"],
     "zeo": ["ZEO"],
@@ -25,13 +27,18 @@ EXTRAS = {
     "forms": ["multipart>=1.3.1"],
     # The elements `site` and `events`: zope.component's local sites, zope.event's notifications.
     "component": ["zope.component", "zope.event"],
-    # Passwords by argon2 and signed sessions.
+    # Passwords by argon2, signed sessions of logins, and the element `session`.
     "auth": ["argon2-cffi", "itsdangerous"],
     # Failed logins counted together by several processes, in Redis or memcached.
     "limits": ["limits[redis,memcached]"],
+    # Pages by templates: `return render("page.html")`.
+    "jinja": ["Jinja2"],
     # Two more encodings for the element `compress`; gzip it has of itself.
     "brotli": ["brotli"],
     "zstd": ["zstandard"],
+    # Two options of the element `timing`: metrics and spans. Spans need opentelemetry-sdk and an exporter as well.
+    "prometheus": ["prometheus-client"],
+    "opentelemetry": ["opentelemetry-api"],
     # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
     "gunicorn": ["gunicorn"],
     "granian": ["granian"],
@@ -41,22 +48,41 @@ EXTRAS = {
         *("zope.annotation", "zope.component", "zope.event", "zope.login", "zope.principalregistry"),
         *("zope.publisher", "zope.security", "zope.securitypolicy", "zope.traversing"),
     ],
+    # The test kit, pipeline.testing, for tests of sites and elements.
+    "testing": ["WebTest", "transaction"],
+    # `make release`: the changes, the sdist and the wheel.
+    "release": ["build", "towncrier"],
+    # Completion of the command in bash and zsh.
+    "completion": ["argcomplete"],
     # The pages of the element `inspector`, for development.
     "inspector": ["Jinja2"],
-    "docs": ["furo", "sphinx"],
     "fuzz": ["atheris"],
-    "lint": ["mypy", "mypy-zope", "ruff", "types-WebOb", "types-docutils", "types-waitress"],
+    "lint": ["mypy", "mypy-zope", "ruff", "types-Pygments", "types-WebOb", "types-docutils", "types-waitress"],
 }
 # The site that etc/deploy.ini serves.
 EXTRAS["demo"] = [
     *EXTRAS["zodb"],
     *EXTRAS["forms"],
     *EXTRAS["auth"],
+    *EXTRAS["jinja"],
     "docutils",
-    "Jinja2",
     "markdown-it-py",
     "nh3",
+    "Pygments",
     "tqdm",
+]
+# The pages of docs/. The reference imports every element, to write down what it says of itself.
+EXTRAS["docs"] = [
+    *EXTRAS["demo"],
+    *EXTRAS["testing"],
+    *EXTRAS["sql"],
+    *EXTRAS["component"],
+    *EXTRAS["limits"],
+    *EXTRAS["prometheus"],
+    *EXTRAS["ztk"],
+    "furo",
+    "repoze.sphinx.autointerface",
+    "sphinx>=8",
 ]
 # The tests. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
@@ -65,6 +91,7 @@ EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "flup", "uwsgi"]
 EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["sql"],
+    *EXTRAS["completion"],
     *EXTRAS["component"],
     *EXTRAS["inspector"],
     *EXTRAS["limits"],
@@ -73,29 +100,38 @@ EXTRAS["test"] = [
     *EXTRAS["paster"],
     *EXTRAS["gunicorn"],
     *EXTRAS["granian"],
-    # axe-core, which judges pages: tests/tools/test_inspector_in_a_browser.py
+    *EXTRAS["prometheus"],
+    *EXTRAS["opentelemetry"],
+    "Beaker",
+    "Chameleon",
+    # axe-core, which judges pages in the tests of the browser.
     "axe-core-python",
     "html5lib",
     "hypothesis",
+    "opentelemetry-sdk",
     "pytest>=8",
     "pytest-timeout",
     "pytest-xdist",
     "selenium",
-    "WebTest",
+    *EXTRAS["testing"],
 ]
 # Sites of the Zope Toolkit and the tests of Grok, in an environment of their own: `make test-ztk`.
 EXTRAS["ztk-test"] = [
     *EXTRAS["ztk"],
     *("grok[test]", "grokcore.json", "grokcore.rest", "grokcore.xmlrpc", "packaging", "zope.app.http"),
     *("zope.applicationcontrol", "zope.browsermenu", "zope.testbrowser", "zope.testrunner"),
-    *("pytest>=8", "pytest-timeout", "ZEO"),
+    *("pytest>=8", "pytest-timeout", "pytest-xdist", "selenium", "ZEO", *EXTRAS["testing"]),
 ]
+
+TOP = Path(__file__).parent
+NAMES = (TOP / "src/pipeline/__init__.py").read_text("utf-8")
+VERSION = re.findall(r'^__version__ = "(.+)"$', NAMES, re.MULTILINE)[0]
 
 setup(
     name="wsgi-pipeline",
-    version="0.1.0.dev0",
+    version=VERSION,
     description="Web publishing as an ordered pipeline of elements, declared in a Paste Deploy ini",
-    long_description=Path(__file__).with_name("README.rst").read_text("utf-8"),
+    long_description=(TOP / "README.rst").read_text("utf-8"),
     long_description_content_type="text/x-rst",
     author="wsgi-pipeline contributors",
     license="MIT",
@@ -105,6 +141,8 @@ setup(
     packages=find_packages("src"),
     package_data={
         "pipeline": ["py.typed"],
+        # What `pipeline new` writes.
+        "pipeline.tools.new": ["site/**/*.txt"],
         # docs/ is a link to the project's own: the site imports it when it is made.
         "pipeline.tools.inspector": ["templates/*"],
         "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "docs/**/*.png", "static/*", "templates/*"],
@@ -129,6 +167,7 @@ setup(
         ],
         "paste.app_factory": [
             "health = pipeline.health:health",
+            "metrics = pipeline.metrics:metrics",
             "publisher = pipeline.publisher:publisher",
             "ztk = pipeline.ztk.application:ztk",
             "ztk_publisher = pipeline.ztk.publisher:ztk_publisher",

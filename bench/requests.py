@@ -85,7 +85,8 @@ class Site(NamedTuple):
 
 
 def pipeline() -> Site:
-    from pipeline.auth.sessions import Session, read_keys
+    from pipeline.auth.keys import read_keys
+    from pipeline.auth.sessions import Session
 
     directory = Path(tempfile.mkdtemp(prefix="bench-requests-"))
     session = f"by = basic session\nkeys = {directory / 'keys'}\ncheck = bench.request_site:user"

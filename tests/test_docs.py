@@ -1,9 +1,9 @@
 """Every snippet of README.rst and docs/ is executed.
 
 Python blocks (``.. code-block:: python``) of one file run in order, as one module whose ``__name__`` can
-be scanned. An ini block with a ``:name:`` is a file of that name, loaded as ``etc/pipeline.wsgi`` loads one;
-of an ini without a name, each section is loaded that can be by itself. A comment behind a block,
-``.. not run: why`` or ``.. not loaded: why``, takes it out.
+be scanned. A block whose ``:name:`` has a slash is a file that they use. An ini block with a ``:name:`` is a
+file of that name, loaded as ``etc/pipeline.wsgi`` loads one; of an ini without a name, each section is loaded
+that can be by itself. A comment behind a block, ``.. not run: why`` or ``.. not loaded: why``, takes it out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -21,7 +20,6 @@ import pytest
 from paste.deploy import loadapp, loadfilter
 
 from pipeline.paste import load
-from pipeline.publisher import publisher
 
 TOP = Path(__file__).resolve().parent.parent
 
@@ -50,7 +48,8 @@ class Block(NamedTuple):
 
 def documents() -> list[Path]:
     found = [TOP / "README.rst", *sorted((TOP / "docs").rglob("*.rst"))]
-    return [path for path in found if path.exists() and "_build" not in path.parts]
+    # tests/docs follows the tutorial, whose files change from step to step.
+    return [path for path in found if "_build" not in path.parts and path.name != "tutorial.rst"]
 
 
 def blocks(path: Path, language: str) -> Iterator[Block]:
@@ -87,8 +86,13 @@ def run(block: Block, module: ModuleType) -> None:
 @pytest.mark.parametrize("path", [path for path in documents() if list(blocks(path, "python"))], ids=shown)
 def test_python(path: Path, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for block in (*blocks(path, "python"), *blocks(path, "html+jinja")):
+        if "/" in block.name:  # a file of a package, and no code to run here
+            (tmp_path / block.name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / block.name).write_text(block.code, encoding="utf-8")
     for block in blocks(path, "python"):
-        if block.excuse is None:
+        if block.excuse is None and "/" not in block.name:
             run(block, module)
 
 
@@ -125,16 +129,6 @@ def test_the_readme_is_there() -> None:
     """And shows an own element, which `test_python` executes."""
     code = "".join(block.code for block in blocks(TOP / "README.rst", "python"))
     assert "@element" in code and "next(request, response)" in code
-
-
-def test_the_reference_has_every_element_with_its_options() -> None:
-    """docs/elements.rst names the options that the elements take, in their order, and no other."""
-    text = (TOP / "docs" / "elements.rst").read_text(encoding="utf-8")
-    rows = re.findall(r"^   \* - ``(\w+)``\n     - [^\n]*\n     - (.*(?:\n       .*)*)", text, re.MULTILINE)
-    documented = {name: re.findall(r"``(\w+)``", options) for name, options in rows}
-    files = sorted((TOP / "src" / "pipeline" / "elements").glob("[a-z]*.py"))
-    elements = [getattr(import_module(f"pipeline.elements.{file.stem}"), file.stem) for file in files]
-    assert documented == {each.name: list(each.signature.annotations) for each in [*elements, publisher]}
 
 
 # The reading of documents itself.

@@ -2,8 +2,11 @@
 
 from pipeline.composition import Pipeline, element
 from pipeline.http.redirects import redirect
+from pipeline.rendering import render
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.views import view
 
-__all__ = ["Pipeline", "Request", "Response", "element", "redirect", "view"]
+__version__ = "0.1.0"
+
+__all__ = ["Pipeline", "Request", "Response", "element", "redirect", "render", "view"]

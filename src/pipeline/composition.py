@@ -89,7 +89,7 @@ class Element:
         if conf_or_app is None:
             self.signature.check(self.name, options)
             return self._with(options)
-        if isinstance(conf_or_app, Mapping):
+        if isinstance(conf_or_app, Mapping) and not callable(conf_or_app):  # as Paste's URLMap is, an app
             source = source_of(conf_or_app, self)
             part = source.watched(self.configured(source, options), options)
             return Pipeline._end(part) if self.is_end else part

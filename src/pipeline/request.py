@@ -215,6 +215,9 @@ class Request(BaseRequest):
     reporter: Callable[[Any, Exception, str], object] | None = None
     """``(request, error, id)`` is called for each error that is logged. Offered by the same element."""
 
+    measures: Any = None
+    """The ``pipeline.measuring.Measures`` of this request; None where the element that measures does not stand."""
+
     bytes_sent: int | None = 0
     """Bytes of the body that the server took; known when the request is closed. None means that the server sent a
     file itself and does not say how many bytes it sent."""
@@ -386,7 +389,6 @@ def beginning(values: Mapping[str, Any]) -> Callable[[type[Request], dict[str, A
     values for some fields."""
     first = OF_ALL_ATTEMPTS | OF_AN_ATTEMPT
     first |= {name: value for name, value in values.items() if name in first}
-    lines = ["request = new(cls)", "request.environ = environ", *(f"request.{name} = {name}" for name in first)]
-    inner = ["def begin(cls, environ):", *(f"    {line}" for line in lines), "    return request", "return begin"]
-    make = _compiled("make", f"new, {', '.join(first)}", inner)
-    return make(object.__new__, **first)  # type: ignore[no-any-return]
+    constants = (f"request.{name} = {name if value else repr(value)}" for name, value in first.items())
+    lines = ["request = new(cls)", "request.environ = environ", *constants, "return request"]
+    return _compiled("begin", "cls, environ", lines, {"new": object.__new__, **first})  # type: ignore[no-any-return]

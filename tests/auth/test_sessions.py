@@ -17,7 +17,8 @@ from zope.interface.verify import verifyObject
 
 from pipeline import Request, Response
 from pipeline.auth.authentication import Basic, is_cross_site
-from pipeline.auth.sessions import Session, read_keys
+from pipeline.auth.keys import read_keys
+from pipeline.auth.sessions import Session
 from pipeline.interfaces import ConfigurationError, IAuthentication
 
 OLD, NEW = "o" * 32, "n" * 32

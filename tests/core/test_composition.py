@@ -606,3 +606,22 @@ def test_a_pipeline_is_deep_without_being_slow() -> None:
 
 def test_every_element_and_every_app_is_silent_under_the_validator(call: Any, step: Any) -> None:
     assert call(validator(step("a")(validator(step("b")(validator(hello)))))).text == "hello"
+
+
+class AppByPath(dict[str, Any]):
+    """A WSGI app that is a mapping as well, as Paste's URLMap is."""
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        return self[environ["PATH_INFO"]](environ, start_response)
+
+
+def test_an_element_stands_around_an_app_that_is_a_mapping(call: Any) -> None:
+    @element
+    def around(next: Any) -> Any:
+        return next
+
+    def app(environ: dict[str, Any], start_response: Any) -> Any:
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"by path"]
+
+    assert call(around(AppByPath({"/": app})), "/").body == b"by path"

@@ -24,7 +24,7 @@ DESIGNED = [
 ]
 SHIPPED: dict[str, Element] = {
     name: getattr(import_module(f"pipeline.elements.{name}"), name)
-    for name in (*DESIGNED, "sql", "events", "site")
+    for name in (*DESIGNED, "sql", "events", "site", "sendfile")
     if find_spec(f"pipeline.elements.{name}")
 }
 DEFAULT_ORDER = [name for name in DESIGNED if name in SHIPPED]
@@ -56,6 +56,9 @@ CONSTRAINTS = [
     ("errors", "base", "error page"),
     ("errors", "compress", "error page"),
     ("errors", "coalesce", "error page"),
+    ("errors", "sendfile", "error page"),
+    ("sendfile", "base", "a file that a filter changes is sent by the site"),
+    ("sendfile", "compress", "the filters of the delivery are taken away"),
 ]
 """Outer, inner, and words of the reason; the table of the default order, with the rules of our own."""
 

@@ -23,6 +23,7 @@ from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
+from pipeline.elements.session import session
 from pipeline.elements.transaction import transaction as commit
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
@@ -49,8 +50,11 @@ def no_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def make_app(known_password: str, no_documentation: None) -> Callable[..., TestApp]:
+def make_app(known_password: str, no_documentation: None, tmp_path: Path) -> Callable[..., TestApp]:
     """``make_app(uri)``: a client of a site that is made by its first request; ``limits`` are those of forms."""
+    keys = tmp_path / "session_keys"
+    keys.touch(0o600)
+    keys.write_text("k" * 32)
 
     def make_app(uri: str = "", **limits: int) -> TestApp:
         app = Pipeline(
@@ -58,6 +62,7 @@ def make_app(known_password: str, no_documentation: None) -> Callable[..., TestA
             zodb(uri=uri or f"memory://demo-{next(_numbers)}", root="pipeline.demo:root"),
             errors(),
             commit(),
+            session(keys=str(keys)),
             forms(**{"max_memory": 8 * 1024 * 1024, **limits}),
             authenticate(check=check),
             traverse(),
@@ -106,9 +111,7 @@ def stored_site(connection: Any) -> Site:
 
 
 @pytest.fixture
-def server(
-    start: Callable[..., Any], free_port: int, tmp_path: Path, known_password: str
-) -> Iterator[Server]:
+def server(start: Callable[..., Any], free_port: int, tmp_path: Path, known_password: str) -> Iterator[Server]:
     """The site of etc/deploy.ini, served by waitress."""
     server = Server(start, free_port, tmp_path, known_password)
     yield server

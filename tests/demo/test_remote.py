@@ -92,13 +92,13 @@ def test_a_call_that_fails_has_stored_nothing(
         raise HTTPConflict("too late")
 
     app = client(IXMLRPCRequest)
-    monkeypatch.setattr(remote, "url_of", fail)
     body = xmlrpc.client.dumps(("Title", "text"), "add_document").encode()
-    for _ in range(2):
-        answer = app.post("/", body, content_type="text/xml", status=200)
-        with pytest.raises(xmlrpc.client.Fault, match="too late"):
-            xmlrpc.client.loads(answer.body)
-    monkeypatch.undo()
+    with monkeypatch.context() as failing:
+        failing.setattr(remote, "url_of", fail)
+        for _ in range(2):
+            answer = app.post("/", body, content_type="text/xml", status=200)
+            with pytest.raises(xmlrpc.client.Fault, match="too late"):
+                xmlrpc.client.loads(answer.body)
     call = xmlrpc.client.dumps((), "list").encode()
     listed = xmlrpc.client.loads(app.post("/", call, content_type="text/xml").body)[0][0]
     assert "title" not in [item["name"] for item in listed]  # type: ignore[call-overload, index, union-attr]

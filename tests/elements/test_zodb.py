@@ -38,6 +38,7 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import Pool, PooledConnection, close_all, zodb
 from pipeline.interfaces import ConfigurationError, OrderError, ReadOnlyTransaction
 from pipeline.testing import fault
+from servers.zeo import ZEO
 
 
 @pytest.fixture(autouse=True)
@@ -727,9 +728,7 @@ class Flaky:
         monkeypatch.setattr(Connection, "newTransaction", poll_or_fail)
 
 
-def test_a_database_that_goes_away_and_comes_back(
-    uri: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_goes_away_and_comes_back(uri: str, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     app = site_of(uri, write)
     server = Flaky(uri, monkeypatch)
     bodies = [start(site_of(uri, stream)) for _ in range(3)]
@@ -815,29 +814,26 @@ def test_relstorage_on_sqlite(tmp_path: Path) -> None:
     give_up(body)
 
 
-def test_zeo_goes_away_and_comes_back(
-    tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import ZEO
-
+def test_zeo_goes_away_and_comes_back(tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Outage, "PAUSE", 0.05)
-    address, stop = ZEO.server(f"{tmp_path}/Data.fs")
-    uri = f"zeo://127.0.0.1:{address[1]}"
+    server = ZEO(tmp_path)
+    server.start()
+    uri = server.uri()
     try:
         app = site_of(uri, write)
         assert ask(app).status_int == 200
-        stop()
+        server.stop()
         wait_until(lambda: ask(app).status_int == 503)
         started = time.monotonic()
         for _ in range(20):
             assert ask(app).status_int == 503
         assert time.monotonic() - started < 2, "no request waits for a server that is not there"
-        _, stop = ZEO.server(f"{tmp_path}/Data.fs", port=address[1])
+        server.start()
         wait_until(lambda: ask(app).status_int == 200)
         assert int(ask(site_of(uri, read)).text) >= 2
     finally:
         close_all()
-        stop()
+        server.stop()
     assert len(lines_of(caplog)) == 2
 
 
@@ -1004,7 +1000,6 @@ def test_a_file_that_is_repaired_is_opened_again(tmp_path: Path, monkeypatch: py
 
 def test_zeo_gives_an_id_twice_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server forgets which ids it has given in advance; the site that meets one of them tries again."""
-    import ZEO
     from ZEO.ClientStorage import ClientStorage
 
     def add(request: Request, response: Response) -> None:
@@ -1014,14 +1009,15 @@ def test_zeo_gives_an_id_twice_after_a_restart(tmp_path: Path, monkeypatch: pyte
         names[request.path] = PersistentMapping()
 
     monkeypatch.setattr(Outage, "PAUSE", 0.05)
-    address, stop = ZEO.server(f"{tmp_path}/Data.fs")
-    uri = f"zeo://127.0.0.1:{address[1]}"
+    server = ZEO(tmp_path)
+    server.start()
+    uri, address = server.uri(), ("127.0.0.1", server.port)
     other: Any = None
     try:
         app = site_of(uri, add, server_sync=True)
         assert ask(app, "/a").status_int == 200
-        stop()
-        _, stop = ZEO.server(f"{tmp_path}/Data.fs", port=address[1])
+        server.stop()
+        server.start()
         other = DB(ClientStorage(address, server_sync=True))
         with other.transaction() as connection:
             for number in range(50):
@@ -1034,16 +1030,16 @@ def test_zeo_gives_an_id_twice_after_a_restart(tmp_path: Path, monkeypatch: pyte
         close_all()
         if other is not None:
             other.close()
-        stop()
+        server.stop()
 
 
 def test_zeo_server_sync(tmp_path: Path) -> None:
     """What another process has acknowledged is there in the next request, also after the server was restarted."""
-    import ZEO
     from ZEO.ClientStorage import ClientStorage
 
-    address, stop = ZEO.server(f"{tmp_path}/Data.fs")
-    uri = f"zeo://127.0.0.1:{address[1]}"
+    server = ZEO(tmp_path)
+    server.start()
+    uri, address = server.uri(), ("127.0.0.1", server.port)
     other: Any = None
     try:
         app = site_of(uri, read, server_sync=True)
@@ -1054,15 +1050,15 @@ def test_zeo_server_sync(tmp_path: Path) -> None:
             with other.transaction() as connection:
                 connection.root()["count"] = number
             assert ask(app).text == str(number)
-        stop()
-        _, stop = ZEO.server(f"{tmp_path}/Data.fs", port=address[1])
+        server.stop()
+        server.start()
         wait_until(lambda: ask(app).status_int == 200)
         assert pool(uri).db.storage.sync == pool(uri).db.storage.ping  # type: ignore[union-attr]
     finally:
         close_all()
         if other is not None:
             other.close()
-        stop()
+        server.stop()
 
 
 # Processes

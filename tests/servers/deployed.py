@@ -146,11 +146,14 @@ def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 @contextmanager
-def deployed(python: Path, ini: Path, directory: Path, target: str, *options: str) -> Iterator[Deployed]:
-    """A site that runs while the block does."""
+def deployed(
+    python: Path, ini: Path, directory: Path, target: str, *options: str, started: bool = True
+) -> Iterator[Deployed]:
+    """A site that runs while the block does; not ``started``, the block starts it."""
     site = Deployed(python, ini, directory, target, *options)
     try:
-        site.start()
+        if started:
+            site.start()
         yield site
     finally:
         site.kill()

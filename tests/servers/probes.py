@@ -313,23 +313,28 @@ def at_a_prefix(target: Target) -> str:
 
 
 class Load:
-    """Clients that ask until they are told to stop."""
+    """Clients that ask which process answers, until they are told to stop."""
 
-    def __init__(self, target: Target, clients: int, path: str = "/@@show") -> None:
+    def __init__(self, target: Target, clients: int) -> None:
         self.target = target
-        self.path = path
         self.answers: list[str] = []
+        """The process, or what went wrong."""
         self.stopping = threading.Event()
         self.threads = [threading.Thread(target=self.ask) for _ in range(clients)]
 
     def ask(self) -> None:
         while not self.stopping.is_set():
             try:
-                answer = self.target.ask("GET", self.path, "Connection: close")
-                self.answers.append("ok" if answer.status == 200 and answer.whole else f"{answer.status}")
+                answer = self.target.ask("GET", "/@@process", "Connection: close")
+                good = answer.status == 200 and answer.whole
+                self.answers.append(answer.body.decode() if good else f"status {answer.status}")
             except OSError as error:
                 self.answers.append(type(error).__name__)
-                time.sleep(0.02)
+            time.sleep(0.01)  # the processor is for the server, which starts anew
+
+    def processes(self, since: int = 0) -> set[str]:
+        """Return the processes that have answered, but for the first ``since`` answers."""
+        return set(filter(str.isdecimal, self.answers[since:]))
 
     def __enter__(self) -> Load:
         for thread in self.threads:
@@ -343,7 +348,7 @@ class Load:
 
     @property
     def failed(self) -> int:
-        return sum(answer != "ok" for answer in self.answers)
+        return sum(not answer.isdecimal() for answer in self.answers)
 
 
 def slowly(target: Target, path: str, into: dict[str, str]) -> threading.Thread:

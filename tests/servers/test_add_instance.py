@@ -26,7 +26,7 @@ from servers.postgres import Postgres
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
-KILLS = length(short=3, full=10)
+KILLS = length(short=3, full=30)
 EACH, PROXY, MORE = (
     re.findall(r"^    (\S.*)$", block, re.MULTILINE)
     for block in re.findall(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,9 @@ def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(tmp_path: Path, target: str, *options: str, ini: str = INI) -> dict[str, str]:
+    if ini in (INI, PRODUCTION):  # near the directory that is written: a container is built in one that has both
+        etc = shutil.copytree(Path(ini).parent, tmp_path.parent / "etc", dirs_exist_ok=True)
+        ini = str(etc / Path(ini).name)
     assert main(["deploy", target, ini, str(tmp_path / "site"), *options]) == 0
     return {path.name: path.read_text() for path in (tmp_path / "site").iterdir() if path.is_file()}
 
@@ -83,6 +87,7 @@ def test_the_limits_agree_with_forms(tmp_path: Path) -> None:
         ("apache", "site.conf", "WSGIChunkedRequest On"),
         ("apache", "site.conf", "WSGIPassAuthorization On"),
         ("fcgid", "site.conf", "FcgidOutputBufferSize 0"),
+        ("fcgid", "apache.conf", "GracefulShutdownTimeout 30"),
         ("uwsgi", "uwsgi.ini", "lazy-apps = true"),
         ("uwsgi", "uwsgi.ini", "hook-master-start = unix_signal:15 gracefully_kill_them_all"),
         ("nginx", "site.conf", "    proxy_set_header Host $http_host;"),
@@ -111,6 +116,24 @@ def test_health_is_what_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "location = /@@health {" in files["site.conf"]
     assert "curl -f http://127.0.0.1:8080/@@health" in capsys.readouterr().out
     assert "8080/@@health" in written(tmp_path, "container", ini=PRODUCTION)["Dockerfile"]
+
+
+def test_the_files_that_nginx_sends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(tmp_path, "nginx")
+    assert "  note    nginx can send files itself: see the element sendfile" in capsys.readouterr().out
+    ini = tmp_path / "site.ini"
+    ini.write_text(
+        "[DEFAULT]\nfiles =\n[pipeline:main]\npipeline = egg:wsgi-pipeline#errors root files end\n"
+        "[filter:root]\nuse = egg:wsgi-pipeline#traverse\nroot = builtins:dict\n"
+        "[filter:files]\nuse = egg:wsgi-pipeline#sendfile\nget locations = files\n"
+        "[app:end]\nuse = egg:wsgi-pipeline#publisher\n"
+    )
+    text = written(tmp_path, "nginx", "files=/srv/a b = /_b/", ini=str(ini))["site.conf"]
+    assert 'location ^~ /_b/ {\n    internal;\n    alias "/srv/a b/";\n' in text
+    assert "    add_header X-Content-Type-Options $upstream_http_x_content_type_options;\n" in text
+    assert "internal;" not in written(tmp_path, "nginx", ini=str(ini))["site.conf"]
+    assert main(["deploy", "nginx", str(ini), str(tmp_path / "other"), "files=/srv/$a=/_b/"]) == 1
+    assert "nginx would misread '/srv/$a'" in capsys.readouterr().err
 
 
 def test_variables_reach_the_script(tmp_path: Path) -> None:
@@ -171,6 +194,24 @@ def test_a_wrong_python_for_mod_wsgi_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(apache, "MODULES", tmp_path / "missing")
     with pytest.raises(ConfigurationError, match="apt install apache2 libapache2-mod-wsgi-py3"):
         apache.mod_wsgi()
+
+
+def test_a_container_is_built_in_one_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """COPY takes nothing from outside of it."""
+    ini = tmp_path / "etc" / "deploy.ini"
+    ini.parent.mkdir()
+    ini.write_text(Path(INI).read_text())
+    assert "\nCOPY etc/*.ini /srv/site/\nCOPY site/wsgi.py site/gunicorn.conf.py /srv/site/\n" in (
+        written(tmp_path, "container", ini=str(ini))["Dockerfile"]
+    )
+    assert f"docker build -t site -f {tmp_path}/site/Dockerfile {tmp_path}\n" in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path.parent)
+    name = tmp_path.name
+    assert f"\nCOPY {name}/etc/*.ini" in written(tmp_path, "container", ini=str(ini))["Dockerfile"]
+    assert main(["deploy", "container", str(ini), "/nowhere/site"]) == 1
+    assert "have none in common: choose a DIR beside the ini" in capsys.readouterr().err
 
 
 def test_systemd_keeps_the_socket_behind_nginx(tmp_path: Path) -> None:

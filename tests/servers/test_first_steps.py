@@ -1,4 +1,4 @@
-"""The commands of docs/howto/serving.rst, run as they are printed: from Debian's Python to a site that is served.
+"""The commands of README.rst, run as they are printed: from Debian's Python to its site, served.
 
 What they install is there already: the environment of this directory's tests stands in its place.
 """
@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import textwrap
 import time
 import urllib.request
 from collections.abc import Callable
@@ -23,24 +24,28 @@ from servers.deployed import TOP, Deployed, as_user, own
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
-TEXT = (TOP / "docs" / "howto" / "serving.rst").read_text()
+README, SERVING = ((TOP / name).read_text() for name in ("README.rst", "docs/howto/serving.rst"))
 
 
-def commands(title: str) -> list[str]:
-    """Return the lines of the block below a title."""
-    block = TEXT.partition(title)[2].partition(".. code-block:: sh\n\n")[2].partition("\n\n")[0]
-    return [line.strip() for line in block.splitlines()]
+def block(text: str, words: str, language: str = "sh") -> str:
+    """Return the first block of a language behind a few words."""
+    assert words in text
+    pattern = rf"^\.\. code-block:: {language}\n(?: +:.*\n)*((?:\n| +.*\n)+)"
+    found = re.search(pattern, text.partition(words)[2] if words else text, re.MULTILINE)
+    assert found is not None
+    return textwrap.dedent(found[1]).strip()
 
 
 @pytest.mark.parametrize(
-    ("title", "count", "programs"),
+    ("title", "words", "count", "programs"),
     [
-        ("Behind nginx, in five commands", 5, ("nginx", "systemd-socket-activate")),
-        ("With Apache, in four commands", 4, ("apache2",)),
+        ("Behind nginx, in five commands", "after five:", 5, ("nginx", "systemd-socket-activate")),
+        ("With Apache, in four commands", "after four commands:", 4, ("apache2",)),
     ],
 )
 def test_first_steps(
     title: str,
+    words: str,
     count: int,
     programs: tuple[str, ...],
     python: Path,
@@ -53,13 +58,13 @@ def test_first_steps(
         except Missing as error:
             missing(*error.args)
     here = public_dir / programs[0]
-    shutil.copytree(TOP / "etc", here)
+    here.mkdir()
+    (here / "site.ini").write_text(block(README, "", "ini"))
     (here / "venv").symlink_to(python.parent.parent)
     own(here)
     port = unused_port()
-    data = [f"zodb_uri=file://{here}/Data.fs?blobstorage_dir={here}/blobs", f"session_keys={here}/keys"]
-    lines = commands(title)
-    assert len(lines) == count
+    lines = block(README, words).splitlines()
+    assert len(lines) == count and block(SERVING, title).splitlines() == lines
     left = [line for line in lines if not re.search(r"\bapt install|-m venv|pip install", line)]
     assert len(left) == count - 2
     running = []
@@ -67,7 +72,7 @@ def test_first_steps(
         for line in left:
             line = line.replace("/srv/site", str(here)).removesuffix(" &")
             if " deploy " in line:
-                line += f" --port {port} '{data[0]}' '{data[1]}'"
+                line += f" --port {port}"
             started = subprocess.Popen(
                 as_user(["/bin/sh", "-c", f"PATH=$PATH:/usr/sbin; exec {line}"]),
                 env=Deployed.environ(),

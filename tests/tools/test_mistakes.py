@@ -1,12 +1,25 @@
-"""Mistakes that people make: what ``check`` or ``explain`` says alone leads to the cause and the place."""
+"""Mistakes that people make: what a command says alone leads to the cause and the place.
+
+What ``explain`` says of the cause stands above the word "Elements", and only there is it looked for.
+"""
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import NamedTuple
 
 import pytest
+import webob
 
+from pipeline.paste import load
 from tools.conftest import CODE, INI, Site
+from tools.test_commands import DATABASE, STORED
+
+Around = Callable[[Site], AbstractContextManager[Mapping[str, str]]]
 
 
 class Mistake(NamedTuple):
@@ -20,6 +33,12 @@ class Mistake(NamedTuple):
     request: tuple[str, ...] = ()
     """What ``explain`` is asked; without it, ``check`` is."""
     status: int = 1
+    command: tuple[str, ...] = ()
+    """Another command, with its arguments."""
+    around: Around = lambda site: nullcontext({})
+    """What else is the matter while the command runs. It yields words to replace in the ini and the request."""
+    files: Mapping[str, str] = {}
+    """Further files beside the ini."""
 
 
 def ini(*edits: tuple[str, str]) -> str:
@@ -99,6 +118,175 @@ def forgetful(next):
 
 def view(text: str) -> str:
     return f"{CODE}\n\n{text}\n"
+
+
+def in_view(*lines: str, takes: str = "context, request") -> str:
+    """A site with the view ``n``, of these lines."""
+    return view("\n    ".join([f"@view(context=Folder, name='n')\ndef n({takes}):", *lines]))
+
+
+@contextmanager
+def taken_port(site: Site) -> Iterator[Mapping[str, str]]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield {"PORT": str(listener.getsockname()[1])}
+
+
+HOLD = (
+    "import sys, zc.lockfile; lock = zc.lockfile.LockFile(sys.argv[1]); print('ok', flush=True); sys.stdin.read()"
+)
+
+
+@contextmanager
+def locked_database(site: Site) -> Iterator[Mapping[str, str]]:
+    command = [sys.executable, "-c", HOLD, str(site.directory / "Data.fs.lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ok\n"
+        yield {}
+        process.communicate("")
+
+
+@contextmanager
+def damaged_database(site: Site) -> Iterator[Mapping[str, str]]:
+    (site.directory / "Data.fs").write_bytes(b"this is not a database" * 100)
+    yield {}
+
+
+@contextmanager
+def old_setuptools(site: Site) -> Iterator[Mapping[str, str]]:
+    """In the directory of a package of one's own."""
+    (site.directory / "shop.egg-info").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(site.directory)
+        patch.setattr("pipeline.tools.serving.version", lambda name: "65.5.0")
+        yield {}
+
+
+@contextmanager
+def logged_in(site: Site) -> Iterator[Mapping[str, str]]:
+    """A visitor with a session, as the login page begins it."""
+    form = {"login": "ann", "password": "x"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(site.directory))
+        answer = webob.Request.blank("/@@login", POST=form).get_response(load(f"config:{site.ini}"))
+    assert answer.status_int == 303, answer.text
+    yield {"COOKIE": answer.headers["Set-Cookie"].partition(";")[0]}
+
+
+SESSIONS = AUTHENTICATED.replace(
+    "check = MODULE:check", "check = MODULE:check\nby = session\nkeys = HERE/keys"
+).replace("scan = MODULE", "scan = MODULE pipeline.auth.login")
+ANN = CHECK.replace("return None\n", "return login\n") + (
+    "\n@view(context=Folder, name='change', methods=('POST',), permission='change')\n"
+    "def change(context, request):\n    return ''\n"
+)
+CHANGE = ("POST", "/change", "-H", "Cookie: COOKIE", "-d", "a=b")
+GRANTS = AUTHENTICATED.replace("MODULE:check", "MODULE:check\npolicy = pipeline.auth.policy:LocalGrants")
+GRANTED = CHECK.replace("return Folder(", "return Site(").replace(
+    "class Page:", "class Site(Folder):\n    __grants__ = {'ann': {'edit'}}\n\n\nclass Page:"
+) + (
+    "\n@view(context=Page, permission='edit')\ndef page(context, request):\n    return ''\n"
+    "\n@view(context=Folder, name='sell', permission='sell')\ndef sell(context, request):\n    return ''\n"
+)
+WRITES = (
+    STORED
+    + """
+from transaction import TransactionManager
+
+@view(context=Root, name="conflict", methods=("POST",))
+def conflict(context, request):
+    context["count"] += 1
+    other = request.zodb.db().open(TransactionManager())
+    app(other.root())["count"] = request.attempt * 7
+    other.transaction_manager.commit()
+    other.close()
+    return ""
+
+@view(context=Root, name="function", methods=("POST",))
+def function(context, request):
+    context["count"] = lambda: 1
+    return ""
+
+@view(context=Root, name="hook", methods=("POST",))
+def hook(context, request):
+    request.tm.get().addBeforeCommitHook(lambda: 1 / 0)
+    context["count"] += 1
+    return ""
+
+@view(context=Root, name="asks")
+def asks(context, request):
+    from webob import Request
+    return Request.blank("/").get_response(request.pipeline)
+"""
+)
+READS = STORED.replace("context['count'] += 1".replace("'", '"'), "request.zodb.root()['new'] = 1", 1).replace(
+    "app(root):", "app(root):\n    return Root(count=0)"
+)
+THREE = DATABASE.replace("#retry\n", "#retry\nattempts = 3\n")
+POOL = DATABASE.replace("MODULE:app\n", "MODULE:app\nmax_connections = 1\nconnection_wait = 0.1\n")
+THING = '''
+from pipeline import Request, element
+
+
+class ThingRequest(Request):
+    thing: str = "x"
+    """A thing of this shop."""
+
+
+@element(adds=ThingRequest, outside={"traverse": "the root of the shop depends on the thing"})
+def thing(next, *, size: int = 3):
+    """Put a thing on the request."""
+
+    def thing(request, response):
+        WORK
+        next(request, response)
+
+    return thing
+'''
+
+
+def hooked(work: str) -> str:
+    """A site with an element of its own that does some work for each request."""
+    return CODE + THING.replace("WORK", work)
+
+
+def with_thing(order: str = "errors thing traverse") -> str:
+    return ini(
+        ("errors traverse", order),
+        ("[filter:traverse]", "[filter:thing]\npaste.filter_factory = MODULE:thing\n\n[filter:traverse]"),
+    )
+
+
+def in_swallow(*lines: str) -> str:
+    """The foreign middleware, with these lines before it calls its app."""
+    return SWALLOW.replace("        try:", "\n".join([*(f"        {line}" for line in lines), "        try:"]))
+
+
+LOGGING = """
+[loggers]
+keys = root
+
+[handlers]
+keys = a
+
+[formatters]
+keys =
+
+[logger_root]
+handlers = a
+
+[handler_a]
+class = StreamHandler
+args = ()
+"""
+BRANCHES = (
+    "[composite:main]\nuse = egg:wsgi-pipeline#switch\n"
+    "branches =\n    site header.Accept=*json*\n\n" + INI.replace("pipeline:main", "pipeline:site")
+)
+PAGE = view(
+    "from pipeline import render\n\n\n"
+    "@view(context=Folder, name='n')\ndef n(context, request):\n    return render('n.html')"
+)
 
 
 MISTAKES = [
@@ -223,7 +411,13 @@ MISTAKES = [
         "path that leads nowhere", ("no item 'nothing'", "The default view".lower()), request=("GET", "/nothing")
     ),
     Mistake(
-        "view that was not scanned", ("no scan names its module", "other.py, line 4"), request=("GET", "/lost")
+        "view that was not scanned",
+        ("no scan names its module", "HERE/other.py, line 4"),
+        request=("GET", "/lost"),
+        files={
+            "other.py": "from pipeline import view\n\n"
+            "@view(name='lost')\ndef lost(context, request):\n    return ''\n"
+        },
     ),
     Mistake("no default view", ("there is not a default view for a Page",), request=("GET", "/page")),
     Mistake(
@@ -359,26 +553,365 @@ MISTAKES = [
         ("GET", "/"),
         0,
     ),
+    Mistake(
+        "plain function in the place of an element",
+        ("the function plain (MODULE, line LINE(def plain)", "write @element above it"),
+        ini(("use = egg:wsgi-pipeline#errors", "paste.filter_factory = MODULE:plain")),
+        CODE + "\ndef plain(next):\n    return lambda request, response: next(request, response)\n",
+    ),
+    Mistake(
+        "positional option",
+        ("thing has no option 'size'", "the parameters behind '*' of its factory", "LINE:size"),
+        with_thing().replace(":thing\n", ":thing\nsize = 4\n"),
+        hooked("pass").replace("*, size: int = 3", "size: int = 3"),
+    ),
+    Mistake(
+        "address of an object without a place",
+        ("has a __parent__ and the __name__ '_x', so it has no URL", "MODULE, line LINE(redirect(request)"),
+        code=in_view(
+            "page = Page()",
+            "page.__parent__ = context",
+            "page.__name__ = '_x'",
+            "redirect(request.absolute_url(page))",
+        ),
+        request=("GET", "/n"),
+    ),
+    Mistake(
+        "view that commits by itself",
+        ("own raised DoomedTransaction", "MODULE, line LINE(request.tm.commit())", "add --commit"),
+        DATABASE,
+        STORED,
+        ("POST", "/own"),
+    ),
+    # Ports, processes, servers.
+    Mistake(
+        "port that is taken",
+        ("127.0.0.1:PORT: Address already in use", "choose another with --host or --port"),
+        INI + "\n[server:main]\nuse = egg:waitress#main\nport = PORT\n",
+        command=("serve", "--no-reload"),
+        around=taken_port,
+    ),
+    Mistake(
+        "port that is taken, before paster serve",
+        ("127.0.0.1:PORT is in use", "LINE:port =", "choose another port"),
+        INI + "\n[server:main]\nuse = egg:waitress#main\nport = PORT\n",
+        status=0,
+        around=taken_port,
+    ),
+    Mistake(
+        "paster serve in the directory of one's own package",
+        ("HERE/shop.egg-info", "paster serve fails in this directory", "pip install 'setuptools>=77,<82'"),
+        status=0,
+        around=old_setuptools,
+    ),
+    Mistake(
+        "server mistyped",
+        ("'waitres' is not installed", "LINE:waitres", "did you mean waitress?"),
+        INI + "\n[server:main]\nuse = egg:waitres#main\n",
+    ),
+    Mistake(
+        "handler of the logging that is not there",
+        ("[handler_file] is not there", "LINE:keys = a, file"),
+        INI + LOGGING.replace("keys = a\n", "keys = a, file\n").replace("handlers = a", "handlers = file"),
+    ),
+    Mistake(
+        "handler of the logging that is not listed",
+        ("the logger has the handler 'b', which [handlers] does not list", "LINE:handlers = b"),
+        INI + LOGGING.replace("handlers = a", "handlers = b"),
+    ),
+    Mistake("section twice", ("section 'filter:errors' already exists", "line 15"), INI + "\n[filter:errors]\n"),
+    # Databases.
+    Mistake(
+        "database that another process has open",
+        ("cannot be opened", "Couldn't lock 'HERE/Data.fs.lock'", "LINE:[filter:zodb]", "Stop the other process"),
+        DATABASE,
+        STORED,
+        ("GET", "/"),
+        around=locked_database,
+    ),
+    Mistake(
+        "database that is damaged",
+        ("zodb: Damaged", "is not a Data.fs", "LINE:[filter:zodb]", "restore it from a backup"),
+        DATABASE,
+        STORED,
+        ("GET", "/"),
+        around=damaged_database,
+    ),
+    Mistake(
+        "database server that is down",
+        ("zeo://127.0.0.1:1 cannot be reached", "LINE:[filter:zodb]", "Start that server"),
+        DATABASE.replace("file://HERE/Data.fs", "zeo://127.0.0.1:1?wait_timeout=1"),
+        STORED,
+        ("GET", "/"),
+    ),
+    Mistake(
+        "pool used up",
+        ("all 1 connections (max_connections) were in use for 0.1 seconds", "LINE:max_connections"),
+        POOL,
+        WRITES,
+        ("GET", "/asks"),
+    ),
+    Mistake(
+        "commit conflict",
+        ("transaction raised ConflictError", 'MODULE, line LINE(name="conflict")', "_p_resolveConflict"),
+        THREE,
+        WRITES,
+        ("POST", "/conflict", "--commit"),
+    ),
+    Mistake(
+        "object that cannot be stored",
+        ("cannot pickle 'function' object", "Root was to be stored", 'MODULE, line LINE(name="function")'),
+        DATABASE,
+        WRITES,
+        ("POST", "/function", "--commit"),
+    ),
+    Mistake(
+        "write without transaction",
+        ("ReadOnlyTransaction", "MODULE, line LINE(['new'] = 1)", "Put transaction into the pipeline"),
+        DATABASE.replace("errors transaction", "errors"),
+        READS,
+        ("POST", "/add"),
+    ),
+    # Code of the site that fails early or late.
+    Mistake(
+        "before-commit hook that raises",
+        ("transaction raised ZeroDivisionError", "MODULE, line LINE(1 / 0)"),
+        DATABASE,
+        WRITES,
+        ("POST", "/hook", "--commit"),
+    ),
+    Mistake(
+        "traversal hook that raises",
+        ("traverse raised ZeroDivisionError", "MODULE, line LINE(1 / 0)"),
+        with_thing(),
+        hooked("request.add_traversal_hook(lambda request, obj: 1 / 0)"),
+        ("GET", "/docs/"),
+    ),
+    Mistake(
+        "output filter that raises",
+        ("the body or an output filter failed: ZeroDivisionError", "MODULE, line LINE(1 / 0)"),
+        with_thing(),
+        hooked("response.add_filter(lambda blocks: 1 / 0)"),
+        ("GET", "/docs/"),
+    ),
+    Mistake(
+        "function of on_close that raises",
+        ("a function of request.on_close failed", "ZeroDivisionError", "MODULE, line LINE(1 / 0)"),
+        with_thing(),
+        hooked("request.on_close(lambda: 1 / 0)"),
+        ("GET", "/docs/"),
+        0,
+    ),
+    Mistake(
+        "stream that fails at once",
+        ("the body or an output filter failed: ZeroDivisionError", "MODULE, line LINE(1 / 0)"),
+        code=in_view("1 / 0", "yield b'one'"),
+        request=("GET", "/n"),
+    ),
+    Mistake(
+        "stream that fails later",
+        ("200 OK, 3 bytes, then broken off", "failed in mid-stream", "MODULE, line LINE(1 / 0)"),
+        code=in_view("yield b'one'", "1 / 0"),
+        request=("GET", "/n"),
+    ),
+    Mistake(
+        "stream of text",
+        ("a streamed body yielded 'one', which is not bytes", "MODULE, line LINE(name='n')"),
+        code=in_view("yield 'one'"),
+        request=("GET", "/n"),
+    ),
+    Mistake(
+        "error view that fails",
+        ("the error view failed: AttributeError", "MODULE, line LINE(error.nothing)"),
+        code=in_view("1 / 0") + "\n@view(context=Exception)\ndef sorry(error, request):\n    error.nothing\n",
+        request=("GET", "/n"),
+    ),
+    Mistake(
+        "header with a control character",
+        ("UnsafeHeader", "header 'X'", "MODULE, line LINE(response.headers)"),
+        code=in_view("response.headers['X'] = 'a\\nb'", takes="context, request, response"),
+        request=("GET", "/n"),
+    ),
+    Mistake(
+        "template that fails",
+        ("UndefinedError", "'titel' is undefined", "HERE/n.html, line 2", "correct the name in the template"),
+        code=PAGE,
+        request=("GET", "/n"),
+        files={"n.html": "<p>\n{{ titel.text }}"},
+    ),
+    Mistake(
+        "template with a wrong line",
+        ("TemplateSyntaxError", "HERE/n.html, line 2"),
+        code=PAGE,
+        request=("GET", "/n"),
+        files={"n.html": "<p>\n{{ title }"},
+    ),
+    Mistake(
+        "template that is missing",
+        ("TemplateNotFound", "n.html", "MODULE", "beside the module"),
+        code=PAGE,
+        request=("GET", "/n"),
+    ),
+    # Permissions and forms.
+    Mistake(
+        "permission that was not granted",
+        (
+            "'sell'",
+            "LocalGrants refuses to 'ann'",
+            "a Site grants {'ann': {'edit'}}",
+            "MODULE, line LINE(name='sell')",
+        ),
+        GRANTS,
+        GRANTED,
+        ("GET", "/sell", "--user", "ann"),
+    ),
+    Mistake(
+        "permission of a parent folder, on an object without a parent",
+        ("permission 'edit'", "a Page has no __parent__, so no grant above it counts", "LINE(context=Page, p)"),
+        GRANTS,
+        GRANTED,
+        ("GET", "/page", "--user", "ann"),
+    ),
+    Mistake(
+        "form without its token",
+        ("has lost its token", "Put request.csrf_token into the form", "LINE:[filter:authenticate]"),
+        SESSIONS,
+        ANN,
+        CHANGE,
+        around=logged_in,
+    ),
+    Mistake(
+        "proxy that changes the Host",
+        ("comes from http://www.example.com, and the Host is localhost", "let it pass on the Host"),
+        SESSIONS,
+        ANN,
+        (*CHANGE, "-H", "Origin: http://www.example.com"),
+        around=logged_in,
+    ),
+    Mistake(
+        "field that is missing",
+        ("the field 'count'", "it is missing", 'MODULE, line LINE("add")'),
+        FORMS,
+        FIELDS,
+        ("GET", "/add"),
+    ),
+    # Virtual hosts and switches.
+    Mistake(
+        "path of a proxy that is not trusted",
+        ("vhost does not read it from 127.0.0.1", "accept = VirtualHostBase", "LINE:[filter:vhost]"),
+        VHOST,
+        request=("GET", "/VirtualHostBase/http/www.example.com:80/docs/VirtualHostRoot/"),
+    ),
+    Mistake(
+        "path of a proxy without vhost",
+        ("which a proxy writes for vhost", "accept = ++vh++"),
+        request=("GET", "/docs/++vh++http:www.example.com:80/++/"),
+    ),
+    Mistake(
+        "Accept without a match",
+        ("no line of the switch is for it", "site wants header.Accept=*json*", "LINE:branches"),
+        BRANCHES,
+        request=("GET", "/", "-H", "Accept: text/html"),
+    ),
+    # Elements and middleware of other packages.
+    Mistake(
+        "foreign middleware that raises",
+        ("the foreign middleware swallow raised RuntimeError", "MODULE, line LINE(I am foreign)"),
+        FOREIGN,
+        in_swallow("raise RuntimeError('I am foreign')"),
+        ("GET", "/"),
+    ),
+    Mistake(
+        "foreign middleware that refuses",
+        ("the foreign middleware swallow answered 403 itself", "LINE:[filter:swallow]", "LINE(def swallow)"),
+        FOREIGN,
+        in_swallow("start_response('403 Forbidden', [])", "return []"),
+        ("GET", "/"),
+    ),
+    Mistake(
+        "foreign middleware that drops a header",
+        ("swallow dropped X-Shop", "LINE:[filter:swallow]"),
+        FOREIGN,
+        in_swallow("environ.pop('HTTP_X_SHOP')"),
+        ("GET", "/", "-H", "X-Shop: yes"),
+        0,
+    ),
+    Mistake(
+        "element of another package in a wrong order",
+        ("thing must be outside traverse: the root of the shop", "An order that works: errors thing traverse"),
+        with_thing("errors traverse thing"),
+        hooked("pass"),
+    ),
+    Mistake(
+        "element of another package that raises",
+        ("thing raised ZeroDivisionError", "MODULE, line LINE(1 / 0)"),
+        with_thing(),
+        hooked("1 / 0"),
+        ("GET", "/"),
+    ),
+    Mistake(
+        "option of an element of another package",
+        ("thing has no option 'siz'; did you mean 'size'?", "LINE:siz"),
+        with_thing().replace(":thing\n", ":thing\nsiz = 4\n"),
+        hooked("pass"),
+    ),
+    Mistake(
+        "element of another package, shown",
+        ("Put a thing on the request.", "request.thing: str = x. A thing of this shop.", "stands outside traverse"),
+        with_thing(),
+        hooked("pass"),
+        command=("show",),
+        status=0,
+    ),
 ]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.name for mistake in MISTAKES])
 def test_the_message_leads_to_the_cause_and_the_place(mistake: Mistake, site: Site) -> None:
     site.write(mistake.ini, mistake.code)
-    other = site.directory / "other.py"
-    if mistake.name == "view that was not scanned":
-        other.write_text(
-            "from pipeline import view\n\n@view(name='lost')\ndef lost(context, request):\n    return ''\n"
-        )
-    status, said = site.run("explain", *mistake.request) if mistake.request else site.run("check")
+    for name, text in mistake.files.items():
+        (site.directory / name).write_text(text)
+    with mistake.around(site) as words:
+        status, said = ask(mistake, site, words)
     assert status == mistake.status, said
+    cause = said.partition(" Elements, outermost first")[0]
     for expected in mistake.said:
-        expected = expected.replace("MODULE", str(site.code)).replace("HERE", str(site.directory))
-        if expected.startswith("LINE:"):
-            text = expected.removeprefix("LINE:").replace("= M", f"= {site.module}")
-            expected = f"line {site.line(text, site.ini)}"
-        head, found, tail = expected.partition("LINE(")
-        if found:
-            expected = f"{head}{site.line(tail[:-1])}"
-        assert expected in said
+        assert in_words(with_words(expected, words), site) in cause
     assert "Traceback" not in said
+
+
+IN_THE_SITE = [mistake for mistake in MISTAKES if (mistake.ini, mistake.code) != (INI, CODE)]
+
+
+@pytest.mark.parametrize("mistake", IN_THE_SITE, ids=[mistake.name for mistake in IN_THE_SITE])
+def test_control_a_sound_site_is_not_told_so(mistake: Mistake, site: Site) -> None:
+    """The table would find out if a command said the same of every site."""
+    said = ask(mistake, site, {}, control=True)[1]
+    with suppress(StopIteration):  # the line of the mistake is not there
+        told = [in_words(expected, site) in said for expected in mistake.said]
+        assert not all(told)
+
+
+def ask(mistake: Mistake, site: Site, words: Mapping[str, str], *, control: bool = False) -> tuple[int, str]:
+    """Run the command of a mistake."""
+    site.ini.write_text(with_words(site.ini.read_text(), words))
+    asked = [with_words(word, words) for word in mistake.request]
+    if mistake.command[:1] == ("serve",) and control:
+        return site.run("check")
+    return site.run(*(mistake.command or (("explain", *asked) if asked else ("check",))))
+
+
+def with_words(text: str, words: Mapping[str, str]) -> str:
+    for word, meant in words.items():
+        text = text.replace(word, meant)
+    return text
+
+
+def in_words(expected: str, site: Site) -> str:
+    """What a message must have, with the files and the lines of the site."""
+    expected = expected.replace("MODULE", str(site.code)).replace("HERE", str(site.directory))
+    if expected.startswith("LINE:"):
+        text = expected.removeprefix("LINE:").replace("= M", f"= {site.module}")
+        return f"line {site.line(text, site.ini)}"
+    head, found, tail = expected.partition("LINE(")
+    return f"{head}{site.line(tail[:-1])}" if found else expected

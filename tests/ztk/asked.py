@@ -50,6 +50,8 @@ GETS = {
     "a path in UTF-8": "/%C3%BCnicode/index",
     "a step that a traverser makes": "/dynamic/made1/url",
     "a step that a traverser refuses": "/dynamic/other",
+    "a step that fails": "/dynamic/lost",
+    "a view that fails with an error view of its own": f"{NOTE}/loses",
     "a local site": "/site/note/index",
     "a site without a view": "/site/none",
     "the process": "/++etc++process/none",

@@ -21,6 +21,7 @@ from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, OrderError, ReadOnlyTransaction
 from pipeline.publisher import publisher
 from pipeline.request import Request
+from pipeline.testing import assert_order, check_element
 
 seen: list[Any] = []
 
@@ -153,6 +154,13 @@ scan = {__name__}
 def test_its_place_is_checked(file: Path) -> None:
     with pytest.raises(OrderError, match="error views may read the store"):
         Pipeline(errors(), filestore(path=str(file)), traverse(root=dict), publisher())
+    assert_order(filestore, errors, because="error views may read the store")
+    assert_order(retry, filestore, because="every attempt reads the file anew")
+    assert_order(filestore, transaction)
+
+
+def test_it_keeps_the_element_protocol(file: Path) -> None:
+    check_element(filestore(path=str(file)))
 
 
 def test_two_that_add_one_name_are_refused(file: Path) -> None:

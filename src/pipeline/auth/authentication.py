@@ -26,7 +26,7 @@ class AuthRequest(Request):
 
     verify: Check | None = None
     """``(request, login, password)`` returns the principal or None, for login pages. Guessing is limited."""
-    session: Any = None
+    login_session: Any = None
     """The ``pipeline.auth.sessions.Session`` that begins and ends sessions, or None; for login pages."""
     csrf_token: str | None = None
     """The token that a form of this session sends back in its field ``csrf_token``."""

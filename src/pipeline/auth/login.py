@@ -46,9 +46,9 @@ def _page(response: Response, came_from: str, login: str = "", message: str = ""
 
 
 def _session(request: Request) -> Any:
-    if not isinstance(request, AuthRequest) or request.session is None:
+    if not isinstance(request, AuthRequest) or request.login_session is None:
         raise HTTPNotFound("This site has no sessions.")
-    return request.session
+    return request.login_session
 
 
 def fields(request: Request) -> dict[str, str]:

@@ -1,68 +1,110 @@
-"""Sessions in a signed cookie, and the file of the keys that sign them. Needs the extra ``auth``."""
+"""Signed cookies, and the sessions of logins. Needs the extra ``auth``."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
-import tempfile
 import time
-from collections.abc import Sequence
-from functools import lru_cache, partial
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
 from itsdangerous import BadData, URLSafeTimedSerializer
+from webob import Response as AnyResponse
 from webob.exc import HTTPException, HTTPForbidden, HTTPSeeOther, HTTPUnauthorized, WSGIHTTPException
 from zope.interface import implementer
 
 from pipeline.auth.authentication import SAFE_METHODS, AuthRequest, is_cross_site
 from pipeline.http.cookies import cookies_of
-from pipeline.interfaces import ConfigurationError, IAuthentication
+from pipeline.interfaces import IAuthentication
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 
 
-@implementer(IAuthentication)
-class Session:
-    """A session in a signed cookie: the principal and a token. The server keeps nothing.
+class SignedCookie:
+    """A cookie with a JSON value that only this site can make. The server keeps nothing.
 
-    The cookie is signed by the last of the ``keys``; the signature of each of them is good, so that a key is
-    replaced by adding one, and dropped when ``age`` seconds later no session of it is left.
+    The last of the ``keys`` signs, and the signature of each of them is accepted. To replace a key, add a new one.
+    Drop the old key ``age`` seconds later, when no cookie of it is valid any more.
     """
 
+    def __init__(self, name: str, purpose: str, keys: Sequence[str], age: int) -> None:
+        self.name = name
+        self.serializer = URLSafeTimedSerializer(
+            list(keys), salt=f"wsgi-pipeline {purpose}", signer_kwargs={"digest_method": hashlib.sha256}
+        )
+        self.age = age
+
+    def loads(self, cookie: str) -> tuple[Any, float]:
+        """Return the value of a cookie, and the time at which it was signed. Raise BadData without a valid
+        signature."""
+        value, signed = self.serializer.loads(cookie, return_timestamp=True)
+        return value, signed.timestamp()
+
+    def values(self, request: Request) -> Iterator[Any]:
+        """Yield the value of each valid cookie of the name. A sibling domain may have planted another one."""
+        for cookie in cookies_of(request.environ, self.name_for(request)):
+            try:
+                value, signed = self.loads(cookie)
+            except (BadData, ValueError, TypeError):
+                continue
+            if 0 <= int(time.time()) - signed <= self.age:
+                yield value
+
+    def name_for(self, request: Request) -> str:
+        """Return the name of the cookie.
+
+        Under https the name has a prefix, and a browser accepts such a cookie from this host only, and not from a
+        sibling domain (RFC 6265bis section 4.1.3.2). Such a cookie has the path "/", so the name distinguishes the
+        sites of one host.
+        """
+        if request.environ["wsgi.url_scheme"] != "https":
+            return self.name
+        mounted = request.environ.get("SCRIPT_NAME", "").encode(errors="replace")
+        name = f"__Host-{self.name}"
+        return f"{name}-{hashlib.sha256(mounted).hexdigest()[:16]}" if mounted else name
+
+    def set(self, request: Request, response: AnyResponse, text: str) -> None:
+        """Set the cookie to a text that ``serializer.dumps`` returned. An empty text deletes the cookie."""
+        https = request.scheme == "https"
+        response.set_cookie(
+            self.name_for(request),
+            text,
+            max_age=self.age if text else 0,
+            path="/" if https else _quoted(request.environ.get("SCRIPT_NAME", "")) or "/",
+            secure=https,
+            httponly=True,
+            samesite="Lax",
+        )
+
+
+@implementer(IAuthentication)
+class Session(SignedCookie):
+    """The session of a login, in a signed cookie: the principal and a token."""
+
     COOKIE = "session"
-    """Name of the cookie; under https it has a prefix."""
+    """Name of the cookie. Under https it has a prefix."""
 
     def __init__(self, keys: Sequence[str], age: int, login: str) -> None:
-        self.serializer = URLSafeTimedSerializer(
-            list(keys), salt="wsgi-pipeline session", signer_kwargs={"digest_method": hashlib.sha256}
-        )
-        self.verified = lru_cache(maxsize=4096)(partial(self.serializer.loads, return_timestamp=True))
-        """What a cookie with a good signature says, and the time at which it was signed. It is remembered, so that
-        the signature of a cookie is computed once and not for each request. The age is judged each time."""
-        self.age = age
+        super().__init__(self.COOKIE, "session", keys, age)
+        # Remembered, so that a signature is verified once and not for each request. The age is judged each time.
+        self.loads = lru_cache(maxsize=4096)(super().loads)  # type: ignore[method-assign]
         self.login = login
 
     def identify(self, request: AuthRequest) -> str | None:
-        # The first one that is good: another one may have been planted by a sibling domain.
-        for cookie in cookies_of(request.environ, self._cookie_of(request)):
-            try:
-                (principal, token), signed = self.verified(cookie)
-            except (BadData, ValueError, TypeError):
-                continue
-            is_current = 0 <= int(time.time()) - signed.timestamp() <= self.age
-            if is_current and isinstance(principal, str) and isinstance(token, str):
-                request.csrf_token = token
-                if request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
-                    self.refuse_forgery(request, token)
-                return principal
+        for value in self.values(request):
+            match value:
+                case [str(principal), str(token)]:
+                    request.csrf_token = token
+                    if request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
+                        self.refuse_forgery(request, token)
+                    return principal
         return None
 
     def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
-        """Lead a browser to the login page, with the way back. A POST cannot be repeated after the login, so it
-        gets the 401, and without a challenge: at one of those a browser would ask for a password itself."""
+        """Redirect a browser to the login page, with the way back. A POST cannot be repeated after the login, so it
+        gets the 401. The 401 has no challenge, because a browser would answer that with its own dialogue."""
         environ = request.environ
         if "text/html" not in environ.get("HTTP_ACCEPT", ""):
             return error
@@ -74,17 +116,17 @@ class Session:
     def remember(self, request: Request, response: Response, principal: str) -> None:
         """Begin a session for the principal: set its cookie."""
         token = secrets.token_urlsafe(18)
-        self._set(request, response, self.serializer.dumps((principal, token)), self.age)
+        self.set(request, response, self.serializer.dumps((principal, token)))
 
     def forget(self, request: Request, response: Response) -> None:
         """End the session: delete its cookie."""
-        self._set(request, response, "", 0)
+        self.set(request, response, "")
 
     def refuse_forgery(self, request: Request, token: str | None) -> None:
         """Raise HTTPForbidden for an unsafe request that another site may have made a browser send.
 
-        A browser says where a request comes from. A client that does not say it must send the session's token,
-        in the header ``X-CSRF-Token`` or the form field ``csrf_token``.
+        A browser sends headers that say where a request comes from. A client without these headers must send the
+        token of the session, in the header ``X-CSRF-Token`` or the form field ``csrf_token``.
         """
         self.refuse_cross_site(request)
         if "HTTP_ORIGIN" in request.environ or "HTTP_SEC_FETCH_SITE" in request.environ:
@@ -98,31 +140,6 @@ class Session:
         if is_cross_site(request):
             raise HTTPForbidden("This request came from another site.")
 
-    def _cookie_of(self, request: Request) -> str:
-        """Return the name of the cookie.
-
-        Under https it has the prefix by which a browser takes the cookie from this host alone, and from no
-        sibling domain (RFC 6265bis section 4.1.3.2). Such a cookie has the path "/", so the name tells the
-        sites of one host apart.
-        """
-        if request.environ["wsgi.url_scheme"] != "https":
-            return self.COOKIE
-        mounted = request.environ.get("SCRIPT_NAME", "").encode(errors="replace")
-        name = f"__Host-{self.COOKIE}"
-        return f"{name}-{hashlib.sha256(mounted).hexdigest()[:16]}" if mounted else name
-
-    def _set(self, request: Request, response: Response, value: str, age: int) -> None:
-        https = request.scheme == "https"
-        response.set_cookie(
-            self._cookie_of(request),
-            value,
-            max_age=age,
-            path="/" if https else _quoted(request.environ.get("SCRIPT_NAME", "")) or "/",
-            secure=https,
-            httponly=True,
-            samesite="Lax",
-        )
-
 
 def address_of(environ: dict[str, Any]) -> str:
     """Return the path and the query of a request, for the way back to it."""
@@ -132,41 +149,5 @@ def address_of(environ: dict[str, Any]) -> str:
 
 
 def _quoted(text: str, safe: str = "/") -> str:
-    """Quote a text of the environ, where bytes stand as latin-1, and need not be UTF-8 (PEP 3333)."""
+    """Quote a text of the environ, which has bytes as latin-1 that may not be valid UTF-8 (PEP 3333)."""
     return quote(text, safe=safe, encoding="latin-1", errors="replace")
-
-
-def read_keys(path: str) -> list[str]:
-    """Return the keys in a file, one a line, the newest last. A missing file is made, with one key.
-
-    ConfigurationError if it cannot be read, has no key, or others may read it.
-    """
-    file = Path(path)
-    try:
-        if not file.exists():
-            _make_keys(file)
-    except OSError as error:
-        raise ConfigurationError(f"keys: {path} cannot be made: {error.strerror}") from error
-    try:
-        if file.stat().st_mode & 0o077:
-            raise ConfigurationError(f"keys: {path} can be read by others; chmod 600 {path}")
-        keys = file.read_text(encoding="ascii").split()
-    except (OSError, UnicodeError) as error:
-        raise ConfigurationError(f"keys: {path} cannot be read: {error}") from error
-    if not keys or any(len(key) < 32 for key in keys):
-        raise ConfigurationError(f"keys: {path} must have a key on each line, of 32 characters or more")
-    return keys
-
-
-def _make_keys(file: Path) -> None:
-    """Make the file with one key, for its owner alone. The file appears as a whole: of several processes that
-    start at the same time one makes it, and none reads half of it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}-") as new:  # mode 0600
-        new.write(secrets.token_urlsafe(32) + "\n")
-        new.flush()
-        os.fsync(new.fileno())
-        try:
-            os.link(new.name, file)
-        except FileExistsError:
-            pass

@@ -102,7 +102,8 @@ def _after_fork() -> None:
     _leave_to_parent()
 
 
-def _at_exit() -> None:
+def close_all() -> None:
+    """Call the ``close`` functions, at the end of the process and in tests."""
     check()
     for close in reversed(_closers):
         try:
@@ -111,6 +112,6 @@ def _at_exit() -> None:
             log.exception("%r failed at the end of the process", close)
 
 
-atexit.register(_at_exit)
+atexit.register(close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

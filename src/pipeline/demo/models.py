@@ -34,6 +34,10 @@ INTRODUCTIONS = ("index.md", "index.rst", "index.html", "README.md", "README.rst
 """Names of documents that introduce their folder. The first that exists is used."""
 
 
+MAX_VERSIONS = 20
+"""Upper limit of the older versions that are kept of a document."""
+
+
 def now() -> datetime:
     """Return the current second in UTC, since HTTP dates have no fractions."""
     return datetime.now(UTC).replace(microsecond=0)
@@ -174,15 +178,28 @@ class Folder(Item):
         self._order.remove((item.title.casefold(), item.__name__))
 
 
+class Version(Persistent):  # type: ignore[misc, unused-ignore]
+    """A document as it was before a change. It is stored apart, so that showing the document does not load it."""
+
+    def __init__(self, document: Document) -> None:
+        self.title, self.text, self.format = document.title, document.text, document.format
+        self.revision, self.modified, self.author = document.revision, document.modified, document.author
+
+
 class Document(Item):
-    """A text in one of the ``FORMATS``."""
+    """A text in one of the ``FORMATS``, with its older versions."""
 
     kind = "document"
+    author: str | None = None
+    """The principal that made the current version, if it is known."""
+    versions: tuple[Version, ...] = ()
+    """The older versions, the newest first."""
 
-    def __init__(self, title: str, text: str = "", format: Format = "markdown") -> None:
+    def __init__(self, title: str, text: str = "", format: Format = "markdown", author: str | None = None) -> None:
         super().__init__(title)
         self._text = clean_text(text)
         self._format = format
+        self.author = author
 
     @property
     def text(self) -> str:
@@ -192,11 +209,15 @@ class Document(Item):
     def format(self) -> Format:
         return self._format
 
-    def edit(self, title: str, text: str, format: Format) -> None:
-        """Change title, text and format at once. Raise BadText if title or text is not valid."""
+    def edit(self, title: str, text: str, format: Format, author: str | None = None) -> None:
+        """Change title, text and format at once, and keep the old version. Raise BadText if title or text is not
+        valid."""
         text = clean_text(text)
         self.hold()
+        old = Version(self)
         self.title = title
+        self.versions = (old, *self.versions)[:MAX_VERSIONS]
+        self.author = author
         self._text = text
         self._format = format
         self.touch()

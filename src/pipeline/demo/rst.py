@@ -87,7 +87,7 @@ def _contents(directive: str) -> nodes.Node:
     entries = [line.strip() for line in directive.splitlines()[1:]]
     links = nodes.bullet_list()
     for entry in entries:
-        if entry and not entry.startswith(":"):
+        if entry and not entry.startswith(":") and "*" not in entry:
             links += nodes.list_item("", nodes.paragraph("", "", _link(*_title_and_target(entry))))
     return links if len(links) else nodes.comment()
 

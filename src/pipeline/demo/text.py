@@ -6,6 +6,7 @@ document can neither run scripts nor imitate a part of the page around it.
 
 from __future__ import annotations
 
+import difflib
 import html
 import re
 import unicodedata
@@ -17,6 +18,7 @@ import nh3
 from markupsafe import Markup
 
 from pipeline.demo.models import Document
+from pipeline.demo.reading import Readable, readable
 from pipeline.options import on_demand
 
 # The parsers are imported for the first document that needs them: docutils alone takes as long as the demo.
@@ -24,12 +26,21 @@ rst_html = on_demand("pipeline.demo.rst:rst_html")
 markdown_it = on_demand("markdown_it:MarkdownIt")
 
 _TAGS = nh3.ALLOWED_TAGS | {"aside", "figure", "figcaption", "section"}
+LANGUAGES = {
+    *("bash", "c", "console", "css", "diff", "docker", "go", "html", "html+jinja", "http", "ini", "java"),
+    *("javascript", "jinja", "json", "make", "nginx", "python", "rst", "rust", "sh", "shell", "sql", "toml"),
+    *("typescript", "xml", "yaml"),
+}
+"""Languages whose code is coloured."""
 _CLASSES = {tag: {"admonition", "admonition-title", "line-block", "line"} for tag in ("aside", "div", "p")}
+_CLASSES |= {"code": {f"language-{language}" for language in LANGUAGES}, "pre": LANGUAGES}
 _ATTRIBUTES = {
     **{tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()},
     "*": {"id", "lang", "title"},
     "ol": {"start"},
 }
+MAX_DIFF = 2000
+"""Upper limit of the lines of a text for which a difference is shown. It takes time by their square."""
 _ID = "text-"
 """Prefix of every id in a document, so that it differs from the ids of the page around it."""
 
@@ -56,12 +67,13 @@ def _markdown_parser() -> Any:
     return markdown_it("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
-def document_html(document: Document) -> Markup:
-    """Return the document as HTML. Each connection makes it once, and keeps it until the document changes."""
+def document_html(document: Document) -> Readable:
+    """Return the document as HTML, with its outline. Each connection makes it once, and keeps it until the document
+    changes."""
     text, format = document.text, document.format
     kept = getattr(document, "_v_html", None)
     if kept is None or kept[0] is not text or kept[1] != format:
-        kept = document._v_html = (text, format, to_html(text, format, document.title))
+        kept = document._v_html = (text, format, readable(to_html(text, format, document.title)))
     return kept[2]
 
 
@@ -111,6 +123,14 @@ def _is_rule(line: str, format: str) -> bool:
     line = line.rstrip()
     marks = "=" if format == "markdown" else "=-~^#*+\"'`.:_"
     return len(line) >= 3 and line[0] in marks and line == line[0] * len(line)
+
+
+def difference(old: str, new: str) -> list[str] | None:
+    """Return the lines that differ, in the form of ``diff -u``; None if the texts are too long to compare."""
+    before, after = old.splitlines(), new.splitlines()
+    if max(len(before), len(after)) > MAX_DIFF:
+        return None
+    return list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
 
 
 def fold(text: str) -> str:

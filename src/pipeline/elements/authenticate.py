@@ -75,7 +75,7 @@ def authenticate(
     session = _session(keys, session_age, login) if "session" in by else None
     shipped = [session if way == "session" else Basic(verify, realm) for way in by]
     handler = _handler(next, shipped, placeful)
-    return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, session=session)
+    return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, login_session=session)
 
 
 def _handler(
@@ -162,7 +162,7 @@ def _session(keys: str, age: int, login: str) -> Any:
     """Return the ``Session``. It needs an extra, so it is imported only if it is configured."""
     if not keys:
         raise ConfigurationError("authenticate: sessions need the option 'keys', the path of a file")
-    return resolve("pipeline.auth.sessions:Session")(resolve("pipeline.auth.sessions:read_keys")(keys), age, login)
+    return resolve("pipeline.auth.sessions:Session")(resolve("pipeline.auth.keys:read_keys")(keys), age, login)
 
 
 def identify(request: AuthRequest, authenticators: Any) -> None:

@@ -6,13 +6,16 @@ import logging
 import os
 import re
 import time
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from pipeline.composition import element
 from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.options import on_demand
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
+
+json_line = on_demand("pipeline.json_log:json_line")
 
 problems = logging.getLogger("pipeline.log")
 
@@ -36,13 +39,21 @@ _PLAIN = re.compile(r"[!#-\[\]-~]{1,4096}")
         "each request is one line, with the answer that the visitor got and the address that was asked",
     )
 )
-def log(next: Handler, *, logger: str = "pipeline.access", file: str | None = None) -> Handler:
+def log(
+    next: Handler,
+    *,
+    logger: str = "pipeline.access",
+    file: str | None = None,
+    format: Literal["combined", "json"] = "combined",
+) -> Handler:
     """Write one line for each request: host, user, time, request line, status, bytes, referrer, agent, and
-    the seconds it took until it was closed.
+    the seconds until the request was closed.
 
     logger  name of the logger; lines are of level INFO
     file    path of a file that gets the lines instead of the logger, in a quarter of the time. Several processes
             may write to it, and it may be renamed (logrotate): within a second a new one is made
+    format  combined, the Combined Log Format with the seconds at its end; or json, a JSON object with the same
+            fields, and with the times of the elements if ``timing`` stands in the pipeline; default combined
 
     The URL in the request line is as the client sent it, percent-encoded, where the server passes that on
     (REQUEST_URI or RAW_URI); else it is made of the decoded path. The bytes are those of the body that the server
@@ -50,6 +61,7 @@ def log(next: Handler, *, logger: str = "pipeline.access", file: str | None = No
     """
     access = logging.getLogger(logger)
     append = None if file is None else LogFile(file).append
+    line_of = _line if format == "combined" else _json_line
 
     def log(request: Request, response: Response) -> None:
         if append is not None or access.isEnabledFor(logging.INFO):
@@ -58,7 +70,7 @@ def log(next: Handler, *, logger: str = "pipeline.access", file: str | None = No
             path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")  # ``vhost`` rewrites both
 
             def write() -> None:
-                line = _line(request, response, path, time.monotonic() - started)
+                line = line_of(request, response, path, time.monotonic() - started)
                 if append is not None:
                     append(line)
                 else:
@@ -141,6 +153,11 @@ def _line(request: Request, response: Response, path: str, seconds: float) -> st
         f"{response._status[:3]} {'-' if sent is None else sent} "
         f"{_quoted(get('HTTP_REFERER', '-'))} {_quoted(get('HTTP_USER_AGENT', '-'))} {seconds:.6f}"
     )
+
+
+def _json_line(request: Request, response: Response, path: str, seconds: float) -> str:
+    line: str = json_line(request, response, _asked(request.environ, path), seconds, LONGEST)
+    return line
 
 
 def _asked(environ: dict[str, Any], path: str) -> str:

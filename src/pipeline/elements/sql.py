@@ -25,7 +25,7 @@ from zope.interface import implementer
 from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager
 
 from pipeline.composition import Offers, element
-from pipeline.database import forks
+from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
 from pipeline.database.sql_dialects import (
     BEGIN_READING,
@@ -162,6 +162,16 @@ class Database:
         self.managers: deque[Manager] = deque()
         self.in_use: set[Manager] = set()
         self._listen(dialect.name)
+        self.shown = loggable_url(parsed)
+        pools.add(self)
+
+    def usage(self) -> pools.Usage:
+        """Return how full the pool of the engine is."""
+        pool = self.engine.pool
+        if not isinstance(pool, QueuePool):  # it keeps no connections, or one for each thread
+            return pools.Usage(self.shown, len(self.in_use), 0, None)
+        limit = None if pool._max_overflow < 0 else pool.size() + pool._max_overflow
+        return pools.Usage(self.shown, pool.checkedout(), pool.checkedin(), limit)
 
     def _listen(self, dialect: str) -> None:
         event.listen(self.engine, "before_cursor_execute", before_statement)

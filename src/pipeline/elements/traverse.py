@@ -75,7 +75,7 @@ def _walking(
     request_type: Any,
 ) -> Handler:
     """Return the handler of ``traverse``."""
-    wants_request = root is not None and _takes_request(root)
+    wants_request = root is not None and takes_request(root)
     paths, kinds = known.paths, KINDS
 
     def traverse(request: Request, response: Response) -> None:
@@ -194,7 +194,7 @@ def _add_slash(request: Request) -> None:
     raise HTTPFound(location=location)
 
 
-def _takes_request(factory: Callable[..., Any]) -> bool:
+def takes_request(factory: Callable[..., Any]) -> bool:
     try:
         return bool(inspect.signature(factory).parameters)
     except (TypeError, ValueError):  # dict and other builtins have no signature

@@ -22,7 +22,7 @@ from ZODB.POSException import ConflictError
 from ZODB.utils import z64
 
 from pipeline.composition import Offers, element
-from pipeline.database import forks
+from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
 from pipeline.database.sources import Given, Source
 from pipeline.database.storages import loggable_uri
@@ -267,6 +267,12 @@ class Pool:
         self.timeout: float | None = self.main.options.get("pool_timeout")
         self.idle: deque[PooledConnection] = deque()
         self.forget()
+        pools.add(self)
+
+    def usage(self) -> pools.Usage:
+        """Return how full the pool is."""
+        idle = len(self.idle)
+        return pools.Usage(self.main.shown, max(0, len(self.all) - idle), idle, self.max)
 
     def forget(self) -> None:
         """Return to the state before the first request."""

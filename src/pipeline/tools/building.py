@@ -7,23 +7,29 @@ linked in at load, when a command asks for them, and nowhere else.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
+from paste.deploy import loadwsgi, util
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.attributes import declaration
 from pipeline.composition import Element, Offers, Pipeline
-from pipeline.interfaces import Handler
+from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.order import Contract
 from pipeline.paste import Step, named_errors, step_of
 from pipeline.request import OnFirstUse, Request
+from pipeline.switch import Switch, branch_lines
 from pipeline.tools.ini import make_importable, parse_variables, split_name
+from pipeline.tools.words import place_of
 from pipeline.views import Views
 
 Opened = Callable[[Any, Any], None]
 """``(request, value)``."""
+Missed = Callable[[str, list[str]], None]
+"""``(where, wanted)``: the place of a switch in the ini, and for each of its lines what a request lacks."""
 Watch = Callable[["Step", Handler, Any, Any], None]
 """``(step, handler, request, response)`` calls the handler of a step with the request and the response."""
 
@@ -42,17 +48,24 @@ class Built(NamedTuple):
                 yield step, pipeline.offered["views"]
 
 
-def build(ini: str, words: list[str], watch: Watch | None = None, opened: Opened | None = None) -> Built:
+def build(
+    ini: str,
+    words: list[str],
+    watch: Watch | None = None,
+    opened: Opened | None = None,
+    missed: Missed | None = None,
+) -> Built:
     """Load an ini, with its middleware and its switches; no database is opened.
 
     watch   is called in the place of each part of a pipeline
     opened  is called when the request has opened what an element offers on first use, such as a database
+    missed  is called when a switch has no line for a request
     """
     logging.getLogger("pipeline").addHandler(logging.NullHandler())  # what loading logs is for who serves the site
     path, name = split_name(ini)
     make_importable(path)
     uri = f"config:{path}"
-    building = Building(watch, opened)
+    building = Building(watch, opened, missed)
     with named_errors(uri):
         context = loadcontext(APP, uri, name=name, global_conf=parse_variables(words))
         app = building.app(context)
@@ -64,9 +77,10 @@ def build(ini: str, words: list[str], watch: Watch | None = None, opened: Opened
 class Building:
     """Does what Paste Deploy does with the contexts of an ini, and puts a watcher around each part."""
 
-    def __init__(self, watch: Watch | None, opened: Opened | None) -> None:
+    def __init__(self, watch: Watch | None, opened: Opened | None, missed: Missed | None) -> None:
         self.watch = watch
         self.opened = opened
+        self.missed = missed
         self.ends: list[tuple[Step, Pipeline]] = []
         self.numbers = count(1)
 
@@ -82,7 +96,10 @@ class Building:
             return self.around(context.filter_context, self.app(context.next_context))
         if context.protocol in ("paste.composite_factory", "paste.composit_factory"):
             context.loader = _Loader(context.loader, self)
-            return context.create()
+            app = context.create()
+            if isinstance(app, Switch) and self.missed is not None and not context.local_conf.get("default"):
+                app.default = Unmatched(app, step_of(context), self.missed)
+            return app
         step = step_of(context)
         app = context.create()
         if isinstance(app, Pipeline):
@@ -93,7 +110,7 @@ class Building:
         """Return the app with a filter around it."""
         if context.object_type.name == "filtered_with":  # a filter that is filtered itself
             return self.around(context.filter_context, self.around(context.next_context, app))
-        return self.watched(step_of(context), context.create()(app), getattr(app, "offered", {}))
+        return self.watched(step_of(context), filtered(context, app), getattr(app, "offered", {}))
 
     def watched(self, step: Step, app: Any, known: Mapping[str, Any] = {}) -> Any:
         """Return the app of a step with its watcher around it.
@@ -129,6 +146,44 @@ class Building:
             return value
 
         return open_watched
+
+
+def filtered(context: LoaderContext, app: Any) -> Any:
+    """Return the app with a filter around it. Say it plainly if the filter is a function of another kind."""
+    try:
+        return context.create()(app)
+    except TypeError as error:
+        last = traceback.extract_tb(error.__traceback__)[-1].filename
+        if last not in CALLERS:
+            raise
+        step = step_of(context)
+        raise ConfigurationError(
+            f"{step.where}: the function {step} ({place_of(step.factory)}) is not a filter of Paste Deploy: "
+            f"{error}. If it is an element, write @element above it"
+        ) from error
+
+
+CALLERS = (__file__, loadwsgi.__file__, util.__file__)
+"""The files whose code calls a filter."""
+
+
+class Unmatched:
+    """The app that a switch without a default gives a request to if no line is for it."""
+
+    def __init__(self, switch: Switch, step: Step, missed: Missed) -> None:
+        self.default = switch.default
+        self.switch = switch
+        self.step = step
+        self.missed = missed
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        wanted = []
+        for line, branch in zip(branch_lines(self.step.strings), self.switch.branches, strict=True):
+            name, *conditions = line.split()
+            failing = [text for text, test in zip(conditions, branch.tests, strict=True) if not test(environ)]
+            wanted.append(f"{name} wants {' and '.join(failing)}")
+        self.missed(self.step.source.option("branches"), wanted)
+        return self.default(environ, start_response)
 
 
 class _Loader:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from zope.interface import providedBy
 
+from pipeline.interfaces import PUBLIC
 from pipeline.tools.words import kind_name, place_of, short
 from pipeline.views import View, Views
+
+MOST_PARENTS = 50
+"""Parents of an object that are asked for their grants."""
 
 
 class Candidate(NamedTuple):
@@ -28,7 +33,7 @@ class Candidate(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What the publisher was asked for, and what it has."""
+    """The look-up of a view: the context, name and method that were asked for, and the views for them."""
 
     context: str
     name: str
@@ -40,6 +45,8 @@ class Look(NamedTuple):
     """The names of the views that there are for the context and the method."""
     is_empty: bool
     """Whether the publisher has no views at all."""
+    grants: list[str]
+    """The grants on the context and on its parents, as far as they lead, if the chosen view needs a permission."""
 
     def near(self) -> str:
         """Return the name that was meant, most likely, or ""."""
@@ -80,4 +87,18 @@ def look_up(request: Any) -> Look:
         candidates[view, spec, request_type] = Candidate(view, kind, verdict, fits)
     found = sorted(candidates.values(), key=lambda candidate: (candidate.view is not chosen, not candidate.fits))
     allowed = views.allowed(context, request, name)
-    return Look(short(context), name, method, chosen, found, allowed, sorted(others), empty)
+    guarded = chosen is not None and chosen.permission != PUBLIC
+    grants = list(granted(context)) if guarded else []
+    return Look(short(context), name, method, chosen, found, allowed, sorted(others), empty, grants)
+
+
+def granted(obj: Any) -> Iterator[str]:
+    """Yield the local grants on an object and on its parents, and where the parents end."""
+    seen: list[Any] = []
+    while obj is not None and len(seen) < MOST_PARENTS:
+        seen.append(obj)
+        if grants := getattr(obj, "__grants__", None):
+            yield f"{short(obj)} grants {short(dict(grants), 200)}"
+        obj = getattr(obj, "__parent__", None)
+    if not hasattr(seen[-1], "__parent__"):
+        yield f"{short(seen[-1])} has no __parent__, so no grant above it counts"

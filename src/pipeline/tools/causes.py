@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.forms.converters import FieldError
 from pipeline.tools.candidates import Look
 from pipeline.tools.findings import OUR_CODE, is_of_the_site
+from pipeline.tools.remedies import REMEDIES, chain_of, remedy_of
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.walking import Walk
 from pipeline.tools.watching import Recorder, Visit
@@ -28,9 +29,12 @@ LIMITS = {
 }
 """The options that decide whether an element refuses a request, by its name and the status."""
 
+PATHS_OF_PROXIES = ("VirtualHostBase", "++vh++")
+"""The beginnings of segments that a proxy writes, in the spelling of the option ``accept`` of ``vhost``."""
+
 
 class Cause(NamedTuple):
-    """Where an answer was decided, why, and what to change."""
+    """The place where an answer was decided, the reason, and the remedy."""
 
     where: str
     why: str
@@ -46,30 +50,84 @@ def path_of(visits: list[Visit]) -> list[Visit]:
     return path
 
 
-def causes(recorder: Recorder, status: int, directory: Path) -> Iterator[Cause]:
-    """Yield why a request was answered so; the first cause is that of the status."""
+class Late(NamedTuple):
+    """An exception that no part of the pipeline has seen: it was raised when all of them had returned."""
+
+    when: str
+    error: BaseException
+
+
+def causes(
+    recorder: Recorder, status: int, directory: Path, late: Sequence[Late] = (), missed: Sequence[Cause] = ()
+) -> Iterator[Cause]:
+    """Yield why a request was answered so; the first cause is that of the status.
+
+    late    the exceptions that were logged or that reached the server; those that a part has seen are left out
+    missed  the switches that had no line for the request
+    """
     path = path_of(recorder.visits)
+    yield from missed
     if not path:
-        yield Cause(
-            "outside of every pipeline",
-            "no part of a pipeline saw this request: its length is malformed (see the log), or "
-            "no line of the switch is for it",
-            "See the branches and default of [composite:...], and the method and the headers of the request.",
-        )
+        if not missed:
+            yield Cause(
+                "outside of every pipeline",
+                "no part of a pipeline saw this request: its length is malformed (see the log), or an app "
+                "outside of the pipelines answered it",
+                "See the method and the headers of the request.",
+            )
         return
     walk = next((visit.walk for visit in path if visit.walk is not None), None)
     look = next((visit.look for visit in reversed(path) if visit.look is not None), None)
     failed = [visit for visit in path if visit.error is not None]
-    if failed:
-        yield of_error(failed[-1], status, walk, look, recorder, directory)
-    elif look is not None and look.chosen is not None:
-        yield Cause(place_of(look.chosen.function), f"the view {_name(look.chosen)} answered {status}")
-    else:
-        yield Cause(path[-1].step.where, f"{path[-1].name} answered {status} itself")
+    if walk is not None and (walk.cause is not None or walk.view is not None):
+        yield of_zope(walk, status)
+        return
+    met = {id(error) for visit in failed for error in chain_of(visit.error)}
+    unmet = [one for one in late if id(one.error) not in met]
+    if failed and not missed:
+        yield of_error(Failure(failed[-1].error, failed[-1], path, walk, look, directory))
+    for one in unmet:
+        yield of_late(one, path[-1], look)
+    if not failed and not missed and not (unmet and status >= 500):
+        yield of_answer(path[-1], look, status)
     yield from swallowed(path)
     yield from dropped(path)
     if walk is not None:
         yield from hidden(walk)
+
+
+def of_zope(walk: Walk, status: int) -> Cause:
+    """Return the cause of an answer of a Zope site."""
+    if walk.cause is not None:
+        return Cause(*walk.cause)
+    where, name = walk.view or ("", "")
+    return Cause(where, f"the view {name} answered {status}")
+
+
+def no_branch(where: str, wanted: Sequence[str]) -> Cause:
+    """Return the cause of a 404 of a switch that has no line for the request."""
+    return Cause(
+        where,
+        f"no line of the switch is for it, and the switch has no default: {'; '.join(wanted)}",
+        "Add a line to branches for such requests, or the option default = NAME.",
+    )
+
+
+def of_answer(visit: Visit, look: Look | None, status: int) -> Cause:
+    """Return the cause of an answer that did not come of an exception."""
+    if look is not None and look.chosen is not None:
+        return Cause(place_of(look.chosen.function), f"the view {_name(look.chosen)} answered {status}")
+    where, who = visit.step.where, visit.name
+    if visit.step.element is None:
+        where, who = f"{where} ({place_of(visit.step.factory)})", f"the foreign middleware {who}"
+    return Cause(where, f"{who} answered {status} itself")
+
+
+def of_late(late: Late, end: Visit, look: Look | None) -> Cause:
+    """Return the cause of an exception that was raised when every part had returned."""
+    view = look.chosen if look is not None else None
+    where = last_frame(late.error) or (place_of(view.function) if view is not None else end.step.where)
+    return Cause(where, f"{late.when}: {_told(late.error)}", remedy_of(late.error))
 
 
 def swallowed(path: list[Visit]) -> Iterator[Cause]:
@@ -111,43 +169,175 @@ def hidden(walk: Walk) -> Iterator[Cause]:
             )
 
 
-def of_error(
-    visit: Visit, status: int, walk: Walk | None, look: Look | None, recorder: Recorder, directory: Path
-) -> Cause:
-    """Return the cause of an answer that came of an exception; the visit is of the part that raised it."""
-    error = visit.error
-    here = f"{visit.name}, {visit.step.where}"
-    if isinstance(error, FieldError) and look is not None and look.chosen is not None:
-        what = f"the field {error.field!r} of the view {_name(look.chosen)}: {error}"
-        return Cause(place_of(look.chosen.function), what, "Send a value of that type, or change the parameter.")
-    frame = last_frame(error)
-    if not isinstance(error, WSGIHTTPException):
-        what = f"{type(error).__name__}: {short(str(error), 600)}"
-        reason = error.__cause__ if error is not None else None
-        if reason is not None:
-            what += f" (caused by {type(reason).__name__}: {short(str(reason), 200)})"
-        opened = opened_by(error, path_of(recorder.visits)) if frame is None else None
-        if opened is not None and opened is not visit:
-            return Cause(opened.step.where, f"{opened.name}: {what}", "The log below says more.")
-        return Cause(frame or here, f"{_actor(visit, look)} raised {what}", remedy_of(error))
-    raised = error.status_int
-    if frame is not None and visit.look is not None and visit.look.chosen is not None:
-        return Cause(str(frame), f"{_actor(visit, look)} raised {type(error).__name__}: {_detail(error)}")
-    if raised == 404 and look is not None and visit.look is not None:
-        return no_view(visit.step.where, visit.views, look, walk, directory)
-    if raised == 405 and look is not None:
-        return wrong_method(visit.step.where, look)
-    if raised in (401, 403) and look is not None and look.chosen is not None:
-        return refused(visit, look, look.chosen, recorder)
-    if walk is not None and visit.fields:
-        return of_traversal(here, error, walk)
-    if (visit.name, raised) in LIMITS and visit.step.element is not None:
-        options = visit.step.element.options
-        names = LIMITS[visit.name, raised]
-        set_to = ", ".join(f"{name} = {written(options[name])}" for name in names if options.get(name))
-        remedy = f"See its options {', '.join(names)}{f' (now {set_to})' if set_to else ''}, and the request."
-        return Cause(here, f"{visit.name} refused the request: {_detail(error)}", remedy)
-    return Cause(frame or here, f"{_actor(visit, look)} raised {type(error).__name__}: {_detail(error)}")
+class Failure(NamedTuple):
+    """An exception that a part of the pipeline raised, and the request that met it."""
+
+    error: Any
+    visit: Visit
+    """The innermost part that the exception left."""
+    path: list[Visit]
+    walk: Walk | None
+    look: Look | None
+    directory: Path
+
+    @property
+    def here(self) -> str:
+        """The part, with its place in the ini."""
+        return f"{self.visit.name}, {self.visit.step.where}"
+
+    @property
+    def view(self) -> View | None:
+        """The view that raised the exception, or None."""
+        return self.look.chosen if self.visit.look is not None and self.look is not None else None
+
+    def cause(self, said: str, remedy: str = "") -> Cause:
+        """Return the cause as far as the exception itself tells it."""
+        actor, where = self.visit.name, self.here
+        if self.view is not None:
+            actor, where = f"the view {_name(self.view)}", place_of(self.view.function)
+        elif self.visit.step.element is None:
+            actor = f"the foreign middleware {actor}"
+        return Cause(last_frame(self.error) or where, f"{actor} raised {said}", remedy)
+
+
+def of_error(failure: Failure) -> Cause:
+    """Return the cause of an answer that came of an exception."""
+    for kind, explain in KINDS.items():
+        if isinstance(failure.error, kind) and (cause := explain(failure)) is not None:
+            return cause
+    return of_exception(failure)
+
+
+def of_field(failure: Failure) -> Cause | None:
+    """Return the cause if a field of a form has a bad value."""
+    view = failure.look.chosen if failure.look is not None else None
+    if view is None:
+        return None
+    what = f"the field {failure.error.field!r} of the view {_name(view)}: {failure.error}"
+    return Cause(place_of(view.function), what, "Send a value of that type, or change the parameter.")
+
+
+def of_refusal(failure: Failure) -> Cause:
+    """Return the cause of an HTTP exception."""
+    error = failure.error
+    if failure.view is None or last_frame(error) is None:
+        for explain in (of_proxy, STATUSES.get(error.status_int), of_traversed_path, of_forgery, of_limit):
+            if explain is not None and (cause := explain(failure)) is not None:
+                return cause
+    return failure.cause(f"{type(error).__name__}: {_detail(error)}")
+
+
+def of_exception(failure: Failure) -> Cause:
+    """Return the cause of an exception that is not an HTTP exception."""
+    error = failure.error
+    what, remedy = _told(error), remedy_of(error)
+    if error.__cause__ is not None:
+        what += f" (caused by {type(error.__cause__).__name__}: {short(str(error.__cause__), 200)})"
+    if stored := stored_by(error):
+        what += f", when {stored} was to be stored"
+        view = failure.look.chosen if failure.look is not None else None
+        where = place_of(view.function) if view is not None else failure.here
+        return Cause(where, f"{failure.visit.name} raised {what}", remedy or REMEDIES["NotStorable"])
+    opened = opened_by(error, failure.path) if last_frame(error) is None else None
+    if opened is None or opened is failure.visit or opened.step.element is None:
+        return failure.cause(what, remedy)
+    for option, value in opened.step.element.options.items():
+        if f"({option})" in str(error):
+            remedy = f"Change the option {option}, now {written(value)}, or find what needs more than that."
+            return Cause(opened.step.source.option(option), f"{opened.name}: {what}", remedy)
+    return Cause(opened.step.where, f"{opened.name}: {what}", remedy or "The log below says more.")
+
+
+def stored_by(error: BaseException) -> str:
+    """Return the persistent object that was being stored when an exception was raised, or ""."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_name == "_store_objects" and "obj" in frame.f_locals:
+            return short(frame.f_locals["obj"])
+    return ""
+
+
+def of_proxy(failure: Failure) -> Cause | None:
+    """Return the cause of a 404 for a path of a proxy that no element has read."""
+    last = failure.walk.steps[-1] if failure.walk is not None and failure.walk.steps else None
+    form = next((form for form in PATHS_OF_PROXIES if last is not None and last.name.startswith(form)), None)
+    if form is None:
+        return None
+    vhost = next((visit for visit in failure.path if visit.name == "vhost"), None)
+    peer = failure.visit.request.get("environ['REMOTE_ADDR']", "the proxy")
+    why = f"the path has {form}, which a proxy writes for vhost, and vhost does not read it from {peer}"
+    remedy = f"If {peer} is your proxy: trusted = {peer}, accept = {form} and allowed_hosts in that section."
+    return Cause(vhost.step.where if vhost is not None else failure.here, why, remedy)
+
+
+def of_missing_view(failure: Failure) -> Cause | None:
+    """Return the cause of a 404 of the publisher."""
+    visit, look = failure.visit, failure.look
+    if visit.look is None or look is None:
+        return None
+    return no_view(visit.step.where, visit.views, look, failure.walk, failure.directory)
+
+
+def of_method(failure: Failure) -> Cause | None:
+    """Return the cause of a 405."""
+    return wrong_method(failure.visit.step.where, failure.look) if failure.look is not None else None
+
+
+def of_permission(failure: Failure) -> Cause | None:
+    """Return the cause of a 401 or 403 for a view."""
+    look = failure.look
+    return refused(failure, look, look.chosen) if look is not None and look.chosen is not None else None
+
+
+def of_traversed_path(failure: Failure) -> Cause | None:
+    """Return the cause of an answer of the element that traverses."""
+    if failure.walk is None or not failure.visit.fields:
+        return None
+    return of_traversal(failure.here, failure.error, failure.walk)
+
+
+def of_forgery(failure: Failure) -> Cause | None:
+    """Return the cause if a request that changes something may have been forged by another site."""
+    visit = failure.visit
+    if (visit.name, failure.error.status_int) != ("authenticate", 403):
+        return None
+    host = visit.request.get("environ['HTTP_HOST']", "")
+    origin = visit.request.get("environ['HTTP_ORIGIN']") or visit.request.get("environ['HTTP_SEC_FETCH_SITE']")
+    why = f"authenticate refused the request: {_detail(failure.error)}"
+    if origin is None:
+        remedy = "Put request.csrf_token into the form as its field csrf_token; a program sends it as X-CSRF-Token."
+        return Cause(failure.here, f"{why} It has no token of the session", remedy)
+    remedy = (
+        "If the page is of this site, the proxy has changed the Host: let it pass on the Host of the visitor "
+        "(docs/howto/virtual-hosting.rst)."
+    )
+    why += f" The browser says that it comes from {origin}, and the Host is {host}"
+    return Cause(failure.here, why, remedy)
+
+
+def of_limit(failure: Failure) -> Cause | None:
+    """Return the cause of an answer that the options of an element decide."""
+    element = failure.visit.step.element
+    names = LIMITS.get((failure.visit.name, failure.error.status_int))
+    if element is None or names is None:
+        return None
+    set_to = ", ".join(f"{name} = {written(element.options[name])}" for name in names if element.options.get(name))
+    remedy = f"See its options {', '.join(names)}{f' (now {set_to})' if set_to else ''}, and the request."
+    return Cause(failure.here, f"{failure.visit.name} refused the request: {_detail(failure.error)}", remedy)
+
+
+Explain = Callable[[Failure], "Cause | None"]
+"""Returns the cause of a failure, or None if another function must tell it."""
+
+KINDS: dict[type[BaseException], Explain] = {FieldError: of_field, WSGIHTTPException: of_refusal}
+"""The function that explains an exception, by its class. ``of_exception`` explains all others."""
+
+STATUSES: dict[int, Explain] = {
+    401: of_permission,
+    403: of_permission,
+    404: of_missing_view,
+    405: of_method,
+}
+"""The function that first explains an HTTP exception, by its status."""
 
 
 def opened_by(error: BaseException | None, path: list[Visit]) -> Visit | None:
@@ -236,11 +426,11 @@ def wrong_method(where: str, look: Look) -> Cause:
     )
 
 
-def refused(visit: Visit, look: Look, view: View, recorder: Recorder) -> Cause:
+def refused(failure: Failure, look: Look, view: View) -> Cause:
     """Return the cause of a 401 or 403."""
-    who = next((v for v in reversed(path_of(recorder.visits)) if "request.principal" in v.request), None)
+    who = next((v for v in reversed(failure.path) if "request.principal" in v.request), None)
     principal = repr(who.request["request.principal"]) if who is not None else "a visitor who is not logged in"
-    guard = next((v for v in path_of(recorder.visits) if v.name == "authenticate"), None)
+    guard = next((v for v in failure.path if v.name == "authenticate"), None)
     if guard is None or guard.step.element is None:
         remedy = "Put authenticate into the pipeline, or declare the view permission='public'."
         return Cause(place_of(view.function), f"{_name(view)} needs the permission {view.permission!r}", remedy)
@@ -254,18 +444,10 @@ def refused(visit: Visit, look: Look, view: View, recorder: Recorder) -> Cause:
         )
     else:
         why = f"{_name(view)} needs the permission {view.permission!r}, which {policy} refuses to {principal}"
+    if policy.endswith(":LocalGrants"):
+        why += f". On the context and above it, {'; '.join(look.grants) or 'nothing is granted'}"
     remedy = f"Log in (try --user NAME), grant it, or declare @view(permission='public'). See {guard.step.where}"
     return Cause(place_of(view.function), why, remedy)
-
-
-def remedy_of(error: BaseException | None) -> str:
-    """Return what to do about some errors of databases."""
-    name = type(error).__name__
-    if name == "DoomedTransaction":
-        return "The view commits by itself, and nothing is committed here: add --commit."
-    if name == "ResultError":
-        return "Return one of these, or add pipeline.publishing.json to scan for dicts and lists."
-    return ""
 
 
 def last_frame(error: BaseException | None) -> str | None:
@@ -277,10 +459,8 @@ def last_frame(error: BaseException | None) -> str | None:
     return found[-1] if found else None
 
 
-def _actor(visit: Visit, look: Look | None) -> str:
-    if visit.look is not None and look is not None and look.chosen is not None:
-        return f"the view {_name(look.chosen)}"
-    return visit.name
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {short(str(error), 600)}"
 
 
 def _detail(error: BaseException | None) -> str:

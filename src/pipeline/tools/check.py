@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,13 +13,13 @@ from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
 from pipeline.paste import Chain, Step
 from pipeline.tools.building import Built, build
-from pipeline.tools.findings import Finding, of_error, put_findings, put_json
-from pipeline.tools.ini import add_ini, parse_variables, plan_of, split_name
+from pipeline.tools.findings import Finding, Level, of_error, put_findings, put_json
+from pipeline.tools.ini import ini_parser, options_of, parse_variables, plan_of, split_name
+from pipeline.tools.serving import is_for_development, of_logging, of_paster, of_server, text_of
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.words import place_of, written
 
 ORDER = ("error", "warning", "note")
-EVERY_ADDRESS = ("0.0.0.0", "::", "[::]", "*")
 WEAK = {"", "admin", "changeme", "password", "postgres", "root", "secret", "test", "zope"}
 """Passwords that are tried first."""
 MOST_MEMORY = 1 << 30
@@ -29,17 +28,15 @@ MOST_MEMORY = 1 << 30
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline check",
-        description="Loads every pipeline of an ini as a server does (imports, scan, factories, views), without "
-        "opening a database, and reports what only a reader can find: sections that nothing uses, settings that "
-        "are not safe in production, files that are missing.",
-        epilog="exit status: 0 nothing is wrong, 1 there is an error (with --strict, or a warning), 2 wrong usage",
+    parser = ini_parser(
+        "check",
+        "Loads every pipeline of an ini as a server does (imports, scan, factories, views), without opening a "
+        "database, and reports what only a reader can find: sections that nothing uses, settings that are not "
+        "safe in production, files that are missing.",
+        "exit status: 0 nothing is wrong, 1 there is an error (with --strict, or a warning), 2 wrong usage",
     )
-    add_ini(parser)
     parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings, too")
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    options = parser.parse_intermixed_args(arguments)
+    options = options_of(parser, arguments)
     path, name = split_name(options.ini)
     parse_variables(options.variables)
     findings, chains = check(path, name, options.variables)
@@ -73,10 +70,13 @@ def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding]
             continue
         findings += of_views(built, planned)
         findings += of_unscanned(built, path)
+    debug: Level = "note" if is_for_development(path) else "warning"
     for chain in chains:
-        findings += of_chain(chain)
+        findings += of_chain(chain, debug)
     findings += of_sections(path, name)
-    findings += of_the_server(path)
+    findings += of_server(path, parse_variables(words))
+    findings += of_logging(path)
+    findings += of_paster(Path.cwd())
     return list(dict.fromkeys(findings)), chains
 
 
@@ -94,15 +94,9 @@ def starts(path: Path) -> list[str]:
 
 def _words(path: Path, section: str) -> set[str]:
     """Return the words of the values of a section, which may be names of other sections."""
-    text = _text_of(path, section)
+    text = text_of(path, section)
     lines = [re.sub(r"^[^\s=:#;][^=:]*?\s*[=:]", "", line) for line in text.splitlines() if line[:1] not in "#;"]
     return {word.partition("#")[2] or word for word in " ".join(lines).replace(",", " ").split()}
-
-
-def _text_of(path: Path, section: str) -> str:
-    text = path.read_text(encoding="utf-8", errors="replace")
-    found = re.search(rf"(?ms)^\[{re.escape(section)}\][^\n]*\n(.*?)(?=^\[|\Z)", text)
-    return found[1] if found else ""
 
 
 def of_sections(path: Path, start: str | None) -> Iterator[Finding]:
@@ -165,8 +159,11 @@ def _elements(chain: Chain) -> list[tuple[Step, Element]]:
     return [(step, step.element) for step in chain.steps if step.element is not None]
 
 
-def of_chain(chain: Chain) -> Iterator[Finding]:
-    """Yield what a reader finds in the elements of one pipeline and their options."""
+def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
+    """Yield what a reader finds in the elements of one pipeline and their options.
+
+    debug  the level of an element in debug mode
+    """
     steps = _elements(chain)
     provided = {thing for _, element in steps for thing in element.contract.provides}
     for step, element in steps:
@@ -176,14 +173,14 @@ def of_chain(chain: Chain) -> Iterator[Finding]:
         if element.name == "inspector":
             what = "inspector notes every request and shows it to the holder of a key: it is for development"
             yield Finding("warning", step.where, what, "Leave it out of the pipeline for production.")
-        yield from of_options(step, element)
+        yield from of_options(step, element, debug)
         yield from of_database(step, element)
-    if all(element.name != "errors" for _, element in steps) and len(steps) > 1:
+    if not any(element.name in ("errors", "ztk_errors") for _, element in steps) and len(steps) > 1:
         remedy = "Put errors into the pipeline for error pages and error views."
         yield Finding("note", steps[0][0].where, "no element answers errors: they are plain text", remedy)
 
 
-def of_options(step: Step, element: Element) -> Iterator[Finding]:
+def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
     """Yield the options of an element that are not safe in production, or that say nothing."""
     source = step.source
     parameters = inspect.signature(element.factory).parameters
@@ -191,11 +188,11 @@ def of_options(step: Step, element: Element) -> Iterator[Finding]:
         where = source.option(option)
         if option == "debug" and value is True:
             remedy = "Delete the line for production."
-            yield Finding("warning", where, f"{element.name} is in debug mode: it shows more, or is slow", remedy)
+            yield Finding(debug, where, f"{element.name} is in debug mode: it shows more, or is slow", remedy)
         elif option.startswith("max_") and isinstance(value, int) and value > MOST_MEMORY:
             what = f"{option} = {value} of {element.name} limits nothing"
             yield Finding("warning", where, what, "Set it to what the machine has.")
-        elif parameters[option].default == value and value is not None:
+        elif parameters[option].default == value and value is not None and not is_variable(where):
             what = f"{option} = {written(value)} is the default of {element.name}"
             yield Finding("note", where, what, "The line can be deleted.")
         if isinstance(value, str) and (weak := _weak_password(value)):
@@ -206,6 +203,13 @@ def of_options(step: Step, element: Element) -> Iterator[Finding]:
         if "*" in (*allowed, *hosts) or not (allowed or hosts):
             remedy = "Name them: allowed_hosts = www.example.com"
             yield Finding("warning", step.where, "the site answers for any host that a client names", remedy)
+
+
+def is_variable(where: str) -> bool:
+    """Return whether an option takes the value of a variable (``get option = name``), by its place."""
+    file, _, line = where.rpartition(", line ")
+    lines = Path(file.partition(", section ")[0]).read_text("utf-8", "replace").splitlines() if line else []
+    return lines[int(line) - 1].startswith("get ") if lines else False
 
 
 def _weak_password(uri: str) -> str:
@@ -233,27 +237,3 @@ def of_database(step: Step, element: Element) -> Iterator[Finding]:
             yield Finding("note", where, f"the database {file} is not there yet", "The first request makes it.")
         else:
             yield Finding("error", where, f"the directory {file.parent} is missing", f"mkdir -p {file.parent}")
-
-
-def of_the_server(path: Path) -> Iterator[Finding]:
-    """Yield what is not safe about the server, and about middleware that is known to be for development."""
-    text = _text_of(path, "server:main")
-    sections = sections_of(str(path))
-    line, keys = sections.get("server:main", (0, {}))
-    where = f"{path}, section [server:main], line"
-    for key in ("host", "listen", "bind"):
-        number, value = keys.get(key, (line, None))
-        if value is not None and (value in EVERY_ADDRESS or value.rpartition(":")[0] in EVERY_ADDRESS):
-            remedy = "Listen on 127.0.0.1 behind a proxy that has TLS and limits."
-            yield Finding("warning", f"{where} {number}", f"the server listens on every address ({value})", remedy)
-    if "waitress" in text and "max_request_body_size" not in text:
-        remedy = "Set it to max_body of forms: max_request_body_size = 104857600"
-        yield Finding("note", f"{where} {line}", "waitress takes bodies of up to 1 GiB", remedy)
-    debuggers = ("egg:paste#evalerror", "egg:weberror", "egg:werkzeug", "egg:backlash", "egg:pyramid_debugtoolbar")
-    for section, (_, keys) in sections.items():
-        number, value = keys.get("use", (0, None))
-        if value is not None and value.lower().startswith(debuggers):
-            where = f"{path}, section [{section}], line {number}"
-            yield Finding("warning", where, f"{value} lets visitors run code or see the program", "Delete it.")
-
-

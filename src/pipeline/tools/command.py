@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from configparser import Error as IniError
@@ -10,14 +11,19 @@ from importlib import import_module
 from importlib.metadata import version
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.options import on_demand
+
+autocomplete = on_demand("argcomplete:autocomplete")
 
 COMMANDS = {
     "serve": ("pipeline.tools.serve", "serve an ini: waitress with reload, gunicorn or Granian"),
     "deploy": ("pipeline.tools.deploy", "write the configuration of a server"),
     "check": ("pipeline.tools.check", "load every pipeline of an ini and report what is wrong or not safe"),
-    "show": ("pipeline.tools.show", "list what a request passes, outermost first, and what holds it there"),
+    "show": ("pipeline.tools.show", "list or draw what a request passes, and what holds each part where it is"),
     "views": ("pipeline.tools.views", "list every view: path, methods, request type, permission, source line"),
     "explain": ("pipeline.tools.explain", "run one request and show the way it took, and why it was answered so"),
+    "new": ("pipeline.tools.new", "make a site to start from, in a new directory"),
+    "shell": ("pipeline.tools.shell", "start Python with the root of a site, a request and a transaction"),
     "element": ("pipeline.tools.element", "say what an element does, takes, requires and provides"),
     "copy-database": ("pipeline.tools.copy_database", "copy an object database to another storage"),
     "demo-import": ("pipeline.demo.importer", "import a directory of files into the demo site"),
@@ -26,6 +32,7 @@ COMMANDS = {
 """The module of each command, and what it does. ``main(arguments)`` returns the exit status."""
 
 EXTRAS = {
+    "argcomplete": "completion",
     "argon2": "auth",
     "brotli": "brotli",
     "docutils": "demo",
@@ -37,6 +44,8 @@ EXTRAS = {
     "markdown_it": "demo",
     "multipart": "forms",
     "nh3": "demo",
+    "opentelemetry": "opentelemetry",
+    "prometheus_client": "prometheus",
     "psycopg2": "postgresql",
     "relstorage": "relstorage",
     "sqlalchemy": "sql",
@@ -54,7 +63,7 @@ EXTRAS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status: 0 done, 1 refused, 2 misused."""
+    """Run the command; return its exit status: 0 done, 1 refused, failed or a mistake found, 2 wrong usage."""
     width = max(map(len, COMMANDS))
     parser = argparse.ArgumentParser(
         prog="pipeline",
@@ -65,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "commands:",
                 *(f"  {name:{width}}  {what}" for name, (_, what) in COMMANDS.items()),
                 "\npipeline COMMAND --help says what a command takes.",
+                "\nexit status: 0 done, 1 refused, failed, or a mistake was found, 2 wrong usage",
+                "completion:  pip install 'wsgi-pipeline[completion]', and into ~/.bashrc or ~/.zshrc:",
+                '             eval "$(register-python-argcomplete pipeline)"',
             ]
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -72,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"wsgi-pipeline {version('wsgi-pipeline')}")
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    if "_ARGCOMPLETE" in os.environ:
+        complete(parser)
     options = parser.parse_args(arguments)
     try:
         run: Callable[[list[str]], int] = import_module(COMMANDS[options.command][0]).main
@@ -82,6 +96,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigurationError, IniError, ImportError, LookupError, OSError, SyntaxError, ValueError) as error:
         print(f"pipeline {options.command}: {in_one_line(error)}", file=sys.stderr)
         return 1
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Complete the command line that the shell has put into the environment, by argcomplete. Does not return.
+
+    The parser of a command completes what follows its name. argcomplete counts the words in front from 1.
+    """
+    first = int(os.environ["_ARGCOMPLETE"])
+    typed = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+    words = [*typed.split(), *([""] if typed[-1:].isspace() else [])]
+    command = words[first] if len(words) > first + 1 else ""
+    if command in COMMANDS:
+        os.environ["_ARGCOMPLETE"] = str(first + 1)
+        import_module(COMMANDS[command][0]).main([])
+    autocomplete(parser)
 
 
 def in_one_line(error: BaseException) -> str:

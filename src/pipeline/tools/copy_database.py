@@ -23,6 +23,7 @@ from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import load_current, p64, u64, z64
 
 from pipeline.database.storages import loggable_uri, patiently, storage_of, without_secrets
+from pipeline.tools.ini import options_of
 
 READ_ONLY = ("file", "zeo", "postgres", "mysql", "mariadb", "sqlite", "oracle")
 """Schemes whose URIs take ``read_only``; only those of memory and of ZConfig do not."""
@@ -124,7 +125,7 @@ def main(argv: Sequence[str]) -> int:
         dest="go_on",
         help="TO is the beginning of FROM, from an earlier copy: copy what is missing",
     )
-    options = parser.parse_args(argv)
+    options = options_of(parser, argv)
     bar = tqdm(total=0, unit=" transactions", disable=None, leave=False)
     try:
         with (
@@ -215,14 +216,12 @@ def where_to_begin(source: Any, target: Any, go_on: bool) -> bytes | None:
     with transactions_of(source, last) as transactions:
         found = next((transaction.tid for transaction in transactions), None)
     if found != last:
-        raise Refused(
-            f"TO is no beginning of FROM: its last transaction, of {moment(last)}, is not in FROM"
-        )
+        raise Refused(f"TO is not a beginning of FROM: its last transaction, of {moment(last)}, is not in FROM")
     return last
 
 
 def has_blobs(storage: Any) -> bool:
-    """Whether there can be blobs in a storage, and a place for them here."""
+    """Return whether there can be blobs in a storage, and a place for them here."""
     try:
         return IBlobStorage.providedBy(storage) and bool(storage.temporaryDirectory())
     except AttributeError:  # ZEO whose server has blobs, and whose URI gives no directory for them

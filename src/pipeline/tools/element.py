@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from pipeline.composition import Element
-from pipeline.tools.words import sentence, written
+from pipeline.options import resolve
+from pipeline.tools.facts import Facts, facts_of
+from pipeline.tools.ini import options_of
+from pipeline.tools.words import place_of, sentence, short
 
-GROUP = "paste.filter_factory"
+GROUPS = ("paste.filter_factory", "paste.app_factory")
+"""The groups of entry points that have elements. Those of the second are ends of pipelines."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -20,13 +27,17 @@ def main(arguments: Sequence[str]) -> int:
         prog="pipeline element",
         description="Says what an element does, takes, requires and provides.",
     )
-    parser.add_argument("element", nargs="?", help="the name of the element; without it, all are listed")
-    return describe(parser.parse_args(arguments).element)
+    parser.add_argument(
+        "element",
+        nargs="?",
+        help="the name of an element that is installed, or package.module:name; without it, all are listed",
+    )
+    return describe(options_of(parser, arguments).element)
 
 
 def describe(name: str | None) -> int:
     """Print what an element says of itself; or list all that are installed."""
-    installed = {point.name: point for point in entry_points(group=GROUP)}
+    installed = {point.name: point for group in GROUPS for point in entry_points(group=group)}
     if name is None:
         for known in sorted(installed):
             try:
@@ -37,21 +48,34 @@ def describe(name: str | None) -> int:
             if isinstance(element, Element):
                 print(f"{known:14}{sentence(element)}")
         return 0
-    if name not in installed:
-        raise LookupError(f"there is no element {name!r}; there are {', '.join(sorted(installed))}")
-    element = installed[name].load()
+    if ":" in name:
+        sys.path.insert(0, str(Path.cwd()))
+        element = resolve(name)
+    elif name in installed:
+        element = installed[name].load()
+    else:
+        near = get_close_matches(name, installed, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(installed))}"
+        raise LookupError(f"there is no element {name!r}; {hint} (One that is not installed: package.module:name)")
     if not isinstance(element, Element):
-        raise LookupError(f"{name!r} is a filter, but no element of a pipeline")
+        raise LookupError(f"{name!r} is not an element: it is {short(element)} ({place_of(element)})")
     print(f"{name}\n{'=' * len(name)}\n\n{inspect.cleandoc(element.__doc__ or '')}\n")
-    for option in inspect.signature(element.factory).parameters.values():
-        if option.kind is option.KEYWORD_ONLY:
-            default = "needed" if option.default is option.empty else f"default {written(option.default)!r}"
-            print(f"option    {option.name}: {option.annotation}, {default}")
-    contract = element.contract
-    for title, things in (("requires", contract.requires), ("provides", contract.provides)):
-        if things:
-            print(f"{title:9} {', '.join(things)}")
-    for title, reasons in (("inside", contract.inside), ("outside", contract.outside)):
-        for other, reason in reasons.items():
-            print(textwrap.fill(f"{title:9} {other}: {reason}", 100, subsequent_indent=" " * 10))
+    for line in lines(facts_of(name, element)):
+        print(line)
     return 0
+
+
+def lines(facts: Facts) -> Iterator[str]:
+    """Yield the facts that the docstring of the element does not say."""
+    for option in facts.options:
+        default = "needed" if option.default is None else f"default {option.default!r}"
+        yield f"option    {option.name}: {option.type}, {default}"
+    for title, things in (("requires", facts.requires), ("provides", facts.provides)):
+        if things:
+            yield f"{title:9} {', '.join(things)}"
+    for one in facts.adds:
+        meaning = f": {one['meaning']}" if one["meaning"] else ""
+        yield textwrap.fill(f"{'adds':9} request.{one['name']}{meaning}", 100, subsequent_indent=" " * 10)
+    for title, reasons in (("inside", facts.inside), ("outside", facts.outside)):
+        for other, reason in reasons.items():
+            yield textwrap.fill(f"{title:9} {other}: {reason}", 100, subsequent_indent=" " * 10)

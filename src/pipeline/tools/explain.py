@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from webob import Request
 
 from pipeline.tools.building import build
-from pipeline.tools.causes import Cause, causes, path_of
+from pipeline.tools.causes import Cause, Late, causes, no_branch, path_of
 from pipeline.tools.findings import put_json
-from pipeline.tools.ini import split_name
+from pipeline.tools.ini import options_of, split_name
 from pipeline.tools.telling import look_lines, look_title, walk_lines
 from pipeline.tools.watching import Recorder, Visit
 from pipeline.tools.words import bold, short
@@ -31,16 +31,30 @@ The request runs in this process, with the databases of the ini. What it changes
 --commit is given; what a view does elsewhere (mail, files) is done. Exit status: 0 below 400, 1 from 400 on."""
 
 
+WHEN = {
+    "closing ": "a function of request.on_close failed; the answer was sent all the same",
+    "in mid-stream": "the body failed in mid-stream, when its status and its first blocks were sent",
+    "in an error view": "the error view failed",
+}
+"""What an exception means that is logged when no part of the pipeline has seen it, by a part of the message."""
+
+
 class Log(logging.Handler):
     """Keeps the records of a request."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.lines: list[str] = []
+        self.late: list[Late] = []
+        """The exceptions that were logged."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name != "pipeline.access":
-            self.lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
+            said = record.getMessage()
+            self.lines.append(f"{record.levelname} {record.name}: {said}")
+            if record.exc_info and record.exc_info[1] is not None and record.levelno >= logging.ERROR:
+                when = next((WHEN[mark] for mark in WHEN if mark in said), "the body or an output filter failed")
+                self.late.append(Late(when, record.exc_info[1]))
 
 
 class Explained(NamedTuple):
@@ -53,10 +67,13 @@ class Explained(NamedTuple):
     seconds: float
     log: list[str]
     causes: list[Cause]
+    escaped: BaseException | None
+    """The exception that reached the server, or None."""
 
     @property
-    def status(self) -> int:
-        return int(self.line[:3])
+    def failed(self) -> bool:
+        """Whether the answer is an error, or does not come to its end."""
+        return self.escaped is not None or int(self.line[:3]) >= 400
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -77,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
     parser.add_argument("--commit", action="store_true", help="commit what the request changes")
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
-    options = parser.parse_intermixed_args(arguments)
+    options = options_of(parser, arguments)
     if not options.path.startswith("/"):
         parser.error(f"the path {options.path!r} must start with /")
     explained = explain(
@@ -91,7 +108,7 @@ def main(arguments: Sequence[str]) -> int:
         put_json(as_dict(explained))
     else:
         put(explained, f"{options.method.upper()} {options.path}", options.commit)
-    return 1 if explained.status >= 400 else 0
+    return 1 if explained.failed else 0
 
 
 def request_of(method: str, path: str, headers: Sequence[str], data: Sequence[str]) -> dict[str, Any]:
@@ -117,29 +134,48 @@ def explain(
 ) -> Explained:
     """Run one request through an ini, and return what is to be said of it."""
     recorder = Recorder(user, commit)
-    app = build(ini, words, recorder.watch, recorder.opened).app
+    missed: list[Cause] = []
+    built = build(ini, words, recorder.watch, recorder.opened, lambda *found: missed.append(no_branch(*found)))
     recorder.listen_to_sql()
     log = Log()
     logger = logging.getLogger()
     level = logger.level
     logger.addHandler(log)
     logger.setLevel(min(level, logging.INFO))
-    answer: list[Any] = []
     began = perf_counter()
     try:
-        body = app(environ, lambda status, headers, exc_info=None: answer.extend((status, headers)))
-        try:
-            sent = b"".join(body)
-        finally:
-            if hasattr(body, "close"):
-                body.close()
+        line, headers, sent, escaped = answer_of(built.app, environ)
     finally:
         logger.removeHandler(log)
         logger.setLevel(level)
     seconds = perf_counter() - began
-    directory = split_name(ini)[0].parent
-    found = list(causes(recorder, int(answer[0][:3]), directory))
-    return Explained(recorder, answer[0], answer[1], sent, seconds, log.lines, found)
+    late = log.late
+    if escaped is not None and all(one.error is not escaped for one in late):
+        late.append(Late("it reached the server", escaped))
+    found = list(causes(recorder, int(line[:3]), split_name(ini)[0].parent, late, missed))
+    return Explained(recorder, line, headers, sent, seconds, log.lines, found, escaped)
+
+
+def answer_of(app: Any, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes, BaseException | None]:
+    """Return status, headers and body of an answer, and the exception that ended it, as a server meets it."""
+    started: list[Any] = ["500 Internal Server Error", []]  # the answer of a server to an exception
+    blocks: list[bytes] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        started[:] = [status, headers]
+        return blocks.append
+
+    escaped = None
+    try:
+        body = app(environ, start_response)
+        try:
+            blocks.extend(body)
+        finally:
+            if hasattr(body, "close"):
+                body.close()
+    except Exception as error:
+        escaped = error
+    return started[0], started[1], b"".join(blocks), escaped
 
 
 def as_dict(explained: Explained) -> dict[str, Any]:
@@ -152,6 +188,7 @@ def as_dict(explained: Explained) -> dict[str, Any]:
         "status": explained.line,
         "headers": explained.headers,
         "seconds": explained.seconds,
+        "broken_by": None if explained.escaped is None else type(explained.escaped).__name__,
         "causes": [cause._asdict() for cause in explained.causes],
         "parts": [
             {
@@ -187,7 +224,9 @@ def put(explained: Explained, asked: str, commit: bool) -> None:
     """Print what is to be said of a request."""
     recorder = explained.recorder
     path = path_of(recorder.visits)
-    print(f"{bold(f'{asked} -> {explained.line}')}, {len(explained.body)} bytes, {explained.seconds * 1000:.1f} ms")
+    broken = ", then broken off" if explained.escaped is not None else ""
+    took = f"{explained.seconds * 1000:.1f} ms"
+    print(f"{bold(f'{asked} -> {explained.line}')}, {len(explained.body)} bytes{broken}, {took}")
     for cause in explained.causes:
         print()
         _put("why     ", cause.why)

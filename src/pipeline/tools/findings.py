@@ -1,4 +1,4 @@
-"""What ``pipeline check`` has found, for people and for programs."""
+"""The findings of ``pipeline check``, for people and for programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import in_one_line
@@ -17,11 +17,14 @@ from pipeline.tools.words import bold
 OUR_CODE = str(Path(__file__).resolve().parents[1])
 
 
+Level: TypeAlias = Literal["error", "warning", "note"]
+"""error: the site does not load, or fails when it is used; warning: it is not safe, or not what was meant."""
+
+
 class Finding(NamedTuple):
     """One thing that is wrong, or that the owner of a site may want to know."""
 
-    level: Literal["error", "warning", "note"]
-    """error: the site does not load, or fails when it is used; warning: it is not safe, or not what was meant."""
+    level: Level
     where: str
     """``file, section [...], line N``, as exactly as can be told."""
     what: str

@@ -1,13 +1,36 @@
-"""The argument INI of the commands, and the variables that follow it."""
+"""The command line of the commands: INI, the variables that follow it, and completion."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline.options import on_demand
 from pipeline.paste import Chain, plan
+
+autocomplete = on_demand("argcomplete:autocomplete")
+
+
+def ini_parser(command: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
+    """Return the parser of a command that takes ``INI [name=value ...]`` and ``--json``."""
+    parser = argparse.ArgumentParser(
+        prog=f"pipeline {command}",
+        description=description,
+        epilog=epilog,
+    )
+    add_ini(parser)
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
+    return parser
+
+
+def options_of(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line; or complete it, if the shell asks for that by argcomplete."""
+    if "_ARGCOMPLETE" in os.environ:
+        autocomplete(parser)
+    return parser.parse_intermixed_args(arguments)
 
 
 def add_ini(parser: argparse.ArgumentParser) -> None:

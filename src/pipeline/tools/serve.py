@@ -18,7 +18,7 @@ from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import in_one_line
-from pipeline.tools.ini import add_ini, file_of, make_importable, parse_variables, plan_of, split_name
+from pipeline.tools.ini import add_ini, file_of, make_importable, options_of, parse_variables, plan_of, split_name
 from pipeline.tools.loading import application_of
 from pipeline.tools.servers.choice import Choice
 from pipeline.tools.servers.on_waitress import DRAIN
@@ -83,7 +83,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         dest="reload",
         help="waitress: do not start again when a file changes",
     )
-    return parser.parse_intermixed_args(arguments)
+    return options_of(parser, arguments)
 
 
 def choose(options: argparse.Namespace) -> Choice:

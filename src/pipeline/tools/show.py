@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -13,40 +12,44 @@ from pipeline.composition import Element
 from pipeline.order import Contract, objection
 from pipeline.paste import Chain, Step
 from pipeline.request import OnFirstUse
+from pipeline.tools.drawing import drawing
 from pipeline.tools.findings import put_json
-from pipeline.tools.ini import add_ini, plan_of
+from pipeline.tools.ini import ini_parser, options_of, plan_of
 from pipeline.tools.words import bold, place_of, sentence, written
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline show",
-        description="Lists what a request passes, outermost first: each element with the options in force, what it "
-        "requires, provides and adds to the request, and the rules that hold it at its place.",
+    parser = ini_parser(
+        "show",
+        "Lists what a request passes, outermost first: each element with the options in force, what it requires, "
+        "provides and adds to the request, and the rules that hold it at its place.",
+        "pipeline show site.ini --svg > site.svg draws it.",
     )
-    add_ini(parser)
-    parser.add_argument("--json", action="store_true", help="print the same as JSON")
-    options = parser.parse_intermixed_args(arguments)
+    parser.add_argument("--svg", action="store_true", help="print a drawing, as SVG")
+    options = options_of(parser, arguments)
     chains = plan_of(options.ini, options.variables)
     for chain in chains:
         chain.check()
+    told = [described(chain) for chain in chains]
     if options.json:
-        put_json([described(chain) for chain in chains])
-        return 0
-    for chain in chains:
-        put_chain(described(chain))
+        put_json(told)
+    elif options.svg:
+        print(drawing(told, f"What a request to {options.ini} passes"))
+    else:
+        for one in told:
+            put_chain(one)
     return 0
 
 
 def described(chain: Chain) -> dict[str, Any]:
-    """Return what there is to say of a pipeline."""
+    """Return the facts of a pipeline."""
     contracts = [step.element.contract for step in chain.steps if step.element is not None]
     return {"condition": chain.condition, "parts": [described_step(step, contracts) for step in chain.steps]}
 
 
 def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
-    """Return what there is to say of one part of a pipeline."""
+    """Return the facts of one part of a pipeline."""
     if step.element is None:
         what, options = f"foreign: {place_of(step.factory)}", dict(step.strings)
         return {"name": str(step), "what": what, "where": step.where, "options": options, "foreign": True}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pipeline.interfaces import IRequest
 from pipeline.tools.building import build
 from pipeline.tools.findings import put_json
-from pipeline.tools.ini import add_ini
+from pipeline.tools.ini import ini_parser, options_of
 from pipeline.tools.words import bold, kind_name, place_of
 from pipeline.views import Views
 
@@ -18,14 +17,12 @@ HEADINGS = {"path": "path", "methods": "methods", "request": "request type", "pe
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline views",
-        description="Lists every view: the pattern of its path by the kind of object, the methods, the type of "
-        "request, the permission, and its line in the source.",
+    parser = ini_parser(
+        "views",
+        "Lists every view: the pattern of its path by the kind of object, the methods, the type of request, the "
+        "permission, and its line in the source.",
     )
-    add_ini(parser)
-    parser.add_argument("--json", action="store_true", help="print the same as JSON")
-    options = parser.parse_intermixed_args(arguments)
+    options = options_of(parser, arguments)
     found = [(step.where, list(rows(views))) for step, views in build(options.ini, options.variables).views()]
     if options.json:
         put_json([{"publisher": where, "views": views} for where, views in found])
@@ -38,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def rows(views: Views) -> Iterator[dict[str, Any]]:
-    """Yield what there is to say of each view, by object and name."""
+    """Yield the facts of each view, by object and name."""
     merged: dict[tuple[str, str, Any, Any], list[str]] = {}
     for context, request_type, key, view in views:
         method, _, name = key.partition(" ")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from zope.app.publication.browser import BrowserPublication
@@ -43,8 +44,8 @@ BROWSER_REQUEST: Chain = (BrowserRequest, HTTPRequest, BaseRequest)
 HOOKS = frozenset(
     {
         *("proxy", "beforeTraversal", "_maybePlacefullyAuthenticate", "callTraversalHooks", "afterTraversal"),
-        *("openedConnection", "getApplication", "traverseName", "getDefaultTraversal", "afterCall"),
-        *("endRequest", "annotateTransaction", *ERRORS),
+        *("openedConnection", "getApplication", "traverseName", "getDefaultTraversal", "callObject"),
+        *("afterCall", "endRequest", "annotateTransaction", *ERRORS),
     }
 )
 """The hooks of a publication that have a short way. One that stands on a publication itself is called."""
@@ -69,8 +70,12 @@ class Ways(NamedTuple):
     browser: bool
     """``BrowserRequest.traverse``"""
     after_traversal: bool
+    call: bool
+    """``callObject``"""
     after_call: bool
     """``afterCall`` and ``annotateTransaction``"""
+    annotate: bool
+    """``annotateTransaction`` of a publication for HTTP"""
     end: bool
     """``endRequest``"""
     default: bool
@@ -87,14 +92,15 @@ class Ways(NamedTuple):
     """Whether ``afterCall`` takes the body away for HEAD."""
 
 
+NOTHING: frozenset[str] = frozenset()
 NONE = Ways(*[False] * len(Ways._fields))
 
 
-def _ways(publication: type, request: type) -> Ways:
-    """Return which hooks of two classes are those that Zope ships."""
+def _ways(publication: type, request: type, own: frozenset[str]) -> Ways:
+    """Return which hooks of two classes are those that Zope ships. The publication itself has others of its own."""
 
     def known(name: str, *chains: Chain) -> bool:
-        return chain(publication, name) in chains
+        return name not in own and chain(publication, name) in chains
 
     walks = all(chain(request, name) == (BaseRequest,) for name in ("setTraversalStack", "getTraversalStack"))
     plain = known("proxy", ZOPE)
@@ -107,7 +113,9 @@ def _ways(publication: type, request: type) -> Ways:
         names=plain and known("traverseName", ZOPE, GROK),
         browser=steps == BROWSER_REQUEST,
         after_traversal=places and known("afterTraversal", ZOPE, GROK),
+        call=known("callObject", ZOPE, GROK) and chain(request, "getPositionalArguments") == (BaseRequest,),
         after_call=known("afterCall", ZOPE, BROWSER) and known("annotateTransaction", ZOPE, ANNOTATES),
+        annotate=known("annotateTransaction", ANNOTATES),
         end=known("endRequest", ZOPE),
         default=plain and known("getDefaultTraversal", (BrowserPublication,), GROK_DEFAULT),
         errors=plain
@@ -122,9 +130,8 @@ def _ways(publication: type, request: type) -> Ways:
 
 def ways_of(publication: Any, request: Any) -> Ways:
     """Return which hooks of a publication and a request are those that Zope ships."""
-    if not HOOKS.isdisjoint(vars(publication)):
-        return NONE
-    return ways(type(publication), type(request))
+    own = NOTHING if HOOKS.isdisjoint(vars(publication)) else HOOKS.intersection(vars(publication))
+    return ways(type(publication), type(request), own)
 
 
 MADE_BY = ("__init__", "_createResponse", "setupLocale", "_parseCookies", "_setupPath_helper", "setPublication")
@@ -157,6 +164,16 @@ def _is_plain_response(cls: type) -> bool:
     )
 
 
-ways: Callable[[Any, Any], Ways] = lru_cache(maxsize=256)(_ways)
+def _plain_call(cls: type) -> FunctionType | None:
+    """Return the method ``__call__`` of a class if ``mapply`` finds nothing to give to it."""
+    if any(chain(cls, name) for name in ("__getattribute__", "__bases__", "__func__", "__code__", "func_code")):
+        return None
+    defined_by = chain(cls, "__call__")
+    found = vars(defined_by[0])["__call__"] if defined_by else None
+    return found if isinstance(found, FunctionType) and found.__code__.co_argcount == 1 else None
+
+
+ways: Callable[[Any, Any, Any], Ways] = lru_cache(maxsize=256)(_ways)
 is_plain_request: Callable[[Any], bool] = lru_cache(maxsize=256)(_is_plain_request)
 is_plain_response: Callable[[Any], bool] = lru_cache(maxsize=256)(_is_plain_response)
+plain_call: Callable[[Any], FunctionType | None] = lru_cache(maxsize=1024)(_plain_call)

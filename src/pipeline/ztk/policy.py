@@ -13,7 +13,6 @@ from typing import Any
 
 from zope.annotation.attribute import AttributeAnnotations
 from zope.annotation.interfaces import IAnnotations
-from zope.component import getSiteManager
 from zope.interface import providedBy
 from zope.security.adapter import (
     LocatingTrustedAdapterFactory,
@@ -26,6 +25,8 @@ from zope.securitypolicy.principalpermission import AnnotationPrincipalPermissio
 from zope.securitypolicy.principalrole import AnnotationPrincipalRoleManager
 from zope.securitypolicy.rolepermission import AnnotationRolePermissionManager
 from zope.securitypolicy.zopepolicy import ZopeSecurityPolicy
+
+from pipeline.ztk.kinds import memory
 
 MAPS: tuple[tuple[Any, type], ...] = (
     (IPrincipalPermissionMap, AnnotationPrincipalPermissionManager),
@@ -41,33 +42,37 @@ class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
     def __init__(self, *participations: Any) -> None:
         super().__init__(*participations)
         self._holders: dict[int, tuple[Any, Any]] = {}
-        self._kinds: dict[Any, Any] = {}
 
     def invalidate_cache(self) -> None:
         super().invalidate_cache()
         self._holders = {}
-        self._kinds = {}
 
     def holder(self, ob: Any) -> Any:
         """Return the object itself or the nearest of its parents that may have grants; None if none has."""
-        found = self._holders.get(id(ob))
-        if found is None:
-            holder = ob
-            while holder is not None and self.has_no_grants(holder):
-                holder = removeSecurityProxy(getattr(holder, "__parent__", None))
-            found = self._holders[id(ob)] = (holder, ob)  # which keeps the id from being used again
-        return found[0]
+        holders = self._holders
+        found = holders.get(id(ob))
+        if found is not None:
+            return found[0]
+        known = memory()
+        passed = []
+        holder = ob
+        while holder is not None:
+            key = (providedBy(holder), type(holder))
+            grants = known.answers.get(key) or known.put(grants_of, *key)
+            if grants is Grants.OTHER or (grants is Grants.ANNOTATED and has_grants(holder)):
+                break
+            passed.append(holder)
+            holder = removeSecurityProxy(getattr(holder, "__parent__", None))
+            found = holders.get(id(holder))
+            if found is not None:
+                holder = found[0]
+                break
+        for one in passed:
+            holders[id(one)] = (holder, one)  # which keeps the id from being used again
+        return holder
 
-    def has_no_grants(self, ob: Any) -> bool:
-        """Return whether no map of grants says anything of an object, as far as the object itself can tell."""
-        provided = providedBy(ob)
-        kind = self._kinds.get(provided)
-        if kind is None:
-            kind = self._kinds[provided] = kind_of(provided)
-        if kind is Kind.OTHER or hasattr(type(ob), "__conform__"):
-            return False
-        annotations = None if kind is Kind.WITHOUT else getattr(ob, "__annotations__", None)
-        return not annotations or not any(key in annotations for key in KEYS)
+    def cached_decision(self, parent: Any, principal: str, groups: Any, permission: str) -> Any:
+        return super().cached_decision(self.holder(parent), principal, groups, permission)
 
     def cached_prinper(self, parent: Any, principal: str, groups: Any, permission: str) -> Any:
         return super().cached_prinper(self.holder(parent), principal, groups, permission)
@@ -79,10 +84,16 @@ class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
         return super().cached_principal_roles(self.holder(parent), principal)
 
 
-class Kind(Enum):
-    """Kind of all objects that provide the same interfaces."""
+def has_grants(ob: Any) -> bool:
+    """Return whether the annotations of an object have grants."""
+    annotations = getattr(ob, "__annotations__", None)
+    return bool(annotations) and any(key in annotations for key in KEYS)  # type: ignore[operator]
 
-    WITHOUT = auto()
+
+class Grants(Enum):
+    """Place of the grants of all objects that provide the same interfaces."""
+
+    NONE = auto()
     """They cannot have grants."""
     ANNOTATED = auto()
     """Their grants are in their attribute ``__annotations__``."""
@@ -90,23 +101,25 @@ class Kind(Enum):
     """Adapters that are not Zope's tell of them."""
 
 
-def kind_of(provided: Any) -> Kind:
-    """Find out which adapters tell of the grants of objects that provide something."""
-    lookup = getSiteManager().adapters.lookup1
+def grants_of(registry: Any, provided: Any, cls: type) -> Grants:
+    """Find out which adapters tell of the grants of the objects of a class that provide something."""
+    if hasattr(cls, "__conform__"):
+        return Grants.OTHER
+    lookup = registry.lookup1
     stored = False
     for wanted, manager in MAPS:
         factory = lookup(provided, wanted)
         if factory is not None:
             if not makes(factory, manager):
-                return Kind.OTHER
+                return Grants.OTHER
             stored = True
         elif provided.isOrExtends(wanted):
-            return Kind.OTHER
+            return Grants.OTHER
     if not stored:
-        return Kind.WITHOUT
+        return Grants.NONE
     if makes(lookup(provided, IAnnotations), AttributeAnnotations) and not provided.isOrExtends(IAnnotations):
-        return Kind.ANNOTATED
-    return Kind.OTHER
+        return Grants.ANNOTATED
+    return Grants.OTHER
 
 
 _WRAPPERS = (LocatingTrustedAdapterFactory, TrustedAdapterFactory, LocatingUntrustedAdapterFactory)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from weakref import WeakSet
 
 from zope.component import getSiteManager
-from zope.interface import providedBy
-from zope.publisher.interfaces import IPublishTraverse, NotFound
-from zope.publisher.interfaces.browser import IBrowserPublisher, IBrowserView
+from zope.event import notify
+from zope.interface import Interface, providedBy
+from zope.publisher.interfaces import NotFound
+from zope.publisher.interfaces.browser import IBrowserView
 from zope.security.checker import ProxyFactory
 from zope.security.proxy import removeSecurityProxy
-from zope.traversing.interfaces import TraversalError
+from zope.traversing.interfaces import BeforeTraverseEvent, TraversalError
 from zope.traversing.namespace import namespaceLookup, nsParse
 
 from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.response import Response
-from pipeline.ztk.events import hears_all, tell, tell_before_step
+from pipeline.ztk.events import are_usual, tell
+from pipeline.ztk.kinds import Kind, kind
 from pipeline.ztk.known import Ways
+from pipeline.ztk.lean import url_of
 from pipeline.ztk.principals import at_place
-from pipeline.ztk.request import ZopeRequest
+from pipeline.ztk.request import CONNECTION, ZopeRequest
 
 try:
     from grokcore.traverser import traversable
@@ -39,13 +41,11 @@ except ImportError:  # a site without Grok: nothing asks for them
     IGrokSecurityView = AfterTraversalEvent = None
 
 PROCESS = "++etc++process"
-CONNECTION = "ZODB.interfaces.IConnection"
 DEFAULTABLE = ("GET", "HEAD", "POST")
 """Methods for which an object may lead on to its default view."""
 
 
 @element(
-    adds=ZopeRequest,
     requires=("zope", "interaction"),
     provides=("published",),
     inside={"ztk_authenticate": "a place finds a principal only for a request that has none yet"},
@@ -66,6 +66,7 @@ def ztk_traverse(next: Handler) -> Handler:
             root = root_folder(request, zope, publication, ways)
         else:
             root = publication.getApplication(zope)
+        request.published = root
         if ways.steps:
             found = walk(request, zope, publication, ways, root)
         else:
@@ -133,33 +134,49 @@ def hook_default(zope: Any, publication: Any, ways: Ways, ob: Any) -> Any:
 
 def default_of(zope: Any, publication: Any, ways: Ways, ob: Any) -> Any:
     """Find out where an object leads on, as ``BrowserPublication.getDefaultTraversal`` does, or as Grok's."""
-    if IBrowserPublisher.providedBy(ob):
+    here = kind(ob, zope)
+    if here.leads_on:
         found, more = ob.browserDefault(zope)
         return (removeSecurityProxy(found) if ways.without_proxies else found), more
-    factory = getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), IBrowserPublisher)
-    publisher = factory and factory(ob, zope)
+    publisher = here.default and here.default(ob, zope)
     if publisher is None:
         return (removeSecurityProxy(ob) if ways.without_proxies else ob), None
     found, more = publisher.browserDefault(zope)
     return (removeSecurityProxy(found) if ways.without_proxies else ProxyFactory(found)), more
 
 
-_UNQUOTED = re.compile(r"[A-Za-z0-9_.~/+@-]*")
+def view_of(ob: Any, zope: Any, name: str) -> Any:
+    """Return the view with a name, or None."""
+    factory = getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), Interface, name)
+    return factory and factory(ob, zope)
 
 
-def item_of(container: Any, name: str, traverser: Any) -> Any:
-    """Return what a traverser of Grok finds in a container, or None if that has to be asked."""
+UNKNOWN: Any = object()
+"""Stands for what a traverser has to be asked for."""
+
+
+def grok_step(ob: Any, zope: Any, name: str, traverser: Any) -> Any:
+    """Return what a traverser of Grok finds, or UNKNOWN."""
+    if getattr(ob, "traverse", None):
+        return UNKNOWN
     if traverser is ContainerTraverser:
-        found = container.get(name)
-        if found is not None and getattr(found, "__parent__", None) is None:
-            return safely_locate_maybe(found, container, name)
-        return found
-    kind = type(container)
-    if kind not in _without_names:
-        if traversable.bind().get(container):
-            return None
-        _without_names.add(kind)
-    return container.get(name) if IReadContainer.providedBy(container) else None
+        found = ob.get(name)
+        if found is not None:
+            located = getattr(found, "__parent__", None) is not None
+            return found if located else safely_locate_maybe(found, ob, name)
+    cls = type(ob)
+    if cls not in _without_names:
+        if traversable.bind().get(ob):
+            return UNKNOWN
+        _without_names.add(cls)
+    if traverser is not ContainerTraverser and IReadContainer.providedBy(ob):
+        found = ob.get(name)
+        if found is not None:
+            return found
+    view = view_of(ob, zope, name)
+    if view is None:
+        raise NotFound(ob, name, zope)
+    return view
 
 
 _without_names: WeakSet[type] = WeakSet()
@@ -170,11 +187,7 @@ def put_base(zope: Any, ways: Ways) -> None:
     """Set the base of relative links, unless it is set."""
     response = zope.response
     if not response.getBase():
-        path = "/".join(zope._app_names + zope._traversed_names)
-        if ways.url and path and _UNQUOTED.fullmatch(path):
-            response.setBase(f"{zope._app_server}/{path}")
-        else:
-            response.setBase(zope.getURL())
+        response.setBase(url_of(zope, ways))
 
 
 def walk_stack(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, found: Any) -> Any:
@@ -182,56 +195,61 @@ def walk_stack(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, fo
     stack = zope._traversal_stack
     names = zope._traversed_names
     step = quick_step if ways.names else hook_step
-    before = adapters = None
-    to_all = True
+    tells_all = not are_usual()
+    before = None
     while True:
         zope._last_obj_traversed = found
+        here = kind(found, zope)
         bare = removeSecurityProxy(found)
-        if bare is not before:
-            now = getSiteManager().adapters
-            if now is not adapters:  # the last step led into a site
-                adapters = now
-                to_all = hears_all(adapters)
-            tell_before_step(found, zope, adapters, to_all)
-            at_place(request, zope, found)
+        if bare is not before and (here.handlers or here.handlers is None or here.is_site or tells_all):
+            arrive(request, zope, found, here, tells_all)
+            here = kind(found, zope)
         if not stack:
             return found
         before = bare
         name = stack.pop()
         names.append(name)
-        found = step(zope, publication, ways.without_proxies, found, name)
+        found = step(zope, publication, ways.without_proxies, found, name, here)
 
 
-def hook_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name: str) -> Any:
+def arrive(request: ZopeRequest, zope: Any, ob: Any, here: Kind, tells_all: bool) -> None:
+    """Do what ``callTraversalHooks`` does."""
+    if tells_all or here.handlers is None:
+        notify(BeforeTraverseEvent(ob, zope))
+    elif here.handlers:
+        event = BeforeTraverseEvent(ob, zope)
+        for handler in here.handlers:
+            handler(ob, event)
+    at_place(request, zope, ob)
+
+
+def hook_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name: str, here: Kind) -> Any:
     """Take one step by the hook of the publication."""
     return publication.traverseName(zope, ob, name)
 
 
-def quick_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name: str) -> Any:
+def quick_step(zope: Any, publication: Any, without_proxies: bool, ob: Any, name: str, here: Kind) -> Any:
     """Take one step as ``ZopePublication.traverseName`` does, or as Grok's does without making proxies."""
-    namespace = ""
-    plain = name
-    if name[:1] in "@+":
-        namespace, plain = nsParse(name)
-    if namespace:
+    if name[:2] == "@@" and here.views:
+        found = view_of(ob, zope, name[2:])
+        if found is None:
+            raise NotFound(ob, name)
+    elif name[:1] in "@+" and name and (parsed := nsParse(name))[0]:
         try:
-            found = namespaceLookup(namespace, plain, ob, zope)
+            found = namespaceLookup(*parsed, ob, zope)
         except TraversalError as error:
             raise NotFound(ob, name) from error
-    elif plain == ".":
+    elif name == ".":
         return ob
-    elif IPublishTraverse.providedBy(ob):
-        found = ob.publishTraverse(zope, plain)
+    elif here.publishes:
+        found = ob.publishTraverse(zope, name)
     else:
-        factory = getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), IPublishTraverse)
-        found = None
-        if factory in GROK_TRAVERSERS and not getattr(ob, "traverse", None):
-            found = item_of(ob, plain, factory)
-        if found is None:
-            traverser = factory and factory(ob, zope)
+        found = grok_step(ob, zope, name, here.traverser) if here.traverser in GROK_TRAVERSERS else UNKNOWN
+        if found is UNKNOWN:
+            traverser = here.traverser and here.traverser(ob, zope)
             if traverser is None:
                 raise NotFound(ob, name, zope)
-            found = traverser.publishTraverse(zope, plain)
+            found = traverser.publishTraverse(zope, name)
     if not without_proxies:
         return ProxyFactory(found)
     bare = removeSecurityProxy(found)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from webob.exc import HTTPBadRequest
 
 from pipeline import Response, view
-from pipeline.demo.models import Document, File, Folder
+from pipeline.demo.models import Document, File, Folder, Item
 from pipeline.demo.request import DemoRequest
 from pipeline.demo.text import document_html
 from pipeline.demo.views.page import answer, describe, url_of
 
 PAGE = 100
 """Items on one page of a folder."""
+MAX_SORTED = 1000
+"""Items of the largest folder that can be sorted otherwise than by title. All of them are loaded for it."""
+Order = Literal["title", "newest", "kind"]
+ORDERS: dict[Order, str] = {"title": "By title", "newest": "Newest first", "kind": "By kind"}
 
 
 @view(context=Folder)
-def folder(context: Folder, request: DemoRequest, response: Response, page: int = 1) -> str:
+def folder(
+    context: Folder, request: DemoRequest, response: Response, page: int = 1, sort: Order = "title"
+) -> object:
     if not 0 < page < 10**9:
         raise HTTPBadRequest("The page of a folder is a number from 1 on.")
     start = (page - 1) * PAGE
-    items = context.items(start, start + PAGE)
-    here = url_of(request, context)
+    items = _sorted(context, sort, start, start + PAGE)
+    here = f"{url_of(request, context)}?{'' if sort == 'title' else f'sort={sort}&'}page="
     more = start + PAGE < context.count()
     introduction = context.introduction() if start == 0 else None
     data = describe(request, context) | {
@@ -29,7 +37,7 @@ def folder(context: Folder, request: DemoRequest, response: Response, page: int 
             for item in items
         ],
         "count": context.count(),
-        "next": f"{here}?page={page + 1}" if more else None,
+        "next": f"{here}{page + 1}" if more else None,
     }
     return answer(
         request,
@@ -38,20 +46,35 @@ def folder(context: Folder, request: DemoRequest, response: Response, page: int 
         data,
         context,
         introduction=introduction,
-        text=document_html(introduction) if introduction is not None else "",
+        here=here,
+        text=document_html(introduction).html if introduction is not None else "",
         items=items,
         number=page,
+        orders=ORDERS if 1 < context.count() <= MAX_SORTED else {},
+        sort=sort,
         pages=max(-(-context.count() // PAGE), 1),
     )
 
 
+def _sorted(folder: Folder, order: Order, start: int, stop: int) -> list[Item]:
+    """Return the items from place ``start`` to ``stop``. A large folder is always in the order of the titles."""
+    if order == "title" or folder.count() > MAX_SORTED:
+        return folder.items(start, stop)
+    items = folder.items()
+    if order == "newest":
+        items.sort(key=lambda item: item.modified, reverse=True)
+    else:
+        items.sort(key=lambda item: (item.kind != "folder", item.kind))
+    return items[start:stop]
+
+
 @view(context=Document)
-def document(context: Document, request: DemoRequest, response: Response) -> str:
-    return answer(
-        request, response, "document.html", describe(request, context), context, html=document_html(context)
-    )
+def document(context: Document, request: DemoRequest, response: Response) -> object:
+    html, outline = document_html(context)
+    data = describe(request, context)
+    return answer(request, response, "document.html", data, context, html=html, outline=outline)
 
 
 @view(context=File, name="info")
-def file_info(context: File, request: DemoRequest, response: Response) -> str:
+def file_info(context: File, request: DemoRequest, response: Response) -> object:
     return answer(request, response, "file.html", describe(request, context), context)

@@ -18,12 +18,12 @@ has a conflict, and the number of attempts that suits other views would not alwa
 
 
 @view(context=Counter)
-def counter(context: Counter, request: DemoRequest, response: Response) -> str:
+def counter(context: Counter, request: DemoRequest, response: Response) -> object:
     return answer(request, response, "counter.html", describe(request, context), context, number=None)
 
 
 @view(context=Counter, name="next", methods=("POST",), permission=PUBLIC)
-def next_number(context: Counter, request: DemoRequest, response: Response) -> str:
+def next_number(context: Counter, request: DemoRequest, response: Response) -> object:
     """Answer with the next number: in plain text, as JSON, or on a page for a browser."""
     if request.attempts_left:  # `retry` is there
         request.attempts_left = max(request.attempts_left, ATTEMPTS - request.attempt)

@@ -6,94 +6,95 @@ versions, and nothing is stored. Every refusal returns the text that was typed.
 
 from __future__ import annotations
 
-import difflib
-
 from webob.exc import HTTPForbidden
 
 from pipeline import Response, view
 from pipeline.demo.models import FORMATS, Counter, Document, Folder, Format, Item, Site
 from pipeline.demo.names import BadText, clean_name, clean_text, clean_title, name_from_title
+from pipeline.demo.reading import readable
 from pipeline.demo.request import DemoRequest
+from pipeline.demo.text import difference, to_html
 from pipeline.demo.views.forms import Form, Problems, read_form
 from pipeline.demo.views.page import answer, describe, done
 
-MAX_DIFF = 2000
-"""Upper limit of the lines of a text for which a difference is shown. It takes time by their square."""
+SAVED = "Saved."
 STALE = "This was changed by another author in the meantime. Your changes are not stored yet."
 TAKEN = "This folder already has an item of this name."
 
 
 @view(context=Folder, name="add-document", permission="edit")
-def add_document_form(context: Folder, request: DemoRequest, response: Response) -> str:
+def add_document_form(context: Folder, request: DemoRequest, response: Response) -> object:
     return _document_form(context, request, response, {"format": "markdown"}, Problems())
 
 
 @view(context=Folder, name="add-document", methods=("POST",), permission="edit")
-def add_document(context: Folder, request: DemoRequest, response: Response) -> str:
+def add_document(context: Folder, request: DemoRequest, response: Response) -> object:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title"))
     text = form.problems.check("text", clean_text, form.get("text"))
     format = _format(form, "markdown")
     name = _new_name(form, context, title)
-    if form.problems:
+    if form.problems or form.get("preview"):
         return _document_form(context, request, response, form.fields, form.problems)
-    context[name] = document = Document(title, text, format)
-    return done(request, response, document, 201)
+    context[name] = document = Document(title, text, format, request.principal)
+    return done(request, response, document, "The document was made.", 201)
 
 
 @view(context=Folder, name="add-folder", permission="edit")
-def add_folder_form(context: Folder, request: DemoRequest, response: Response) -> str:
+def add_folder_form(context: Folder, request: DemoRequest, response: Response) -> object:
     return _form(context, request, response, "folder_form.html", {}, Problems())
 
 
 @view(context=Folder, name="add-folder", methods=("POST",), permission="edit")
-def add_folder(context: Folder, request: DemoRequest, response: Response) -> str:
+def add_folder(context: Folder, request: DemoRequest, response: Response) -> object:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title"))
     name = _new_name(form, context, title)
     if form.problems:
         return _form(context, request, response, "folder_form.html", form.fields, form.problems)
     context[name] = folder = Folder(title)
-    return done(request, response, folder, 201)
+    return done(request, response, folder, "The folder was made.", 201)
 
 
 @view(context=Document, name="edit", permission="edit")
-def edit_form(context: Document, request: DemoRequest, response: Response) -> str:
+def edit_form(context: Document, request: DemoRequest, response: Response) -> object:
     return _document_form(context, request, response, _fields_of(context), Problems())
 
 
 @view(context=Document, name="edit", methods=("POST",), permission="edit")
-def edit(context: Document, request: DemoRequest, response: Response) -> str:
+def edit(context: Document, request: DemoRequest, response: Response) -> object:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title", context.title))
     text = form.problems.check("text", clean_text, form.get("text", context.text))
     format = _format(form, context.format)
+    if form.get("preview"):
+        return _document_form(context, request, response, _fields_of(context) | form.fields, form.problems)
     if not form.problems and context.same(title, text, format):
-        return done(request, response, context)  # sent twice, or both had the same idea
-    _check_revision(form, context)
+        return done(request, response, context, SAVED)  # sent twice, or both had the same idea
+    check_revision(form, context)
     if form.problems.status == 409:
         return _conflict(context, request, response, form, title, text, format)
     if form.problems:
         return _document_form(context, request, response, _fields_of(context) | form.fields, form.problems)
-    context.edit(title, text, format)
-    return done(request, response, context)
+    context.edit(title, text, format, request.principal)
+    return done(request, response, context, SAVED)
 
 
 @view(context=Item, name="rename", permission="edit")
-def rename_form(context: Item, request: DemoRequest, response: Response) -> str:
+def rename_form(context: Item, request: DemoRequest, response: Response) -> object:
     folder_of(context)
     return _form(context, request, response, "rename.html", _fields_of(context), Problems())
 
 
 @view(context=Item, name="rename", methods=("POST",), permission="edit")
-def rename(context: Item, request: DemoRequest, response: Response) -> str:
+def rename(context: Item, request: DemoRequest, response: Response) -> object:
     folder, old = folder_of(context)
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title", context.title))
     name = form.problems.check("name", clean_name, form.get("name", old))
     if "name" not in form.problems and name != old and name in folder:
         form.problems.conflict("name", TAKEN)
-    _check_revision(form, context)
+    check_revision(form, context)
     if form.problems:
         values = form.fields | {"revision": str(context.revision)}
         return _form(context, request, response, "rename.html", _fields_of(context) | values, form.problems)
@@ -102,24 +103,24 @@ def rename(context: Item, request: DemoRequest, response: Response) -> str:
     if name != old:
         folder.rename(old, name)
     context.touch()
-    return done(request, response, context)
+    return done(request, response, context, "Renamed.")
 
 
 @view(context=Item, name="delete", permission="edit")
-def delete_form(context: Item, request: DemoRequest, response: Response) -> str:
+def delete_form(context: Item, request: DemoRequest, response: Response) -> object:
     folder_of(context)
     return _delete_form(context, request, response, Problems())
 
 
 @view(context=Item, name="delete", methods=("POST",), permission="edit")
-def delete(context: Item, request: DemoRequest, response: Response) -> str:
+def delete(context: Item, request: DemoRequest, response: Response) -> object:
     folder, name = folder_of(context)
     form = read_form(request)
-    _check_revision(form, context)
+    check_revision(form, context)
     if form.problems:
         return _delete_form(context, request, response, form.problems)
     del folder[name]
-    return done(request, response, folder)
+    return done(request, response, folder, f"“{context.title}” was deleted.")
 
 
 def folder_of(context: Item) -> tuple[Folder, str]:
@@ -166,7 +167,7 @@ def _new_name(form: Form, folder: Folder, title: str) -> str:
         return ""
 
 
-def _check_revision(form: Form, item: Item) -> None:
+def check_revision(form: Form, item: Item) -> None:
     revision = form.number("revision")
     if revision is None:
         form.problems["revision"] = "The number of the revision that this is based on is missing."
@@ -182,7 +183,7 @@ def _form(
     values: dict[str, str],
     problems: Problems,
     **more: object,
-) -> str:
+) -> object:
     """Answer with a form, its values and its problems. A client that wants JSON gets only the problems."""
     if problems:
         response.status_int = problems.status
@@ -192,11 +193,17 @@ def _form(
 
 def _document_form(
     context: Item, request: DemoRequest, response: Response, values: dict[str, str], problems: Problems
-) -> str:
-    return _form(context, request, response, "document_form.html", values, problems, formats=FORMATS)
+) -> object:
+    """Answer with the form of a document, below a preview of the text if the visitor wants to see it."""
+    preview = None
+    if values.get("preview") and not problems:
+        preview = readable(to_html(values.get("text", ""), values["format"], values.get("title", ""))).html
+    return _form(
+        context, request, response, "document_form.html", values, problems, formats=FORMATS, preview=preview
+    )
 
 
-def _delete_form(context: Item, request: DemoRequest, response: Response, problems: Problems) -> str:
+def _delete_form(context: Item, request: DemoRequest, response: Response, problems: Problems) -> object:
     count = context.count() if isinstance(context, Folder) else 0
     values = {"revision": str(context.revision)}
     return _form(context, request, response, "delete.html", values, problems, count=count)
@@ -210,14 +217,8 @@ def _conflict(
     title: str,
     text: str,
     format: Format,
-) -> str:
+) -> object:
     """Answer with both versions, the difference, and a form that stores a merged text."""
-    theirs, mine = context.text.splitlines(), text.splitlines()
-    difference = (
-        list(difflib.unified_diff(theirs, mine, "stored", "yours", lineterm="", n=2))[2:]
-        if max(len(theirs), len(mine)) <= MAX_DIFF
-        else None
-    )
     response.status_int = form.problems.status
     values = {"title": title, "text": text, "format": format, "revision": str(context.revision)}
     data = {"errors": form.problems, "stored": describe(request, context), "yours": values}
@@ -227,7 +228,7 @@ def _conflict(
         "conflict.html",
         data,
         context,
-        difference=difference,
+        difference=difference(context.text, text),
         formats=FORMATS,
         problems=form.problems,
         values=values,

@@ -29,7 +29,7 @@ TITLES = {
 
 
 @view(context=Exception)
-def error(context: Exception, request: DemoRequest, response: Response) -> str | None:
+def error(context: Exception, request: DemoRequest, response: Response) -> object:
     """Answer an error. The response already has the status and the headers of the error."""
     status, accept = response.status_int, request.environ.get("HTTP_ACCEPT")
     if isinstance(context, WSGIHTTPException):

@@ -15,12 +15,12 @@ from pipeline.http.files import serve
 
 
 @view(context=Folder, name="upload", permission="edit")
-def upload_form(context: Folder, request: DemoRequest, response: Response) -> str:
+def upload_form(context: Folder, request: DemoRequest, response: Response) -> object:
     return _form(context, request, response, Problems(), replace=False)
 
 
 @view(context=Folder, name="upload", methods=("POST",), permission="edit")
-def upload(context: Folder, request: DemoRequest, response: Response) -> str:
+def upload(context: Folder, request: DemoRequest, response: Response) -> object:
     """Store all files of the form, or none of them."""
     form = read_form(request)
     replace = bool(form.get("replace"))
@@ -33,7 +33,7 @@ def upload(context: Folder, request: DemoRequest, response: Response) -> str:
         response.status_int = 201
         data = {"files": [describe(request, file) for file in taken if file is not None]}
         return answer(request, response, "", data)
-    return done(request, response, context)
+    return done(request, response, context, f"Files stored: {len(taken)}.")
 
 
 def _take(folder: Folder, upload: Upload, replace: bool, problems: Problems) -> File | None:
@@ -59,7 +59,7 @@ def _take(folder: Folder, upload: Upload, replace: bool, problems: Problems) -> 
     return file
 
 
-def _form(context: Folder, request: DemoRequest, response: Response, problems: Problems, replace: bool) -> str:
+def _form(context: Folder, request: DemoRequest, response: Response, problems: Problems, replace: bool) -> object:
     if problems:
         response.status_int = problems.status
     return answer(

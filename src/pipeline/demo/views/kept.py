@@ -27,7 +27,7 @@ def keep(request: DemoRequest) -> str | None:
 
     Files are left out. The visitor must choose them again.
     """
-    if request.method != "POST" or request.session is None or request.local_authentication is not None:
+    if request.method != "POST" or request.login_session is None or request.local_authentication is not None:
         return None
     fields: Fields = []
     for name, value in getattr(request, "form", {}).items():

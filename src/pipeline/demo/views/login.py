@@ -12,7 +12,7 @@ from pipeline.demo.request import DemoRequest
 from pipeline.demo.tokens import FIELD
 from pipeline.demo.views.errors import error
 from pipeline.demo.views.kept import KEPT, Fields, keep, kept_for
-from pipeline.demo.views.page import answer, page_of, top_of
+from pipeline.demo.views.page import answer, forget, page_of, say, top_of
 from pipeline.http.error_pages import best_type
 from pipeline.interfaces import PUBLIC
 
@@ -28,7 +28,7 @@ def login_form(context: Folder, request: DemoRequest, response: Response) -> obj
     came_from = fields(request).get("came_from", "")
     if request.principal is not None:
         return way_back(request, came_from or page_of(request, context))
-    if request.session is None or request.local_authentication is not None:
+    if request.login_session is None or request.local_authentication is not None:
         raise HTTPUnauthorized("This needs a login.")
     return login_page(request, response, came_from)
 
@@ -41,6 +41,7 @@ def login(context: Folder, request: DemoRequest, response: Response) -> object:
     name, came_from, kept = form.get("login", ""), form.get("came_from", ""), form.get(KEPT, "")
     try:
         if log_in(request, response, name, form.get("password", "")):
+            say(request, f"You are logged in as {name}.")
             back = way_back(request, came_from)
             typed = kept_for(request, name, kept)
             return send_again(request, response, name, back.headers["Location"], typed) if typed else back
@@ -54,13 +55,15 @@ def login(context: Folder, request: DemoRequest, response: Response) -> object:
 
 @view(context=Folder, name="logout", methods=("POST",), permission=PUBLIC)
 def logout(context: Folder, request: DemoRequest, response: Response) -> object:
-    """End the session."""
+    """End the session, and forget its data."""
     log_out(request, response)
+    forget(request)
+    say(request, "You are logged out.")
     return redirect(page_of(request, top_of(request)), 303)
 
 
 @view(context=HTTPUnauthorized)
-def unauthorized(context: HTTPUnauthorized, request: DemoRequest, response: Response) -> str | None:
+def unauthorized(context: HTTPUnauthorized, request: DemoRequest, response: Response) -> object:
     """Show the login page for a form whose session has ended. Otherwise show the error page."""
     accept = request.environ.get("HTTP_ACCEPT")
     kept = keep(request) if best_type(accept) == "text/html" else None
@@ -78,7 +81,7 @@ def login_page(
     wrong: str = "",
     kept: str = "",
     title: str = "Log in",
-) -> str:
+) -> object:
     """Return the page for name and password. ``kept`` has the fields of a form that it carries along."""
     page = answer(
         request,
@@ -95,7 +98,7 @@ def login_page(
     return page
 
 
-def send_again(request: DemoRequest, response: Response, name: str, address: str, typed: Fields) -> str:
+def send_again(request: DemoRequest, response: Response, name: str, address: str, typed: Fields) -> object:
     """Return the page with the fields that were typed before the login, to be sent to the address again."""
     request.principal = name  # for the top of the page; the session begins with the next request
     shown = [(field, value) for field, value in typed if value and field not in (FIELD, "revision")]

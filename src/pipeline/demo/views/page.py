@@ -1,4 +1,4 @@
-"""Make the answer from the data of a view: HTML by a template, or JSON for a client that asks for it."""
+"""Make the answer from the data of a view: a page by a template, or JSON for a client that asks for it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from functools import partial
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from pipeline import Response, redirect
+from pipeline import Request, Response, redirect, render
 from pipeline.demo.models import Counter, Document, File, Folder, Item
 from pipeline.demo.request import DemoRequest
 from pipeline.demo.tokens import make_token
+from pipeline.elements.session import SessionRequest
 from pipeline.http.accept import accepted
+from pipeline.publishing.jinja import environment
 from pipeline.publishing.resources import Resources
 
 JSON = "application/json"
@@ -40,15 +40,7 @@ def size(count: int) -> str:
     return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"
 
 
-_templates = Environment(
-    loader=PackageLoader("pipeline.demo"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    auto_reload=False,
-)
-_templates.filters["size"] = size
+environment(__name__).filters["size"] = size
 
 
 def wants_json(request: DemoRequest) -> bool:
@@ -68,8 +60,9 @@ def answer(
     data: Mapping[str, object],
     context: Item | None = None,
     **values: object,
-) -> str:
-    """Return the body: ``data`` as JSON, or the template with ``values``. Put the headers on the response.
+) -> object:
+    """Return the result of a view: ``data`` as JSON, or the template with ``values``. Put the headers on the
+    response.
 
     ``context`` is the object that the page shows. An error page has none, and does not read the database.
     """
@@ -83,13 +76,15 @@ def answer(
     home = request.application_url
     members = request.local_authentication
     back = page_of(request, context) if context is not None else f"{home}/"
-    return _templates.get_template(template).render(
+    return render(
+        template,
         context=context,
         crumbs=crumbs(request, context),
         home=f"{home}/",
         login=f"{url_of(request, members.folder) if members is not None else f'{home}/'}@@login?came_from="
         f"{quote(back)}",
         logout=f"{home}/@@logout" if request.csrf_token is not None else None,
+        messages=partial(messages_of, request),
         page=lambda item: page_of(request, item),
         principal=request.principal,
         search=f"{home}/@@search",
@@ -100,14 +95,33 @@ def answer(
     )
 
 
-def done(request: DemoRequest, response: Response, item: Item, status: int = 200) -> str:
-    """Answer after a change: redirect a browser to the item, and describe the item to another client."""
+def done(request: DemoRequest, response: Response, item: Item, message: str, status: int = 200) -> object:
+    """Answer after a change: redirect a browser to the item, which shows the message, and describe the item to
+    another client."""
     if not wants_json(request):
-        raise redirect(page_of(request, item), 303)
+        say(request, message)
+        return redirect(page_of(request, item), 303)
     response.status_int = status
     if status == 201:
         response.headers["Location"] = url_of(request, item)
     return answer(request, response, "", describe(request, item))
+
+
+def say(request: Request, message: str) -> None:
+    """Have the next page show a message, if the pipeline has the element ``session``."""
+    if isinstance(request, SessionRequest):
+        request.flash(message)
+
+
+def forget(request: Request) -> None:
+    """Drop the data of the session, if the pipeline has the element ``session``."""
+    if isinstance(request, SessionRequest):
+        request.session.clear()
+
+
+def messages_of(request: Request) -> list[str]:
+    """Return the messages for this page."""
+    return request.take_messages() if isinstance(request, SessionRequest) else []
 
 
 def url_of(request: DemoRequest, item: Item, *names: str) -> str:

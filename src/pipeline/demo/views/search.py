@@ -20,7 +20,7 @@ SHOWN = 50
 
 
 @view(context=Folder, name="search")
-def search(context: Folder, request: DemoRequest, response: Response, q: str = "") -> str:
+def search(context: Folder, request: DemoRequest, response: Response, q: str = "") -> object:
     query = q.strip()
     words = list(dict.fromkeys(fold(query).split()))
     if len(query) > MAX_LENGTH or len(words) > MAX_WORDS:

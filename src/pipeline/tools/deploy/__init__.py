@@ -21,8 +21,16 @@ from pipeline.tools.deploy import (
     systemd,
     uwsgi,
 )
-from pipeline.tools.deploy.site import Deployment, Site, directories_of, health_of, limit_of, need_readable
-from pipeline.tools.ini import file_of, make_importable, parse_variables, plan_of, split_name
+from pipeline.tools.deploy.site import (
+    Deployment,
+    Site,
+    directories_of,
+    health_of,
+    limit_of,
+    locations_of,
+    need_readable,
+)
+from pipeline.tools.ini import file_of, make_importable, options_of, parse_variables, plan_of, split_name
 
 TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
     "apache": (apache.write, "Apache with mod_wsgi: daemon processes, or --embedded"),
@@ -86,9 +94,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="nginx: an instance of the site that runs elsewhere, instead of one here; once for each",
     )
     parser.add_argument("--embedded", action="store_true", help="apache: in its own processes, not in daemons")
-    parser.add_argument("--user", default="www-data", help="systemd: who runs the service (default: %(default)s)")
+    parser.add_argument(
+        "--user",
+        default="www-data",
+        help="systemd, and Apache that root starts: who runs it (default: %(default)s)",
+    )
     parser.add_argument("--check", action="store_true", help="have the server check what was written")
-    return parser.parse_intermixed_args(arguments)
+    return options_of(parser, arguments)
 
 
 def site_of(options: argparse.Namespace) -> Site:
@@ -129,6 +141,7 @@ def site_of(options: argparse.Namespace) -> Site:
         max_body=limit_of(chains),
         health=health_of(chains, prefix),
         writable=directories_of(chains),
+        locations=locations_of(chains),
     )
 
 

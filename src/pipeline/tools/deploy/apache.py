@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import subprocess
 import sys
@@ -25,7 +26,7 @@ PidFile run/apache.pid
 ErrorLog log/error.log
 ServerName {site.host}
 Listen {site.address}
-LoadModule mpm_event_module "{modules}/mod_mpm_event.so"
+{user}LoadModule mpm_event_module "{modules}/mod_mpm_event.so"
 LoadModule authz_core_module "{modules}/mod_authz_core.so"
 LoadModule alias_module "{modules}/mod_alias.so"
 LoadModule reqtimeout_module "{modules}/mod_reqtimeout.so"
@@ -38,6 +39,8 @@ RequestReadTimeout header=10-20,MinRate=500 body=20,MinRate=500
 # Seconds without a byte from, or to, a client.
 Timeout 60
 KeepAliveTimeout 5
+# Seconds that requests have to finish when Apache stops; without it, one that does not end keeps Apache up.
+GracefulShutdownTimeout 30
 Include site.conf
 """
 
@@ -98,6 +101,9 @@ FcgidMinProcessesPerClass {site.workers}
 FcgidProcessLifeTime 0
 FcgidIdleTimeout 0
 FcgidMaxRequestsPerProcess 0
+# Seconds until a process that has ended is seen, and replaced.
+FcgidErrorScanInterval 1
+FcgidZombieScanInterval 1
 # Seconds for the site to load, and to make the next block.
 FcgidConnectTimeout 30
 FcgidIOTimeout 60
@@ -143,13 +149,20 @@ def write_fcgid(site: Site) -> Deployment:
     need_readable_by_apache(site)
     text = COMMON.format(site=site) + FCGID.format(site=site, mount=site.path)
     files = {"site.conf": text, "wsgi.py": site.application(), "site.fcgi": script(site)}
-    return deployment(site, "fcgid", f'LoadModule fcgid_module "{module}"', "", files, "")
+    # Apache's own reload replaces the process manager of mod_fcgid. A request that asks it for a process at that
+    # moment waits for ever, since its child of Apache has both ends of the manager's pipe, and never ends.
+    # So the processes of the site alone are ended. Each finishes its request, and the manager starts new ones.
+    end = f"{need_program('pkill', 'apt install procps')} -TERM -f '^{site.python} {site.directory}/site.fcgi'"
+    reload = f"{site.python} {site.directory}/wsgi.py && {end}"
+    return deployment(site, "fcgid", f'LoadModule fcgid_module "{module}"', "", files, reload)
 
 
 def deployment(site: Site, target: str, load: str, mpm: str, files: dict[str, str], reload: str) -> Deployment:
     """Return the files of a target with an Apache of its own around them."""
     program = need_program("apache2", REMEDY)
-    files["apache.conf"] = SERVER.format(site=site, target=target, modules=MODULES, load=load, mpm=mpm)
+    files["apache.conf"] = SERVER.format(
+        site=site, target=target, modules=MODULES, load=load, mpm=mpm, user=user_lines(site.user)
+    )
     call = f"{program} -d {site.directory} -f {site.directory}/apache.conf"
     graceful = f"{site.python} {site.directory}/wsgi.py && {call} -k graceful"
     return Deployment(
@@ -158,8 +171,21 @@ def deployment(site: Site, target: str, load: str, mpm: str, files: dict[str, st
         stop=[f"{call} -k graceful-stop"],
         reload=[reload if reload and not site.embedded else graceful],
         syntax=[*call.split(), "-t"],
-        notes=["The log of errors is log/error.log."],
+        notes=[
+            "The log of errors is log/error.log.",
+            f"If root starts it, the user {site.user} needs to write to: {', '.join(site.writable) or 'nothing'}",
+        ],
     )
+
+
+def user_lines(name: str) -> str:
+    """Return the lines that say who runs the processes; none if this machine does not know the user."""
+    try:
+        group = pwd.getpwnam(name).pw_gid
+    except KeyError:
+        return ""
+    reason = "Who runs the processes if root starts Apache; without it, none of them would start."
+    return f"# {reason}\nUser {name}\nGroup #{group}\n"
 
 
 def need_readable_by_apache(site: Site) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+from pipeline.interfaces import ConfigurationError
 from pipeline.tools.deploy.site import APPLICATION, Deployment, Site
 
 DOCKERFILE = """\
 # The site of {ini}. Written by `pipeline deploy container`.
-# From the directory that has the code, the ini and this file's directory:
-#     docker build -t site -f {file} .
+# Built in the directory that has the ini and this file's directory, which COPY below is relative to:
+#     cd {context} && docker build -t site -f {file} .
 FROM python:{version}-slim
 
 # Logs appear at once; no bytecode is written to the image at run time.
@@ -63,10 +65,8 @@ def write(site: Site) -> Deployment:
     """Write a Dockerfile, gunicorn's configuration and the script of the site."""
     ini = Path(site.ini.partition("#")[0])
     name = ini.name + site.ini.removeprefix(str(ini))
-    here = Path.cwd()
-    directory, source = site.directory, ini
-    if directory.is_relative_to(here) and ini.is_relative_to(here):
-        directory, source = directory.relative_to(here), ini.relative_to(here)
+    context = context_of(ini, site.directory)
+    directory, source = site.directory.relative_to(context), ini.relative_to(context)
     variables = {
         "zodb_uri": "file:///data/Data.fs?blobstorage_dir=/data/blobs",
         "session_keys": "/data/session_keys",
@@ -79,7 +79,8 @@ def write(site: Site) -> Deployment:
         ini=site.ini,
         file=f"{directory}/Dockerfile",
         version=f"{sys.version_info.major}.{sys.version_info.minor}",
-        inis=f"{source.parent}/*.ini",
+        context=context,
+        inis=source.with_name("*.ini"),
         directory=directory,
         health=site.health,
     )
@@ -90,10 +91,26 @@ def write(site: Site) -> Deployment:
             "gunicorn.conf.py": GUNICORN.format(workers=site.workers, threads=site.threads),
         },
         start=[
-            f"docker build -t site -f {directory}/Dockerfile {here}",
+            f"docker build -t site -f {site.directory}/Dockerfile {context}",
             f"docker run -d --name site -v site-data:/data -p {site.address}:8080 --read-only --tmpfs /tmp site",
         ],
         stop=["docker stop -t 40 site"],
         reload=["docker kill -s HUP site"],
         syntax=[],
     )
+
+
+def context_of(ini: Path, directory: Path) -> Path:
+    """Return the directory that docker reads: the working directory, or the first one above both files.
+
+    Raises ConfigurationError if that is the whole disk: COPY takes nothing from elsewhere.
+    """
+    here = Path.cwd()
+    if not (directory.is_relative_to(here) and ini.is_relative_to(here)):
+        here = Path(os.path.commonpath([directory, ini]))
+    if here == Path("/"):
+        raise ConfigurationError(
+            f"docker build reads one directory, and {ini} and {directory} have none in common: choose a DIR beside "
+            f"the ini, such as {ini.parent / directory.name}"
+        )
+    return here

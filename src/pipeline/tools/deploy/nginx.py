@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pipeline.elements.sendfile import PASSED_ON
+from pipeline.interfaces import ConfigurationError
 from pipeline.tools.deploy import granian, gunicorn, systemd, uwsgi
 from pipeline.tools.deploy.site import Deployment, Site, need_program
 
@@ -143,6 +145,35 @@ location {path} {{
 }}
 """
 
+INTERNAL = """\
+# Files that the site leaves to nginx by X-Accel-Redirect (the element `sendfile`). From outside this is a 404.
+location ^~ {location} {{
+    internal;
+    alias "{directory}/";
+    # A link that was put there after the site has looked leads nowhere.
+    disable_symlinks on from="{directory}";
+    # The site has answered 304 if the client has the file. Its ETag and its date count, for ranges too.
+    etag off;
+    if_modified_since off;
+    # nginx keeps the type, the name, the cookies and the caching of the site's answer, and would drop these.
+{headers}}}
+"""
+
+
+def internal(site: Site) -> str:
+    """Return the internal locations of the files that nginx sends itself."""
+    headers = "".join(
+        f"    add_header {name} $upstream_http_{name.lower().replace('-', '_')};\n" for name in PASSED_ON
+    )
+    parts = []
+    for directory, location in site.locations.items():
+        if any(sign in directory for sign in '"\\$\n'):
+            raise ConfigurationError(
+                f"sendfile, locations: nginx would misread {directory!r}; choose a directory without such signs"
+            )
+        parts.append(INTERNAL.format(location=location, directory=directory.rstrip("/"), headers=headers))
+    return "".join(parts)
+
 
 def write(site: Site) -> Deployment:
     """Write nginx and the server behind it."""
@@ -164,13 +195,18 @@ def write(site: Site) -> Deployment:
         parts.append(location(f"= {site.prefix}"))
     if site.health != site.path:
         parts += ["# Whether the site is ready: soon, or it is not.\n", location(f"= {site.health}", seconds=5)]
+    parts.append(internal(site))
+    if site.locations:
+        files = f"nginx sends the files in {', '.join(site.locations)}: its user needs to read them."
+    else:
+        files = "nginx can send files itself: see the element sendfile in docs/howto/serving.rst."
     call = f"{program} -p {site.directory} -c {site.directory}/nginx.conf -e stderr"
-    files = {"nginx.conf": CONFIGURATION.format(site=site, upstream=upstream), "site.conf": "".join(parts)}
+    written = {"nginx.conf": CONFIGURATION.format(site=site, upstream=upstream), "site.conf": "".join(parts)}
     return Deployment(
-        {**inner.files, **files},
+        {**inner.files, **written},
         start=[*inner.start, f"{call} -g 'daemon off;'"],
         stop=[f"{call} -s quit", *inner.stop],
         reload=inner.reload or [f"{call} -s reload"],
         syntax=[*call.split(), "-t"],
-        notes=[*inner.notes, f"After a change of nginx.conf or site.conf: {call} -s reload"],
+        notes=[*inner.notes, files, f"After a change of nginx.conf or site.conf: {call} -s reload"],
     )

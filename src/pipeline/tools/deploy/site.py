@@ -64,6 +64,8 @@ class Site(NamedTuple):
     """The path that says whether the site is ready; that of the site if the ini has no ``health``."""
     writable: Sequence[str]
     """Directories that the site writes to."""
+    locations: Mapping[str, str]
+    """Directories whose files nginx sends itself, and their internal locations (the element ``sendfile``)."""
     upstreams: Sequence[str] = ()
     """Instances on other addresses, which nginx asks in turn."""
     behind_proxy: bool = False
@@ -151,6 +153,16 @@ def health_of(chains: Sequence[Chain], prefix: str) -> str:
                 if word.startswith("path="):
                     return prefix + word.removeprefix("path=")
     return f"{prefix}/"
+
+
+def locations_of(chains: Sequence[Chain]) -> dict[str, str]:
+    """Return the directories of the elements ``sendfile``, and their locations."""
+    found: dict[str, str] = {}
+    for chain in chains:
+        for step in chain.steps:
+            if step.element is not None and step.element.name == "sendfile":
+                found |= step.element.options.get("locations") or {}
+    return found
 
 
 def directories_of(chains: Sequence[Chain]) -> list[str]:

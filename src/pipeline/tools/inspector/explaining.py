@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.elements.traverse import _takes_request
+from pipeline.elements.traverse import takes_request
 from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.causes import Cause, causes
 from pipeline.tools.inspector.recording import GONE, Part, Record, named
@@ -105,7 +105,7 @@ def walk_of(record: Record) -> Walked | None:
     try:
         root = options.get("root")
         if root is not None:
-            request.root = root(request) if _takes_request(root) else root()
+            request.root = root(request) if takes_request(root) else root()
         walk = walk_again(request, named(again.fields), options)
         look = noted.look
         if look is None and walk.error is None and request.views is not None:

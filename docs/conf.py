@@ -1,0 +1,31 @@
+"""The Sphinx configuration: ``make docs``."""
+
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "wsgi-pipeline"
+author = "the wsgi-pipeline contributors"
+version = release = version_of("wsgi-pipeline")
+
+extensions = ["sphinx.ext.autodoc", "repoze.sphinx.autointerface", "from_the_code"]
+exclude_patterns = ["_build"]
+nitpicky = True
+# Types in signatures: not each of them is for users, and those of other packages need the internet.
+nitpick_ignore_regex = [(r"py:class", r".*")]
+
+add_module_names = False
+autodoc_inherit_docstrings = False  # those of WebOb have links of their own
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "undoc-members": False, "exclude-members": "__init__"}
+python_use_unqualified_type_names = True
+smartquotes = False
+highlight_language = "text"
+
+html_theme = "furo"
+html_title = "wsgi-pipeline"
+html_show_copyright = False
+html_show_sphinx = False

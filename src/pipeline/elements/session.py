@@ -1,0 +1,223 @@
+"""``session``: data of a visitor in a signed cookie, and messages for the next page. Needs the extra ``auth``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+from webob import Response as AnyResponse
+from webob.exc import HTTPException
+
+from pipeline.auth.keys import read_keys
+from pipeline.auth.sessions import Session, SignedCookie
+from pipeline.composition import Offers, element
+from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.request import Request, on_first_use
+from pipeline.response import Response, check_header
+
+MAX_COOKIE = 4096
+"""Bytes of a cookie, name and value, that browsers store (RFC 6265 section 6.1)."""
+FAILED = "the request has failed, and a failed request keeps the old session"
+SENT = "the answer is complete, and its headers are decided"
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class SessionTooLarge(ValueError):
+    """A session that is too large for its cookie. The message names its keys."""
+
+
+class SessionData(MutableMapping[str, Any]):
+    """The data of a visitor: names and JSON values. A value may be changed in place, such as a list."""
+
+    def __init__(self, data: dict[str, Any], messages: list[str], closed: str) -> None:
+        self.data = data
+        self.messages = messages
+        self.taken = False
+        """Whether this request has taken the messages."""
+        self.closed = closed
+        """The reason why the session cannot be changed any more, or ""."""
+        self.before = self.encoded()
+
+    def encoded(self) -> dict[str, str]:
+        """Return each value as JSON; the messages have the key "". Raise TypeError for any other value."""
+        encoded: dict[str, str] = {}
+        if not self.data and not self.messages:  # most visitors have none
+            return encoded
+        for name, value in (*self.data.items(), ("", self.messages)):
+            try:
+                encoded[name] = _encode(value)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise TypeError(f"session[{name!r}] cannot be stored as JSON: {error}") from error
+        return encoded
+
+    def refuse_closed(self) -> None:
+        """Raise RuntimeError if the session can no longer be changed."""
+        if self.closed:
+            raise RuntimeError(f"the session cannot be changed any more: {self.closed}")
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.refuse_closed()
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"session[{name!r}]: the name must be a str that is not empty")
+        self.data[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        self.refuse_closed()
+        del self.data[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        return f"<session of {', '.join(self.data) or 'no data'}>"
+
+
+class SessionRequest(Request):
+    """The attributes that ``session`` adds to a request."""
+
+    session: SessionData = on_first_use(dropped=True)
+    """A mapping of names to JSON values, which the visitor's browser keeps. The visitor can read it."""
+    session_closed: str = ""
+    """The reason why the session cannot be changed any more, or ""."""
+
+    def flash(self, message: str) -> None:
+        """Keep a message for the visitor's next page, which takes it by ``take_messages``."""
+        self.session.refuse_closed()
+        if not isinstance(message, str):
+            raise TypeError(f"flash() takes a message, a str, not {message!r:.80}")
+        self.session.messages.append(message)
+
+    def take_messages(self) -> list[str]:
+        """Return the messages to show on this page, and forget them. They are kept if this request fails."""
+        session = self.session
+        if session.closed:
+            return []
+        messages = list(session.messages)
+        if messages and self.environ["REQUEST_METHOD"] != "HEAD":  # the answer to HEAD shows nothing
+            session.messages.clear()
+            session.taken = True
+        return messages
+
+
+@element(
+    adds=SessionRequest,
+    inside={
+        "errors": "a session that is too large is answered like any other error",
+        "retry": "every attempt starts with the session that the browser sent",
+        "transaction": "nothing is committed if the session cannot be stored",
+    },
+    outside={
+        "authenticate": "the check of a password may use the session",
+        "traverse": "traversal hooks and views may use the session",
+    },
+)
+def session(
+    next: Handler,
+    *,
+    keys: str,
+    max_age: int = 30 * 24 * 3600,
+    cookie: str = "session_data",
+    limit: int = 4000,
+) -> Offers:
+    """Keep data of a visitor from request to request, and messages for the visitor's next page.
+
+    keys     file with the keys that sign the cookie, one per line, the newest last; made if it is missing.
+             ``authenticate`` may use the same file
+    max_age  seconds after the last change, when the session ends
+    cookie   name of the cookie. Under https it has the prefix ``__Host-``
+    limit    upper limit of the bytes of the cookie, name and value; 4096 at most
+
+    ``request.session`` is a mapping of names to JSON values. ``request.flash("Saved.")`` keeps a message, and
+    ``request.take_messages()`` returns the messages, each of them once. Both are kept in a signed cookie, which the
+    visitor can read but not change. A request that uses neither of them gets no cookie, and no header either.
+
+    The session is stored if the view returns, whatever the status of its answer. If it raises an error, or if the
+    commit fails, the session and the messages stay as they were. Error views and streamed bodies can only read the
+    session. If it is beyond the limit, SessionTooLarge names its keys, and nothing is committed.
+    """
+    if not 0 < limit <= MAX_COOKIE:
+        raise ConfigurationError(f"session: option 'limit' is {limit}; browsers store from 1 to {MAX_COOKIE} bytes")
+    if cookie == Session.COOKIE:
+        raise ConfigurationError(f"session: option 'cookie': {cookie!r} is the name of the login's cookie")
+    check_header(cookie, "")
+    store = Store(SignedCookie(cookie, "session data", read_keys(keys), max_age), limit)
+
+    def session(request: SessionRequest, response: Response) -> None:
+        try:
+            next(request, response)
+        except BaseException as error:
+            if isinstance(error, HTTPException) and error.wsgi_response.status_int < 400:
+                store.save(request, error.wsgi_response)  # a redirect is an answer
+            else:
+                request.__dict__.pop("session", None)
+                request.session_closed = FAILED
+            raise
+        if type(response._app_iter) is not list or "session" in request.__dict__:
+            store.save(request, response)
+
+    return Offers(session, session=store.load)
+
+
+class Store:
+    """Reads the session from the cookie of a request, and writes it to the cookie of an answer."""
+
+    def __init__(self, cookie: SignedCookie, limit: int) -> None:
+        self.cookie = cookie
+        self.limit = limit
+
+    def load(self, request: SessionRequest) -> SessionData:
+        """Return the session of the first valid cookie, or an empty one."""
+        for value in self.cookie.values(request):
+            match value:
+                case [dict(data), list(messages)]:
+                    return SessionData(data, messages, request.session_closed)
+        return SessionData({}, [], request.session_closed)
+
+    def save(self, request: SessionRequest, response: AnyResponse) -> None:
+        """Set the cookie if the session has changed. From now on the session can only be read."""
+        request.session_closed = SENT
+        session: SessionData | None = request.__dict__.get("session")
+        if session is None:
+            return
+        session.closed = SENT
+        make_private(response)
+        if session.taken:  # a browser must not show its stored copy of the page, which has no messages
+            del response.etag, response.last_modified
+        after = session.encoded()
+        if after == session.before:
+            return
+        text = ""
+        if session.data or session.messages:
+            value = self.cookie.serializer.dumps([session.data, session.messages])
+            text = value if isinstance(value, str) else value.decode()
+            self.refuse_large(self.cookie.name_for(request), text, after)
+        self.cookie.set(request, response, text)
+
+    def refuse_large(self, name: str, text: str, encoded: dict[str, str]) -> None:
+        """Raise SessionTooLarge if the browser may not store the cookie."""
+        if (size := len(name) + 1 + len(text)) > self.limit:
+            sizes = {key or "the messages": len(value.encode()) for key, value in encoded.items()}
+            listed = ", ".join(f"{key} {sizes[key]}" for key in sorted(sizes, key=sizes.__getitem__, reverse=True))
+            raise SessionTooLarge(
+                f"the session takes {size} bytes as a cookie; the option 'limit' of session allows {self.limit}. "
+                f"Its values, in bytes: {listed}. Keep large values in a database, and their id in the session"
+            )
+
+
+def make_private(response: AnyResponse) -> None:
+    """Have no cache give an answer with data of one visitor to another visitor."""
+    vary = [name.strip() for name in response.headers.get("Vary", "").split(",") if name.strip()]
+    if "*" not in vary and "cookie" not in map(str.lower, vary):
+        response.headers["Vary"] = ", ".join([*vary, "Cookie"])
+    control = [part.strip() for part in response.headers.get("Cache-Control", "").split(",") if part.strip()]
+    control = [part for part in control if part.lower() != "public"]
+    if not {"private", "no-store"}.intersection(map(str.lower, control)):
+        response.headers["Cache-Control"] = ", ".join(["private", *control])

@@ -1,0 +1,67 @@
+"""Pages by Jinja2, for ``render``: where templates are found, and the environment of a package."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pipeline.rendering import Rendering
+
+try:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+except ModuleNotFoundError as error:
+    message = f"render() needs {error.name}. Install it: pip install 'wsgi-pipeline[jinja]'"
+    raise ModuleNotFoundError(message, name=error.name) from error
+
+
+def page_of(rendering: Rendering, request: Any) -> str:
+    """Return the page of a rendering."""
+    template = environment(rendering.module).get_template(rendering.template)
+    return template.render(rendering.values, request=request)
+
+
+@cache
+def environment(module: str) -> Environment:
+    """Return the environment of the templates for a module. ``environment(__name__).filters["size"] = size`` adds a
+    filter to all of them.
+
+    Modules with the same places for templates share an environment. It escapes values in every template, an
+    undefined name is an error, and a template is read once (``pipeline serve`` starts again if one is changed).
+    """
+    return _environment(tuple(map(str, places(module))))
+
+
+@cache
+def _environment(places: tuple[str, ...]) -> Environment:
+    return Environment(
+        loader=FileSystemLoader(places),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+
+
+def places(module: str) -> Iterator[Path]:
+    """Yield the directories where templates of a module are looked for: that of the module, and the directories
+    ``templates`` of its packages, the innermost first."""
+    directory = _directory(module)
+    if directory is None:
+        return
+    yield directory
+    yield directory / "templates"
+    found = sys.modules[module]
+    package = module if hasattr(found, "__path__") else module.rpartition(".")[0]
+    while package := package.rpartition(".")[0]:
+        if (outer := _directory(package)) is not None:
+            yield outer / "templates"
+
+
+def _directory(module: str) -> Path | None:
+    """Return the directory of a module; None for one without a file, such as a namespace package."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return None if file is None else Path(file).resolve().parent

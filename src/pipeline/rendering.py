@@ -1,0 +1,40 @@
+"""``render``: the result of a view that a template makes into a page. Jinja2 is imported for the first page."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from zope.interface import implementer
+
+from pipeline.interfaces import IResult
+from pipeline.options import on_demand
+
+page_of = on_demand("pipeline.publishing.jinja:page_of")
+
+
+@implementer(IResult)
+class Rendering:
+    """A template with its values. The publisher renders it when the view has returned."""
+
+    def __init__(self, template: str, values: dict[str, Any], module: str) -> None:
+        self.template = template
+        self.values = values
+        self.module = module
+        """Name of the module that called ``render``. The template is looked for beside it."""
+
+    def __call__(self, request: Any, response: Any) -> str:
+        page: str = page_of(self, request)
+        return page
+
+    def __repr__(self) -> str:
+        return f"render({self.template!r}) of {self.module}"
+
+
+def render(template: str, /, **values: Any) -> Rendering:
+    """Return the result of a view: the page that a Jinja2 template makes of the values and of ``request``.
+
+    The template stands beside the module that calls this function, or in the directory ``templates`` of one of its
+    packages. Needs the extra ``jinja``.
+    """
+    return Rendering(template, values, sys._getframe(1).f_globals["__name__"])

@@ -1,0 +1,418 @@
+"""``check_element``: whether an element keeps the element protocol."""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Barrier, BrokenBarrierError, Thread
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from transaction.interfaces import TransientError
+from webob.exc import HTTPException
+
+from pipeline.attributes import declaration, names_of
+from pipeline.composition import Element, Pipeline
+from pipeline.elements.retry import retry
+from pipeline.interfaces import ConfigurationError, OrderError
+from pipeline.options import convert
+from pipeline.request import Request
+from pipeline.response import Response
+from pipeline.testing.faults import fault
+from pipeline.testing.guard import EnvironChanged, guard_environ
+from pipeline.testing.probes import (
+    RULES,
+    Act,
+    Blocks,
+    Failed,
+    Interrupted,
+    NotConforming,
+    Sent,
+    Watch,
+    copying,
+    ending,
+    failing,
+    page,
+    provider,
+    send,
+    streaming,
+)
+
+__all__ = ["RULES", "NotConforming", "check_element"]
+
+WAIT = 5.0
+"""Seconds that one request waits for another in the check of the rule "threads"."""
+
+
+def check_element(
+    element: Element,
+    *,
+    outside: Iterable[Any] = (),
+    inside: Iterable[Any] = (),
+    path: str = "/",
+    environ: Mapping[str, Any] | None = None,
+) -> None:
+    """Check that an element keeps the element protocol. Raise NotConforming for the first rule that it breaks.
+
+    element  the element with its options, such as ``filestore(path="store.json")``
+    outside  elements that must stand outside of it. Without them, stand-ins provide what it requires
+    inside   elements that must stand inside of it
+    path     path of a request that reaches the inner parts
+    environ  further keys of the environ of that request, such as HTTP_AUTHORIZATION
+
+    The element is linked into pipelines with ends that answer, stream, fail and wait, alone and between foreign
+    middleware, and ``wsgiref.validate`` stands on both sides. Both exits are taken, also by a client that goes
+    away. ``RULES`` has each rule in words.
+    """
+    if not isinstance(element, Element) or element.is_end:
+        raise TypeError(f"{element!r} is not an element that stands around others; give it as element(option=...)")
+    check_declarations(element)
+    checks = Checks(element, outside, inside, path, environ or {})
+    for foreign in (False, True):
+        checks.link(foreign)
+        checks.ordinary_requests()
+        checks.streams()
+        checks.errors()
+    checks.is_forgotten()
+    checks.second_attempt()
+    checks.threads()
+
+
+# -- What the element declares -------------------------------------------------------------------------------------
+
+
+def check_declarations(element: Element) -> None:
+    """Check the docstring, the options, the places and the attributes of an element."""
+    for rule, faults in (
+        ("documented", undocumented(element)),
+        ("options", unwritable(element)),
+        ("reasons", unreasoned(element)),
+        ("defaults", shared_defaults(element)),
+    ):
+        for found in faults:
+            raise NotConforming(element.name, rule, found)
+
+
+def undocumented(element: Element) -> Iterator[str]:
+    text = element.__doc__ or ""
+    if not text.strip():
+        yield "it has no docstring"
+    words = set(text.replace("`", " ").replace(",", " ").split())
+    for name in element.signature.annotations:
+        if name not in words:
+            yield f"the docstring does not name the option {name!r}"
+
+
+def unwritable(element: Element) -> Iterator[str]:
+    for name, annotation in element.signature.annotations.items():
+        try:
+            convert("a text that is long enough", annotation)
+        except Exception as error:
+            if "cannot be written in an ini" in str(error):
+                yield f"option {name!r}: {error}"
+
+
+def unreasoned(element: Element) -> Iterator[str]:
+    contract = element.contract
+    for places in (contract.inside, contract.outside):
+        for name, reason in places.items():
+            if not isinstance(reason, str) or not reason.strip():
+                yield f"the place relative to {name!r} has the reason {reason!r}"
+    for name in contract.inside.keys() & contract.outside.keys():
+        yield f"it must be inside and outside of {name!r}"
+
+
+def shared_defaults(element: Element) -> Iterator[str]:
+    for name, cls in names_of(element.contract.adds or Request):
+        value = declaration(cls, name)
+        if isinstance(value, (list, dict, set, bytearray)):
+            yield f"the default of request.{name} is {value!r}; declare it by on_first_use(), or use a tuple"
+
+
+# -- What the element does -----------------------------------------------------------------------------------------
+
+
+class Checks:
+    """One element under test, in a pipeline that is made for it."""
+
+    def __init__(
+        self,
+        element: Element,
+        outside: Iterable[Any],
+        inside: Iterable[Any],
+        path: str,
+        environ: Mapping[str, Any],
+    ) -> None:
+        self.element = element
+        self.outside = list(outside)
+        self.inside = list(inside)
+        self.path = path
+        self.environ = environ
+        self.act: Act = page
+        self.foreign = False
+        self.alone = self.alone_streaming = ("", list[str]())
+        """Status and names of the headers of an ordinary answer, and of a stream. Middleware makes every body a
+        stream."""
+        contracts = [part.contract for part in self.outside if isinstance(part, Element)]
+        provided = {thing for contract in contracts for thing in contract.provides}
+        self.outside += [provider(thing) for thing in element.contract.unmet() if thing not in provided]
+
+    def link(self, foreign: bool) -> None:
+        """Make the pipeline of the next checks, alone or between foreign middleware."""
+        self.foreign = foreign
+        between = (copying,) if foreign else ()
+        self.watch = Watch()
+        around = (*self.outside, *between, self.watch.around(self.element), *between)
+        self.pipeline = self.linked(*around)
+
+    def linked(self, *parts: Any) -> Pipeline:
+        def act(request: Any, response: Response) -> None:
+            self.act(request, response)
+
+        try:
+            return Pipeline(*parts, *self.inside, ending(act=act))
+        except OrderError:
+            raise
+        except (ConfigurationError, TypeError) as error:
+            raise self.broken("load", f"{type(error).__name__}: {error}") from error
+
+    def broken(self, rule: str, found: str) -> NotConforming:
+        where = ", between foreign middleware" if self.foreign else ""
+        return NotConforming(self.element.name, rule, f"{found}{where}")
+
+    def send(self, act: Act, *, watch: Watch | None = None, blocks: int | None = None, **more: Any) -> Sent:
+        """Send a request to an end that does ``act``. Raise NotConforming if the watch has found a fault."""
+        watch = watch or self.watch
+        watch.begin()
+        self.act = act
+        sent = send(self.pipeline, self.path, self.environ, blocks, **more)
+        if watch.fault is not None:
+            raise self.broken(*watch.fault)
+        for record in sent.logged:
+            if str(record.msg).startswith("closing ") and record.exc_info:
+                raise self.broken("clean-up", f"{record.getMessage()}: {record.exc_info[1]!r}")
+        return sent
+
+    def ordinary_requests(self) -> None:
+        """Send requests that nothing is the matter with."""
+        self.watch.inner_watches = [self.attributes_are_provided]
+        sent = self.send(page)
+        self.watch.inner_watches = []
+        if not self.watch.attempts:
+            found = f"the answer was {sent.status or repr(sent.error)} before"
+            raise self.broken("reached", found)
+        self.is_answered(sent)
+        self.attributes_are_declared()
+        if not self.foreign:
+            self.alone = self.send(page).shape  # in which nothing was made on first use
+        for status in ("204 No Content", "302 Found", "304 Not Modified", "404 Not Found", "500 Sorry"):
+            self.is_answered(self.send(answering(status)))
+        self.is_answered(self.send(page, method="HEAD"))
+        self.body_is_left()
+
+    def is_answered(self, sent: Sent) -> None:
+        for error in (self.watch.raised, sent.error):
+            if error is not None and not isinstance(error, HTTPException):  # which is an answer
+                rule = "length" if "Content-Length" in str(error) else "answer"
+                raise self.broken(rule, f"it raised {error!r}") from error
+
+    def attributes_are_provided(self, request: Any) -> None:
+        """Read each attribute that the element declares."""
+        for name, cls in names_of(self.element.contract.adds or Request):
+            try:
+                value = getattr(request, name)
+            except Exception as error:
+                self.watch.note("provided", f"reading request.{name} raised {error!r}")
+                return
+            hint = hints_of(cls).get(name, Any)
+            if not fits(value, hint):
+                self.watch.note("types", f"request.{name} is {value!r:.80}, and its declared type is {hint}")
+
+    def attributes_are_declared(self) -> None:
+        declared = {name for name, _ in names_of(self.element.contract.adds or Request)}
+        core = {*dir(Request), *Request.__annotations__}
+        for name in sorted(self.watch.new_names - declared - core):
+            raise self.broken("declared", f"it set request.{name}")
+
+    def body_is_left(self) -> None:
+        """Send a form, and read it inside."""
+        form, read = b"a=1&b=2", []
+
+        def reading(request: Any, response: Response) -> None:
+            environ = request.environ
+            read.append(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+            page(request, response)
+
+        self.is_answered(self.send(reading, method="POST", body=form, content_type=FORM))
+        if read not in ([], [form]):
+            raise self.broken("body", f"the inner parts read {read[0]!r} in place of {form!r}")
+
+    def streams(self) -> None:
+        """Stream an answer: to its end, to a client that goes away, and with its length."""
+        for stop in (None, 1):
+            blocks = Blocks()
+            self.watch.when_answered = blocks.look
+            sent = self.send(streaming(blocks), blocks=stop)
+            self.watch.when_answered = None
+            self.is_answered(sent)
+            if stop is None and not self.foreign:
+                self.alone_streaming = sent.shape
+            elif stop is None and sent.shape != self.alone_streaming:
+                raise self.broken("neighbours", f"the answer was {sent.shape}; alone it is {self.alone_streaming}")
+            if self.watch.attempts and blocks.closed != 1:
+                reader = "all of it was read" if stop is None else "the client went away after the first block"
+                raise self.broken("closed", f"it was closed {blocks.closed} times, when {reader}")
+        length = len(b"".join(Blocks().left))
+        self.is_answered(self.send(streaming(Blocks(), length)))
+
+    def errors(self) -> None:
+        """Let an inner part fail."""
+        error = Failed("an inner part failed")
+        self.send(failing(error))
+        watch = self.watch
+        if watch.raised is not None:
+            if error not in causes(watch.raised):
+                raise self.broken("first error", f"{watch.raised!r} took the place of {error!r}")
+        elif watch.left is not None:
+            status, headers, body = watch.left
+            if status < "4" and (body == [b"half an answer"] or not body):
+                found = f"after {error!r} it returned, and the answer was {status} {body!r:.60}"
+                raise self.broken("errors", found)
+            if "X-Inner" in headers or "X-Outer" not in headers:
+                what = "has a header of the inner part" if "X-Inner" in headers else "lacks a header from outside"
+                raise self.broken("taken back", f"its answer {status} {what}")
+        interrupt = Interrupted()
+        sent = self.send(failing(interrupt))
+        if sent.error is not interrupt:
+            raise self.broken("interrupts", f"after {interrupt!r} the answer was {sent.status or repr(sent.error)}")
+
+    def is_forgotten(self) -> None:
+        """Find requests that are referred to after they are closed."""
+        for act in (page, streaming(Blocks())):
+            self.send(act)
+            request_of_before = self.watch.request
+            self.watch.begin()  # it refers to the body
+            gc.collect()
+            request = request_of_before()
+            if request is not None:
+                kinds = sorted({type(one).__name__ for one in gc.get_referrers(request)} - {"frame"})
+                raise self.broken("forgotten", f"it is still referred to by an object of {', '.join(kinds)}")
+
+    def second_attempt(self) -> None:
+        """Let the first attempt at a request fail with a transient error."""
+        self.foreign = False
+        watch, seen = Watch(), list[dict[str, Any]]()
+        once = fault(error=in_the_way, at="exit", times=1)
+        watched = (*self.outside, watch.around(self.element))
+        again = (retry(delay=0.0), guard_environ())
+        if self.element.name == retry.name:
+            self.pipeline = self.linked(*watched, guard_environ(), once)
+        else:
+            try:
+                self.pipeline = self.linked(*again, *watched, once)
+            except OrderError:
+                self.pipeline = self.linked(*watched, *again, once)
+        watch.inner_watches = [  # the attributes are read as in ordinary requests: the answer may depend on it
+            self.attributes_are_provided,
+            lambda request: seen.append(plain_values(request, self.element)),
+        ]
+        sent = self.send(page, watch=watch)
+        for error in sent.errors:
+            if isinstance(error, EnvironChanged):
+                raise self.broken("environ", str(error))
+        if sent.shape != self.alone:
+            raise self.broken("attempts", f"the answer was {sent.shape}; without an error it is {self.alone}")
+        for values in seen[1:]:
+            for name in sorted(values.keys() | seen[0].keys()):
+                first, second = (one.get(name, "not set") for one in (seen[0], values))
+                if first != second and self.element.name != retry.name:
+                    raise self.broken("attempts", f"request.{name} was {first!r:.60}, and then {second!r:.60}")
+
+    def threads(self) -> None:
+        """Send two requests, each of which waits inside for the other."""
+        barrier = Barrier(2)
+        failures: list[BaseException] = []
+
+        def meet(request: Any, response: Response) -> None:
+            try:
+                barrier.wait(WAIT)
+            except BrokenBarrierError as error:
+                failures.append(error)
+            page(request, response)
+
+        self.act = meet
+        self.pipeline = self.linked(*self.outside, self.element)
+        threads = [Thread(target=send, args=(self.pipeline, self.path, self.environ)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise self.broken("threads", f"a request waited {WAIT:g} s for another one to reach the inner parts")
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+def answering(status: str) -> Act:
+    """Return a function that answers with a status, and without a body where HTTP has none."""
+
+    def act(request: Any, response: Response) -> None:
+        response.status = status
+        if status[:3] not in ("204", "304"):
+            response.app_iter = [b"a body"]
+        if status[:3] == "302":
+            response.location = "/elsewhere"
+
+    return act
+
+
+def in_the_way() -> BaseException:
+    error: BaseException = TransientError("another request was first")
+    return error
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, and the errors from which it was raised."""
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def plain_values(request: Any, element: Element) -> dict[str, Any]:
+    """Return the values of the attributes that an element declares, as far as two requests can be compared by them.
+    Nothing is made on first use."""
+    values = {}
+    for name, cls in names_of(element.contract.adds or Request):
+        value = request.__dict__.get(name, declaration(cls, name))
+        if value is None or isinstance(value, (str, bytes, int, float, tuple)):
+            values[name] = value
+    return values
+
+
+def hints_of(cls: type) -> dict[str, Any]:
+    """Return the declared types of a class of attributes. A name that only a type checker knows gives no types."""
+    try:
+        return get_type_hints(cls)
+    except (NameError, AttributeError, TypeError):
+        return {}
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value has the declared type, as far as this can be known without a type checker."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, one) for one in arguments)
+    if hint is None or hint is types.NoneType:
+        return value is None
+    if origin is Literal:
+        return value in arguments
+    if hint is float:
+        return isinstance(value, (int, float))
+    cls = origin or hint
+    if cls is Callable:
+        return callable(value)
+    try:
+        return not isinstance(cls, type) or isinstance(value, cls)
+    except TypeError:  # a protocol that cannot be checked
+        return True

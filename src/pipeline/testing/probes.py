@@ -1,0 +1,330 @@
+"""Parts of ``check_element``: they stand around an element, send requests, and note what the element does."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from weakref import ref
+from wsgiref.validate import validator
+
+from pipeline.composition import Element, Offers, element
+from pipeline.edge import close_with
+from pipeline.interfaces import Handler
+from pipeline.request import Request
+from pipeline.response import Response
+
+Act = Callable[[Any, Response], None]
+"""What the end of the pipeline does with a request."""
+
+
+class Failed(Exception):
+    """An error of an inner part."""
+
+
+class Interrupted(BaseException):
+    """An error that no element may answer, such as SystemExit."""
+
+
+class NotConforming(AssertionError):
+    """An element that breaks a rule of the element protocol. ``rule`` is its name in ``RULES``."""
+
+    def __init__(self, element: str, rule: str, found: str) -> None:
+        super().__init__(f"{element} breaks the rule {rule!r}: {RULES[rule]} Found: {found}")
+        self.rule = rule
+
+
+RULES = {
+    "documented": "The docstring of an element says what the element does, and names each option.",
+    "options": "The type of each option can be written in an ini.",
+    "reasons": "inside and outside give the reason of each place in words, and do not contradict each other.",
+    "defaults": "A default in a class of attributes is shared by all requests, so it cannot be changed in place.",
+    "load": "The factory returns a handler, or Offers.",
+    "reached": "The request of the test reaches the inner parts; if it must be special, give path and environ.",
+    "result": "A handler returns None. The answer stands on the response.",
+    "once": "A handler calls the next handler once, while it runs. It may do so again only after an error.",
+    "same": "A handler hands on the request and the response that it was called with.",
+    "declared": "An element sets only attributes of the request that the core or its own class declares.",
+    "provided": "Each attribute that an element declares has a value: a default, or the one that it offers.",
+    "types": "The value of each attribute has the declared type.",
+    "answer": "An ordinary request is answered without an error, as PEP 3333 demands.",
+    "body": "The body of the request is left for the inner parts, or is put back.",
+    "streams": "A streamed body is not read before the server asks for it. Use response.add_filter.",
+    "closed": "The body of the response is closed by the pipeline: once, when the request is closed (R7).",
+    "length": "Content-Length is right or absent. response.add_filter keeps it right.",
+    "errors": "An error of an inner part is answered or passed on.",
+    "first error": "A clean-up that fails does not hide the error that came before it (R6).",
+    "interrupts": "BaseException, such as SystemExit, is passed on (R5).",
+    "taken back": "An element that answers an error restores the response as it was when the element was entered.",
+    "attempts": "A second attempt starts as the first did, and its answer is the same (R2).",
+    "environ": "The values of the environ are not changed in place: a second attempt would see the change (R2).",
+    "neighbours": "Between foreign WSGI middleware an element does what it does elsewhere.",
+    "clean-up": "The functions that are given to request.on_close do not fail (R6).",
+    "forgotten": "Nothing refers to a request after it is closed.",
+    "threads": "Requests pass an element at the same time, each in its own thread.",
+}
+"""The rules of the element protocol that ``check_element`` checks, in words."""
+
+
+class Blocks:
+    """A streamed body. It counts how often it was read and closed."""
+
+    def __init__(self) -> None:
+        self.left = [b"first ", b"second ", b"third"]
+        self.read = self.closed = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        if not self.left:
+            raise StopIteration
+        self.read += 1
+        return self.left.pop(0)
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def look(self, watch: Watch) -> None:
+        """Note if the body was used before the server asked for it."""
+        if self.read:
+            watch.note("streams", f"when it had answered, {self.read} blocks were read")
+        if self.closed:
+            watch.note("closed", "it was closed when the element had answered, before the server could read it")
+
+
+def page(request: Any, response: Response) -> None:
+    """Answer with a small page."""
+    response.app_iter = [b"<html><head><title>x</title></head><body>", b"page", b"</body></html>"]
+
+
+def streaming(blocks: Blocks, length: int | None = None) -> Act:
+    """Return a function that answers with a stream, as the publisher does."""
+
+    def act(request: Any, response: Response) -> None:
+        if length is not None:
+            response.content_length = length
+        response.app_iter = blocks
+        close_with(request, blocks)
+
+    return act
+
+
+def failing(error: BaseException) -> Act:
+    """Return a function that begins an answer, and fails."""
+
+    def act(request: Any, response: Response) -> None:
+        response.headers["X-Inner"] = "begun"
+        response.app_iter = [b"half an answer"]
+        raise error
+
+    return act
+
+
+class Watch:
+    """Notes what an element does with one request at a time. The first fault that it finds counts."""
+
+    def __init__(self) -> None:
+        self.inner_watches: list[Callable[[Any], None]] = []
+        """Functions that see the request when the element hands it on."""
+        self.when_answered: Callable[[Watch], None] | None = None
+        """Function that is called when the handler of the element has returned."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the request before."""
+        self.fault: tuple[str, str] | None = None
+        self.raised: BaseException | None = None
+        self.outer_names: frozenset[str] = frozenset()
+        self.new_names: set[str] = set()
+        self.left: tuple[str, dict[str, str], Any] | None = None
+        """Status, headers and body of the response when the handler has returned."""
+        self.attempts = 0
+        self.request: Any = None
+        """A weak reference to the request, when it was handed on."""
+
+    def note(self, rule: str, found: str) -> None:
+        self.fault = self.fault or (rule, found)
+
+    def around(self, watched: Element) -> Element:
+        """Return the element with this watch around its handler, and around the next handler that it is given."""
+
+        def factory(next: Handler, **options: Any) -> Offers:
+            calls = Calls(self, next)
+            made = watched.factory(calls.handed_on, **options)
+            offers = made if isinstance(made, Offers) else Offers(made)
+            if not callable(offers.handler):
+                raise NotConforming(watched.name, "load", f"it returned {offers.handler!r}")
+            calls.handler = offers.handler
+            return Offers(calls.called, **offers.attributes)
+
+        made = Element(factory, watched.contract, watched.options)
+        made.signature = watched.signature
+        return made
+
+
+class Calls:
+    """The handler of an element, and the next handler, with notes of their calls."""
+
+    handler: Handler
+
+    def __init__(self, watch: Watch, next: Handler) -> None:
+        self.watch = watch
+        self.next = next
+        self.got: tuple[Any, Any] | None = None
+        self.has_answered = False
+
+    def called(self, request: Request, response: Response) -> None:
+        """Call the handler of the element."""
+        watch = self.watch
+        watch.raised = watch.left = None
+        watch.outer_names = frozenset(request.__dict__)
+        response.headers["X-Outer"] = "kept"
+        self.got, self.has_answered = (request, response), False
+        try:
+            result: Any = self.handler(request, response)  # type: ignore[func-returns-value]
+            if result is not None:
+                watch.note("result", f"it returned {result!r:.80}")
+            watch.left = (response.status, dict(response.headerlist), response.app_iter)
+            if watch.when_answered is not None:
+                watch.when_answered(watch)
+        except BaseException as error:
+            watch.raised = error
+            raise
+        finally:
+            watch.new_names |= request.__dict__.keys() - watch.outer_names
+            self.got = None
+
+    def handed_on(self, request: Request, response: Response) -> None:
+        """Call the next handler."""
+        watch = self.watch
+        if self.got is None:
+            watch.note("once", "it called the next handler when it had answered already")
+        elif self.has_answered:
+            watch.note("once", "it called the next handler again, which had answered")
+        elif request is not self.got[0] or response is not self.got[1]:
+            watch.note("same", f"it handed on {request!r:.60} and {response!r:.60}")
+        watch.request = ref(request)
+        watch.attempts += 1
+        watch.new_names |= request.__dict__.keys() - watch.outer_names
+        for look in watch.inner_watches:
+            look(request)
+        self.next(request, response)
+        self.has_answered = True
+
+
+@element
+def ending(*, act: Act) -> Any:
+    """The end of a pipeline, which does what a test wants."""
+
+    def ending(request: Request, response: Response) -> None:
+        act(request, response)
+
+    return ending
+
+
+def provider(thing: str) -> Element:
+    """Return an element that provides a thing which the element under test requires."""
+
+    def provide(next: Handler) -> Any:
+        def provide(request: Any, response: Response) -> None:
+            request.context = {}
+            next(request, response)
+
+        if thing == "root":
+            return Offers(next, root=lambda request: {})
+        return provide if thing == "context" else next
+
+    provide.__name__ = f"provides_{thing}"
+    return element(provides=(thing,))(provide)
+
+
+def copying(app: Any) -> Any:
+    """A foreign middleware that copies the environ, and checks both sides against PEP 3333."""
+    checked = validator(app)
+
+    def copying(environ: dict[str, Any], start_response: Any) -> Any:
+        return checked({**environ}, start_response)
+
+    return copying
+
+
+class Sent(NamedTuple):
+    """The answer to a request, as the server sees it."""
+
+    status: str
+    headers: list[tuple[str, str]]
+    body: bytes
+    error: BaseException | None
+    """The error that the server saw, or that broke a rule of PEP 3333."""
+    logged: list[logging.LogRecord]
+
+    @property
+    def shape(self) -> tuple[str, list[str]]:
+        """The status and the names of the headers. Their values may differ between two requests."""
+        return self.status, sorted(name.lower() for name, _ in self.headers)
+
+    @property
+    def errors(self) -> Iterator[BaseException]:
+        """The errors that the server saw, and those in the log."""
+        if self.error is not None:
+            yield self.error
+        for record in self.logged:
+            if record.exc_info and record.exc_info[1] is not None:
+                yield record.exc_info[1]
+
+
+def send(app: Any, path: str, environ: Mapping[str, Any], blocks: int | None = None, **more: Any) -> Sent:
+    """Send one request under wsgiref's validator.
+
+    blocks  number of blocks that are read before the client goes away; default: all
+    more    what ``webob.Request.blank`` takes
+    """
+    errors = io.StringIO()
+    given: dict[str, Any] = {**environ, "wsgi.errors": errors}
+    sent = Request.blank(path, given, **more).environ
+    started: list[tuple[str, list[tuple[str, str]]]] = [("", [])]
+
+    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        started.append((status, list(headers)))
+        return lambda block: None
+
+    read: list[bytes] = []
+    failure: BaseException | None = None
+    with logged() as records:
+        try:
+            body: Any = validator(app)(sent, start_response)
+            try:
+                for block in body:
+                    read.append(block)
+                    if blocks is not None and len(read) >= blocks:
+                        break
+            finally:
+                body.close()
+            if errors.getvalue():
+                raise AssertionError(errors.getvalue())
+        except (Exception, Interrupted) as error:
+            failure = error
+    return Sent(*started[-1], b"".join(read), failure, records)
+
+
+@contextmanager
+def logged() -> Iterator[list[logging.LogRecord]]:
+    """Collect what the pipeline logs, in the place of its handlers: the test means the errors that it makes."""
+    records: list[logging.LogRecord] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    log, collector = logging.getLogger("pipeline"), Collector()
+    before = log.handlers, log.propagate, log.level, log.disabled
+    log.handlers, log.propagate, log.disabled = [collector], False, False
+    log.setLevel(logging.INFO)
+    try:
+        yield records
+    finally:
+        log.handlers, log.propagate, level, log.disabled = before
+        log.setLevel(level)

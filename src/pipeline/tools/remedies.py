@@ -1,0 +1,43 @@
+"""Remedies for the exceptions that a user of the pipeline meets, by the name of their class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+REMEDIES = {
+    "DoomedTransaction": "The view commits by itself, and nothing is committed here: add --commit.",
+    "ResultError": "Return one of these, or add pipeline.publishing.json to scan for dicts and lists.",
+    "ConflictError": "Requests change this object at the same time. Let each change an object of its own (an item "
+    "of a BTree), or give the class _p_resolveConflict. More attempts: the option attempts of retry.",
+    "LockError": "Stop the other process (its number is in the file .lock beside the database), or use a database "
+    "server: zeo:// or postgres:// (docs/howto/data.rst).",
+    "Damaged": "Stop the server, keep a copy of the file, and restore it from a backup (repozo), or save what can "
+    "be read (python -m ZODB.fsrecover).",
+    "Unavailable": "Start that server, or correct its address.",
+    "NotStorable": "Keep numbers, texts, lists, dicts and persistent objects in it, and not functions, open files, "
+    "locks or requests.",
+    "TemplateNotFound": "Put the template beside the module that calls render(), or into templates of one of its "
+    "packages. A package that is installed must list it in package_data.",
+    "UndefinedError": "Give the template that name, or correct the name in the template.",
+    "TemplateSyntaxError": "Correct that line of the template.",
+    "ReadOnlyTransaction": "Put transaction into the pipeline, inside of errors, and write in the view; not while "
+    "the body is sent.",
+}
+"""What to change, by the name of a class of exceptions: the name, since the package of the class may be missing."""
+
+
+def remedy_of(error: BaseException | None) -> str:
+    """Return what to do about an exception, first of all about its cause; "" if that is not known."""
+    if error is None:
+        return ""
+    known = (REMEDIES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in REMEDIES)
+    return remedy_of(error.__cause__) or next(known, "")
+
+
+def chain_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, and those that were raised before it and led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,152 @@
+"""``pipeline shell INI``: Python with the root of a site, a request, and a transaction that is open."""
+
+from __future__ import annotations
+
+import argparse
+import code
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from pipeline.elements.traverse import takes_request
+from pipeline.interfaces import Handler
+from pipeline.options import on_demand, resolve
+from pipeline.paste import Chain, Step
+from pipeline.tools.building import build
+from pipeline.tools.explain import answer_of, request_of
+from pipeline.tools.ini import add_ini, options_of, plan_of
+from pipeline.tools.watching import is_traverse
+from pipeline.tools.words import short
+
+is_open = on_demand("pipeline.database.transactions:is_open")  # a site without a database does not have its package
+
+EPILOG = """\
+examples:
+  pipeline shell site.ini
+  pipeline shell site.ini -c "print(len(root))"
+  pipeline shell site.ini -c "root['page'].title = 'New'; commit()"
+
+Nothing is stored without commit(). Exit status: 0, or 1 if the code of -c raises an exception."""
+
+NAMES = {
+    "root": "the object where traversal starts",
+    "request": "a GET of /, with what the elements add to requests",
+    "commit": "commit() stores your changes and begins a new transaction",
+    "abort": "abort() drops your changes and begins a new transaction",
+    "app": "the WSGI app of the ini",
+}
+"""The names that the code sees, and their meaning."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="pipeline shell",
+        description="Starts Python with the root of a site, a request and a transaction. It is IPython if that is "
+        "installed.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_ini(parser)
+    parser.add_argument("-c", metavar="CODE", dest="code", help="run this code, in place of a prompt")
+    options = options_of(parser, arguments)
+    chains = plan_of(options.ini, options.variables)
+    shell = Shell(chains, (lambda names: run(options.code, names)) if options.code is not None else interact)
+    built = build(options.ini, options.variables, shell.watch)
+    shell.names["app"] = built.app
+    environ = request_of("GET", "/", [f"Host: {host_of(chains)}"], [])
+    line, _, _, escaped = answer_of(built.app, environ)
+    if escaped is not None:
+        raise escaped
+    if shell.status is None:
+        raise LookupError(
+            f"{options.ini}: a GET of / does not reach a site ({line}); pipeline explain {options.ini} GET / says "
+            f"why. A pipeline of the ini is chosen by {options.ini.partition('#')[0]}#NAME"
+        )
+    return shell.status
+
+
+class Shell:
+    """Runs code in the place of traversal, or of the end of a pipeline that does not traverse.
+
+    The elements outside are at work, as for any request: they open the database and begin the transaction, and they
+    close both afterwards.
+    """
+
+    def __init__(self, chains: Sequence[Chain], run: Callable[[Mapping[str, Any]], int]) -> None:
+        self.ends = {chain.steps[-1].where for chain in chains}
+        self.run = run
+        self.names: dict[str, Any] = {}
+        self.status: int | None = None
+        """The exit status of the code; None if it has not run."""
+
+    def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
+        """Run the code in the place of the handler of the first step that traverses or ends a pipeline."""
+        if self.status is not None or not (is_traverse(step) or step.where in self.ends):
+            handler(request, response)
+            return
+
+        def renew(end: str) -> None:
+            tm = request.tm
+            if is_open(tm):
+                getattr(tm, end)()
+            tm.begin()
+
+        offered = request.pipeline.offered
+        if "tm" in offered:
+            self.names |= {"commit": lambda: renew("commit"), "abort": lambda: renew("abort")}
+        root = step.element.options.get("root") if step.element is not None and is_traverse(step) else None
+        if root is not None:
+            request.root = root(request) if takes_request(root) else root()
+        if root is not None or "root" in offered:
+            self.names["root"] = request.root
+        self.names["request"] = request
+        self.status = 1
+        try:
+            self.status = self.run(self.names)
+        finally:
+            tm = request.tm_in_use
+            if tm is not None and is_open(tm):
+                tm.abort()
+
+
+def run(text: str, names: Mapping[str, Any]) -> int:
+    """Run code; return the exit status."""
+    try:
+        exec(compile(text, "<-c>", "exec"), dict(names))
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    except Exception as error:
+        traceback.print_exception(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
+        return 1
+    return 0
+
+
+def interact(names: Mapping[str, Any]) -> int:
+    """Start a prompt; return the exit status."""
+    width = max(map(len, names))
+    told = [f"  {name:{width}}  {meaning}" for name, meaning in NAMES.items() if name in names]
+    if "root" in names:
+        told[0] += f": {short(names['root'])}"
+    banner = "\n".join(["These names are there:", *told, "Nothing is stored without commit(). Ctrl-D ends."])
+    if find_spec("IPython") is not None:
+        print(banner)
+        resolve("IPython:start_ipython")(argv=["--no-banner", "--no-confirm-exit"], user_ns=dict(names))
+    else:
+        python = f"Python {sys.version.partition(' ')[0]}"
+        code.interact(f"{python}\n{banner}", local=dict(names), exitmsg="")
+    return 0
+
+
+def host_of(chains: Sequence[Chain]) -> str:
+    """Return a host that the site serves."""
+    for chain in chains:
+        for step in chain.steps:
+            if step.element is not None and step.element.name == "vhost":
+                options = step.element.options
+                for host in (*(options.get("allowed_hosts") or ()), *(options.get("hosts") or ())):
+                    if host != "*":
+                        return str(host).removeprefix(".")
+    return "localhost"

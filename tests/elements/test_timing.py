@@ -1,0 +1,331 @@
+"""``timing``: what each element takes, and what is made of it."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import re
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from paste.deploy import loadapp
+from transaction.interfaces import TransientError
+from webob.exc import HTTPNotFound
+
+from asking import ask
+from pipeline import Pipeline, Request, Response, element, view
+from pipeline.elements.errors import errors
+from pipeline.elements.log import log
+from pipeline.elements.retry import retry
+from pipeline.elements.timing import timing
+from pipeline.elements.traverse import traverse
+from pipeline.interfaces import ConfigurationError, OrderError
+from pipeline.measuring import Measures, attempts, view_name
+from pipeline.publisher import publisher
+
+PAUSE = 0.02
+
+SEEN: list[Request] = []
+
+
+@element
+def looking(next: Any) -> Any:
+    """Keep the request, so that a test can look at it when it is closed."""
+
+    def looking(request: Request, response: Response) -> None:
+        SEEN.append(request)
+        next(request, response)
+
+    return looking
+
+
+@element
+def slow(next: Any, *, before: float = 0.0, after: float = 0.0) -> Any:
+    def slow(request: Request, response: Response) -> None:
+        time.sleep(before)
+        next(request, response)
+        time.sleep(after)
+
+    return slow
+
+
+@element
+def end(*, do: Callable[[Request, Response], Any]) -> Any:
+    def end(request: Request, response: Response) -> None:
+        response.app_iter = do(request, response) or [b"hello"]
+
+    return end
+
+
+def hello(environ: Any, start_response: Any) -> list[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"hello"]
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    yield
+    SEEN.clear()
+
+
+def measured(app: Any, path: str = "/", **options: Any) -> Measures:
+    """Send a request; return its measures."""
+    ask(app, path, **options)
+    measures: Measures = SEEN[-1].measures
+    return measures
+
+
+def server_timing(answer: Any) -> dict[str, float]:
+    """Return the milliseconds of each part, as a browser reads them from the header."""
+    [header] = answer.headers.getall("Server-Timing")
+    found = [re.fullmatch(r"([!#$%&'*+.^`|~\w-]+);dur=(\d+\.\d{3})", part) for part in header.split(", ")]
+    assert all(found), header
+    return {one[1]: float(one[2]) for one in found if one is not None}
+
+
+def test_each_element_has_its_own_time() -> None:
+    app = Pipeline(looking(), timing(), retry(), slow(before=PAUSE, after=PAUSE), errors(), end(do=lambda *_: None))
+    own = measured(app).own_times()
+    assert list(own) == ["retry", "slow", "errors", "end"]
+    assert 2 * PAUSE <= own["slow"] < 2 * PAUSE + 0.5
+    assert max(own["retry"], own["errors"], own["end"]) < PAUSE
+
+
+def test_the_times_of_all_attempts_are_added() -> None:
+    tries: list[int] = []
+
+    def do(request: Request, response: Response) -> None:
+        time.sleep(PAUSE)
+        tries.append(1)
+        if len(tries) < 3:
+            raise TransientError
+
+    app = Pipeline(looking(), timing(), retry(delay=0.0), errors(), end(do=do))
+    measures = measured(app)
+    assert 3 * PAUSE <= measures.own_times()["end"] < 3 * PAUSE + 0.5
+    assert measures.own_times()["errors"] < PAUSE
+    assert attempts(SEEN[0]) == 3 and not measures.is_conflict
+
+
+def test_a_foreign_middleware_and_a_foreign_app_are_measured() -> None:
+    def pausing(app: Any) -> Any:
+        def pausing(environ: Any, start_response: Any) -> Any:
+            time.sleep(PAUSE)
+            return app(environ, start_response)
+
+        return pausing
+
+    own = measured(Pipeline(looking(), timing(), pausing, errors(), hello)).own_times()
+    assert list(own) == ["pausing", "errors", "hello"]
+    assert own["pausing"] >= PAUSE > own["errors"]
+
+
+def test_an_exception_ends_a_stay_too() -> None:
+    def do(request: Request, response: Response) -> None:
+        time.sleep(PAUSE)
+        raise HTTPNotFound
+
+    measures = measured(Pipeline(looking(), timing(), errors(), end(do=do)))
+    assert measures.own_times()["end"] >= PAUSE > measures.own_times()["errors"]
+
+
+def test_alone_around_a_foreign_app_it_is_ordinary_middleware() -> None:
+    assert server_timing(ask(timing(header=True)(hello))).keys() == {"total"}
+
+
+# The view
+
+
+@pytest.fixture
+def site() -> Iterator[Callable[..., Pipeline]]:
+    """``site(function, ...)``: a pipeline with these views of a dict."""
+    name = "views_of_timing"
+    sys.modules[name] = module = ModuleType(name)
+
+    def site(*functions: Any, **options: Any) -> Pipeline:
+        for function in functions:
+            function.__module__ = name
+            setattr(module, function.__name__, function)
+        return Pipeline(
+            *(looking(), timing(**options), errors(), traverse(root=lambda: {"page": {}}), publisher(scan=(name,)))
+        )
+
+    yield site
+    del sys.modules[name]
+
+
+@view(context=dict)
+def index(context: Any, request: Any) -> str:
+    return "index"
+
+
+@view(context=dict, name="edit", methods=("POST",), permission="public")
+def edit(context: Any, request: Any) -> str:
+    return "edit"
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status", "name"),
+    [
+        ("/", "GET", 200, "views_of_timing.index"),
+        ("/", "HEAD", 200, "views_of_timing.index"),
+        ("/page/", "GET", 200, "views_of_timing.index"),
+        ("/page/edit", "POST", 200, "views_of_timing.edit"),
+        ("/page/edit", "GET", 405, ""),
+        ("/page/missing", "GET", 404, ""),
+        ("/page/%FF", "GET", 400, ""),
+    ],
+)
+def test_the_view_is_known_by_name(
+    site: Callable[..., Pipeline], path: str, method: str, status: int, name: str
+) -> None:
+    app = site(index, edit)
+    assert ask(app, path, method).status_int == status
+    assert view_name(SEEN[0].measures.view) == name
+
+
+# The header
+
+
+def test_the_header_has_each_element_and_the_total() -> None:
+    app = Pipeline(timing(header=True), slow(before=PAUSE), errors(), end(do=lambda *_: None))
+    found = server_timing(ask(app))
+    assert list(found) == ["slow", "errors", "end", "total"]
+    assert found["slow"] >= 1000 * PAUSE
+    assert found["total"] >= found["slow"] + found["errors"] + found["end"]
+
+
+def test_without_the_option_there_is_no_header() -> None:
+    assert "Server-Timing" not in ask(Pipeline(timing(), errors(), hello)).headers
+
+
+def test_an_error_page_has_the_header_too() -> None:
+    def do(request: Request, response: Response) -> None:
+        raise HTTPNotFound
+
+    answer = ask(Pipeline(timing(header=True), errors(), end(do=do)))
+    assert answer.status_int == 404 and "end" in server_timing(answer)
+
+
+def test_the_name_of_a_foreign_app_is_made_a_token() -> None:
+    def strange(environ: Any, start_response: Any) -> list[bytes]:
+        return hello(environ, start_response)
+
+    strange.__name__ = 'a "strange", name\n'
+    assert "a__strange___name_" in server_timing(ask(Pipeline(timing(header=True), errors(), strange)))
+
+
+# Where it is linked in
+
+INI = """\
+[composite:main]
+use = egg:wsgi-pipeline#switch
+branches = plain path=/plain
+default = timed
+
+[pipeline:timed]
+pipeline = log timing errors hello
+
+[pipeline:plain]
+pipeline = errors hello
+
+[filter:log]
+use = egg:wsgi-pipeline#log
+
+[filter:timing]
+use = egg:wsgi-pipeline#timing
+header = true
+
+[filter:errors]
+use = egg:wsgi-pipeline#errors
+
+[app:hello]
+paste.app_factory = elements_test_timing:hello_factory
+"""
+
+
+def hello_factory(global_conf: Any) -> Any:
+    return hello
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """``load(text)``: the app of an ini, loaded by Paste Deploy itself."""
+    monkeypatch.setitem(sys.modules, "elements_test_timing", sys.modules[__name__])
+
+    def load(text: str) -> Any:
+        ini = tmp_path / "site.ini"
+        ini.write_text(text)
+        return loadapp(f"config:{ini}")
+
+    return load
+
+
+def test_an_ini_links_it_in(load: Any) -> None:
+    assert list(server_timing(ask(load(INI)))) == ["errors", "hello", "total"]
+
+
+def test_another_pipeline_of_the_ini_answers_as_without_it(load: Any) -> None:
+    answer = ask(load(INI), "/plain")
+    assert answer.text == "hello" and "Server-Timing" not in answer.headers
+
+
+def test_without_it_nothing_is_linked_in(load: Any) -> None:
+    def outermost(text: str) -> str:
+        handler: Any = load(text).default.handler
+        return str(handler.__qualname__)
+
+    assert outermost(INI).startswith("watcher."), "the control"
+    assert outermost(INI.replace("log timing errors", "log errors")) == "log.<locals>.log"
+
+
+@pytest.mark.parametrize("outer", [retry(), errors()])
+def test_a_wrong_place_is_refused(outer: Any) -> None:
+    with pytest.raises(OrderError, match=f"timing must be outside {outer.name}: each request is measured once"):
+        Pipeline(outer, timing(), hello)
+
+
+def test_log_may_stand_outside_or_inside() -> None:
+    for parts in ((log(), timing()), (timing(), log())):
+        assert ask(Pipeline(*parts, errors(), hello)).status_int == 200
+
+
+@pytest.mark.parametrize(
+    ("option", "module", "extra"),
+    [("metrics", "prometheus_client", "prometheus"), ("spans", "opentelemetry", "opentelemetry")],
+)
+def test_a_missing_extra_is_named(option: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pipeline.metrics", "pipeline.spans"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError, match=rf"timing: .*{option}.*pip install 'wsgi-pipeline\[{extra}\]'"):
+        Pipeline(timing(**{option: True}), hello)
+
+
+# What is left
+
+
+@pytest.mark.parametrize("options", [{}, {"header": True}, {"metrics": True}, {"spans": True}])
+def test_no_cycle_is_left(options: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    """Exceptions are kept until the request is closed, and not longer."""
+    caplog.set_level(logging.CRITICAL, "pipeline")  # a record that is captured refers to the traceback
+    kept: list[Any] = []
+
+    def do(request: Request, response: Response) -> None:
+        kept.append(weakref.ref(request))
+        raise ZeroDivisionError
+
+    app = Pipeline(timing(**options), errors(), end(do=do))
+    gc.collect()
+    gc.disable()
+    try:
+        ask(app)
+        assert kept[0]() is None
+    finally:
+        gc.enable()

@@ -1,0 +1,168 @@
+"""A container without Docker: the steps of a Dockerfile, run in a root directory and in namespaces of Linux.
+
+The programs are those of this machine, bound read-only. ``FROM python`` is an environment with the site, which is
+bound as well. So nothing is downloaded, and ``pip install`` finds everything installed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from servers.base import children, find, wait_until
+
+SYSTEM = ("bin", "lib", "lib32", "lib64", "sbin", "usr", "dev")
+"""Directories of this machine that an image has."""
+OF_ETC = (
+    "group",
+    "hosts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "login.defs",
+    "nsswitch.conf",
+    "passwd",
+    "shadow",
+)
+UP = "import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sH14x', b'lo', 73))"
+"""Turns the loopback interface of a new network on."""
+
+
+def can_be() -> bool:
+    """Whether this machine lets us make namespaces."""
+    words = ["unshare", "--mount", "--net", "--pid", "--fork", "true"]
+    return shutil.which("unshare") is not None and not subprocess.run(words, capture_output=True).returncode
+
+
+class Container:
+    """The image of a Dockerfile, and the one container that is run of it."""
+
+    def __init__(self, dockerfile: Path, context: Path, root: Path, python: Path, mounts: Sequence[Path]) -> None:
+        self.context = context
+        self.root = root
+        self.mounts = (python.parent.parent, *mounts)
+        """Directories of this machine that stand for the image of FROM."""
+        self.environ = {"PATH": f"{python.parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+        self.user = "root"
+        self.workdir = "/"
+        self.said: dict[str, str] = {}
+        """Instructions that say how a container is run, by name."""
+        self.process: subprocess.Popen[bytes] | None = None
+        for name in ("etc", "tmp", "proc", "var", "run"):
+            (root / name).mkdir(parents=True)
+        for name in OF_ETC:
+            if (place := Path("/etc", name)).is_dir():
+                shutil.copytree(place, root / "etc" / name)
+            elif place.exists():
+                shutil.copy(place, root / "etc")
+        for name, text in instructions(dockerfile.read_text()):
+            self.build(name, text)
+
+    def inside(self, path: str | Path) -> Path:
+        """Return where a path of the container is on this machine."""
+        return self.root / str(path).lstrip("/")
+
+    def build(self, name: str, text: str) -> None:
+        """Run one instruction of the Dockerfile."""
+        if name == "ENV":
+            self.environ |= dict(word.split("=", 1) for word in shlex.split(text))
+        elif name == "RUN":
+            self.run(["/bin/sh", "-c", text])
+        elif name == "WORKDIR":
+            self.workdir = text
+            self.inside(text).mkdir(parents=True, exist_ok=True)
+        elif name == "COPY":
+            *sources, target = text.split()
+            for source in sources:
+                found = sorted(self.context.glob(source))
+                assert found, f"COPY {source}: not in {self.context}"
+                for path in found:
+                    shutil.copy(path, self.inside(target))
+        elif name == "USER":
+            self.user = text
+        else:
+            assert name in ("FROM", "VOLUME", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT"), name
+            self.said[name] = text
+
+    def script(self, command: Sequence[str], *, running: bool = False) -> list[str]:
+        """Return the command that binds everything in a namespace of its own, and runs ``command`` there.
+
+        A container that is running can write to /tmp and to its volume alone, and has processes of its own.
+        """
+        root = self.root
+        lines = ["set -e"]
+        if running:
+            lines += [
+                f"mount --bind {root} {root}",
+                f"mount -t tmpfs tmpfs {root}/tmp",
+                f"mount -t proc proc {root}/proc",
+            ]
+        for place in (*(Path("/", name) for name in SYSTEM), *self.mounts):
+            if place.is_dir():
+                lines += [f"mkdir -p {self.inside(place)}", f"mount --rbind {place} {self.inside(place)}"]
+                if place != Path("/dev"):
+                    lines.append(f"mount -o remount,bind,ro {self.inside(place)}")
+        if running:
+            volume = self.inside(self.said["VOLUME"])
+            lines += [f"mount --bind {volume} {volume}", f"mount -o remount,bind,ro {root}"]
+            lines.append(f"/usr/bin/python3 -c {shlex.quote(UP)}")
+        words = shlex.join([*self.as_user(), *command])
+        lines.append(f"exec chroot {root} /bin/sh -c {shlex.quote(f'cd {self.workdir} && exec {words}')}")
+        return ["/bin/sh", "-c", "\n".join(lines)]
+
+    def as_user(self) -> list[str]:
+        if self.user == "root":
+            return []
+        return ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+
+    def run(self, command: Sequence[str]) -> None:
+        """Run a step of the build."""
+        words = ["unshare", "--mount", *self.script(command)]
+        done = subprocess.run(words, env=self.environ, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+
+    def start(self, output: Path) -> None:
+        """Run the container, with a network of its own."""
+        script = self.script(json.loads(self.said["ENTRYPOINT"]), running=True)
+        with output.open("wb") as file:
+            self.process = subprocess.Popen(
+                ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", *script],
+                env=self.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+        self.pid: int = wait_until(lambda: children(self.unshare.pid)[:1], 20, "the container has a process")[0]
+
+    @property
+    def unshare(self) -> subprocess.Popen[bytes]:
+        assert self.process is not None
+        return self.process
+
+    def in_it(self, command: Sequence[str]) -> list[str]:
+        """Return the command that runs ``command`` in the running container, as its user."""
+        words = [f"--target={self.pid}", "--mount", "--net", "--pid", "--root", f"--wd={self.inside(self.workdir)}"]
+        return [find("nsenter", "apt install util-linux"), *words, "--", *self.as_user(), *command]
+
+    def healthy(self) -> bool:
+        """Run the command of HEALTHCHECK; return whether it says that the container is healthy."""
+        text = self.said["HEALTHCHECK"]
+        command = json.loads(text[text.index("CMD") + 3 :])
+        return not subprocess.run(self.in_it(command), env=self.environ, capture_output=True).returncode
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()  # --kill-child ends the rest
+            self.process.wait()
+
+
+def instructions(text: str) -> list[tuple[str, str]]:
+    """Return the instructions of a Dockerfile, each with its text in one line."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    joined = re.sub(r"\s*\\\n\s*", " ", "\n".join(lines))
+    return [(name, rest.strip()) for name, _, rest in (line.partition(" ") for line in joined.splitlines())]

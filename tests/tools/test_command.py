@@ -1,0 +1,138 @@
+"""The command as a program: help, version, exit status, completion, and colour."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from pipeline.tools.command import COMMANDS, main
+from tools.conftest import Site
+
+TOP = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+
+
+def run(*arguments: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a program as from a terminal that it does not see."""
+    return subprocess.run(
+        arguments, env=os.environ | environ, cwd=TOP, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_module_is_the_command() -> None:
+    """``python -m pipeline`` says the same as ``pipeline``."""
+    module, program = run(sys.executable, "-m", "pipeline", "--help"), run(BIN / "pipeline", "--help")
+    assert module.stdout == program.stdout != ""
+    for text in (*COMMANDS, "exit status: 0 done, 1 refused", "2 wrong usage", "register-python-argcomplete"):
+        assert text in program.stdout
+
+
+def test_the_version() -> None:
+    said = run(sys.executable, "-m", "pipeline", "--version")
+    assert (said.stdout, said.returncode) == (f"wsgi-pipeline {version('wsgi-pipeline')}\n", 0)
+
+
+def test_the_exit_status(site: Site) -> None:
+    """0 done, 1 a mistake was found, 2 wrong usage; an error is one line on standard error."""
+    program = BIN / "pipeline"
+    assert run(program, "check", site.ini).returncode == 0
+    assert run(program, "explain", site.ini, "GET", "/nothing").returncode == 1
+    missing = run(program, "show", "no.ini")
+    assert (missing.returncode, missing.stdout, missing.stderr.count("\n")) == (1, "", 1)
+    assert missing.stderr.startswith("pipeline show: ") and "no.ini: No such file" in missing.stderr
+    for wrong in ([], ["chek"], ["show"], ["show", "--no"], ["explain", str(site.ini), "GET", "docs"]):
+        assert run(program, *wrong).returncode == 2, wrong
+
+
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        with pytest.raises(SystemExit) as exit:
+            main([command, "--help"])
+        assert exit.value.code == 0
+        assert f"usage: pipeline {command} " in capsys.readouterr().out
+
+
+def in_a_terminal(*arguments: str | Path, **environ: str) -> str:
+    """What a program says on a terminal."""
+    parent, child = pty.openpty()
+    with subprocess.Popen(arguments, stdout=child, stderr=child, env=os.environ | environ) as process:
+        os.close(child)
+        said = b""
+        try:
+            while block := os.read(parent, 10_000):
+                said += block
+        except OSError:  # the other side is closed
+            pass
+        os.close(parent)
+        assert process.wait() == 0
+    return said.decode()
+
+
+@pytest.mark.parametrize("arguments", [("show",), ("views",), ("explain", "GET", "/docs/")])
+def test_colour_on_a_terminal_alone(
+    site: Site, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    command = (BIN / "pipeline", arguments[0], site.ini, *arguments[1:])
+    assert "\033[1m" in in_a_terminal(*command)
+    assert "\033" not in in_a_terminal(*command, NO_COLOR="1")
+    assert "\033" not in run(*command).stdout
+
+
+# Completion, by argcomplete.
+
+
+BASH = """
+eval "$(register-python-argcomplete pipeline)"
+COMP_LINE="$1" COMP_POINT=${#1} COMP_TYPE=9
+_python_argcomplete pipeline
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+ZSH = """
+autoload -U compinit is-at-least && compinit -u -D
+eval "$(register-python-argcomplete pipeline)"
+_describe() { print -l -- "${completions[@]}" }
+BUFFER="$1" CURSOR=${#1} words=(pipeline)
+_python_argcomplete pipeline
+"""
+
+
+@pytest.fixture(params=["bash", "zsh"])
+def completed(request: pytest.FixtureRequest, missing: Callable[[str, str], None]) -> Callable[[str], set[str]]:
+    """``completed("pipeline sh")``: the words that the shell offers."""
+    if shutil.which(request.param) is None:
+        missing(request.param, f"apt install {request.param}")
+    script = {"bash": BASH, "zsh": ZSH}[request.param]
+
+    def completed(line: str) -> set[str]:
+        path = f"{BIN}:{os.environ['PATH']}"
+        flag = "-f" if request.param == "zsh" else "--norc"
+        ran = run(request.param, flag, "-c", script, "completion", line, PATH=path, PYTHONWARNINGS="ignore")
+        return {word.partition(":")[0].strip().replace("\\", "") for word in ran.stdout.splitlines()} - {""}
+
+    return completed
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("pipeline sh", {"show", "shell"}),
+        ("pipeline show --s", {"--svg"}),
+        ("pipeline show etc/dep", {"etc/deploy.ini"}),
+        ("pipeline deploy ng", {"nginx"}),
+    ],
+)
+def test_the_shell_completes_a_line(completed: Callable[[str], set[str]], line: str, words: set[str]) -> None:
+    assert completed(line) == words
+
+
+def test_the_shell_completes_the_command(completed: Callable[[str], set[str]]) -> None:
+    assert completed("pipeline ") >= set(COMMANDS)

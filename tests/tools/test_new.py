@@ -1,0 +1,130 @@
+"""``pipeline new``: the site that it makes works at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.tools.command import main
+from pipeline.tools.new import FILES, make, package_name
+from processes import Process
+
+TOP = Path(__file__).resolve().parents[2]
+PIPELINE = Path(sys.executable).with_name("pipeline")
+
+
+def run(*command: str | Path, cwd: Path, **environ: str) -> str:
+    """What a command said; the test fails if it fails."""
+    ran = subprocess.run(
+        command, cwd=cwd, env=os.environ | environ, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    """A new site, as the command makes it."""
+    said = run(PIPELINE, "new", "my-site", cwd=tmp_path)
+    assert "cd my-site" in said
+    return tmp_path / "my-site"
+
+
+def test_its_tests_pass_at_once(new: Path) -> None:
+    """Also before it is installed. One of them is that ``pipeline check --strict`` has nothing against its inis."""
+    options = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider")
+    assert "6 passed" in run(sys.executable, "-m", "pytest", *options, cwd=new)
+
+
+@pytest.mark.parametrize("ini", ["development.ini", "production.ini"])
+def test_check_finds_nothing_that_is_wrong(new: Path, ini: str) -> None:
+    said = run(PIPELINE, "check", "--strict", ini, cwd=new)
+    assert "in order and complete" in said
+    assert "warning" not in said and "error:" not in said
+
+
+def test_it_is_served(new: Path, start: Callable[..., Process], free_port: int) -> None:
+    command = [PIPELINE, "serve", "development.ini", "--no-reload", "--port", str(free_port)]
+    start(command, free_port, cwd=new)
+    with urllib.request.urlopen(f"http://127.0.0.1:{free_port}/", timeout=10) as answer:
+        assert answer.status == 200
+        assert float(answer.headers["X-Seconds"]) >= 0
+        assert "There is not a note yet." in answer.read().decode()
+
+
+def test_its_files_are_package_data(tmp_path: Path) -> None:
+    """What setup.py puts into a wheel has all of them."""
+    run(sys.executable, "-W", "ignore", "setup.py", "-q", "build_py", "--build-lib", tmp_path, cwd=TOP)
+    built = tmp_path / "pipeline" / "tools" / "new" / "site"
+    names = {str(file.relative_to(FILES)) for file in FILES.rglob("*") if file.is_file()}
+    assert len(names) == 14
+    assert {str(file.relative_to(built)) for file in built.rglob("*") if file.is_file()} == names
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_from_a_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
+    """It is installed with what it needs; its tests, mypy and ruff find nothing."""
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path / "wheels", TOP, cwd=tmp_path)
+    [wheel] = (tmp_path / "wheels").glob("*.whl")
+    run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
+    python = tmp_path / "venv" / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", f"wsgi-pipeline[zodb,forms,jinja] @ file://{wheel}", cwd=tmp_path)
+    run(python, "-m", "pipeline", "new", "my-site", cwd=tmp_path)
+    site = tmp_path / "my-site"
+    run(python, "-m", "pip", "install", "-q", "-e", ".[test]", cwd=site)
+    assert "6 passed" in run(python, "-m", "pytest", "-q", cwd=site)
+    run(python, "-m", "ruff", "check", ".", cwd=site)
+    run(python, "-m", "ruff", "format", "--check", ".", cwd=site)
+    run(python, "-m", "mypy", "--strict", "my_site", "tests", cwd=site)
+
+
+def test_a_directory_that_is_not_empty_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = tmp_path / "my-site" / "site.ini"
+    own.parent.mkdir()
+    own.write_text("mine")
+    assert main(["new", str(own.parent)]) == 1
+    assert "is not empty: name a directory that is new or empty" in capsys.readouterr().err
+    assert main(["new", str(own)]) == 1, "a file"
+    assert (own.read_text(), len(list(own.parent.iterdir()))) == ("mine", 1)
+
+
+def test_an_empty_directory_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    (tmp_path / "my-site").mkdir()
+    monkeypatch.chdir(tmp_path / "my-site")
+    assert main(["new", "."]) == 0
+    assert (tmp_path / "my-site" / "my_site" / "views.py").exists()
+
+
+def test_a_file_is_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even one that appears in the meantime."""
+    writing = make(tmp_path / "site", "mine")
+    next(writing)
+    for place in ("mine/elements.py", "mine/models.py"):
+        (tmp_path / "site" / place).write_text("another program")
+    with pytest.raises(FileExistsError):
+        list(writing)
+
+
+@pytest.mark.parametrize(("directory", "name"), [("my-site", "my_site"), ("Shop2", "shop2"), ("a_b", "a_b")])
+def test_the_name_of_the_package(directory: str, name: str) -> None:
+    assert package_name(directory) == name
+
+
+@pytest.mark.parametrize("directory", ["my site", "2do", "class", "_x", "", "süd", "a.b", "my-site!"])
+def test_a_name_that_cannot_be_a_package(directory: str) -> None:
+    with pytest.raises(ValueError, match="cannot be the name of a package: choose a name of letters"):
+        package_name(directory)
+
+
+@pytest.mark.parametrize("directory", ["pipeline", "json", "site", "webob", "test", "tests"])
+def test_a_name_that_another_module_has(directory: str) -> None:
+    with pytest.raises(ValueError, match="already, which the new package would hide"):
+        package_name(directory)
