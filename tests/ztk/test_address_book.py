@@ -71,14 +71,14 @@ class Site:
         (directory / "zope.conf").write_text(CONF.format(directory=directory))
         self.directory = directory
         self.start = start
-        self.port = 0
+        self.port = unused_port()
+        self.process: Process | None = None
         self.serve("main")
 
     def serve(self, app: str) -> None:
         """Serve an app of the ini. The server before is stopped."""
-        if self.port:
+        if self.process is not None:
             self.process.stop()
-        self.port = unused_port()
         serve = [Path(sys.executable).with_name("pipeline"), "serve", "--no-reload", "--port", str(self.port)]
         env = {"PYTHONWARNINGS": "ignore"}
         self.process = self.start([*serve, f"{self.directory}/deploy.ini#{app}"], self.port, env=env, seconds=120)
@@ -95,7 +95,7 @@ class Site:
             answer = urlopen(request)
         except OSError as error:
             answer = error
-        body = answer.read().decode().replace(f":{self.port}", "")
+        body = answer.read().decode()
         resource = re.compile(r".*/fanstatic/.*")
         lines = re.sub(r" at 0x\w+", "", body).splitlines()
         rest = [line for line in lines if not resource.match(line)]
