@@ -60,10 +60,11 @@ test-servers: $(VENV)/test.stamp
 test-examples: $(VENV)/pyvenv.cfg
 	PYTHON=$(VENV)/bin/python .ci/examples
 
-# Zope and Grok are some 90 packages.
+# Zope and Grok are some 90 packages. What is compared in turn is one file, which one process runs.
 test-ztk:
 	@$(MAKE) --no-print-directory VENV=.venv-ztk .venv-ztk/ztk.stamp
-	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest tests/ztk tests/testing/test_check_ztk.py examples/grok $(ARGS)
+	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest -n $(WORKERS) --dist loadfile \
+	    tests/ztk tests/testing/test_check_ztk.py examples/grok $(ARGS)
 
 faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
@@ -108,7 +109,7 @@ INSTALL_test = -e '.[test,databases]'
 INSTALL_lint = -e '.[test,databases,lint]'
 INSTALL_release = -e '.[release]'
 INSTALL_docs = -e '.[docs]'
-INSTALL_ztk = -e '.[ztk,ztk-test]'
+INSTALL_ztk = -e '.[ztk,ztk-test]' -r tests/ztk/address_book/requirements.txt
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
 INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt
 

@@ -74,8 +74,11 @@ EXTRAS["demo"] = [
 # The pages of docs/. The reference imports every element, to write down what it says of itself.
 EXTRAS["docs"] = [
     *EXTRAS["demo"],
+    *EXTRAS["testing"],
     *EXTRAS["sql"],
     *EXTRAS["component"],
+    *EXTRAS["limits"],
+    *EXTRAS["prometheus"],
     *EXTRAS["ztk"],
     "furo",
     "repoze.sphinx.autointerface",
@@ -90,6 +93,7 @@ EXTRAS["test"] = [
     *EXTRAS["sql"],
     *EXTRAS["completion"],
     *EXTRAS["component"],
+    *EXTRAS["inspector"],
     *EXTRAS["limits"],
     *EXTRAS["brotli"],
     *EXTRAS["zstd"],
@@ -100,6 +104,8 @@ EXTRAS["test"] = [
     *EXTRAS["opentelemetry"],
     "Beaker",
     "Chameleon",
+    # axe-core, which judges pages in the tests of the browser.
+    "axe-core-python",
     "html5lib",
     "hypothesis",
     "opentelemetry-sdk",
@@ -114,7 +120,7 @@ EXTRAS["ztk-test"] = [
     *EXTRAS["ztk"],
     *("grok[test]", "grokcore.json", "grokcore.rest", "grokcore.xmlrpc", "packaging", "zope.app.http"),
     *("zope.applicationcontrol", "zope.browsermenu", "zope.testbrowser", "zope.testrunner"),
-    *("pytest>=8", "pytest-timeout", "ZEO", *EXTRAS["testing"]),
+    *("pytest>=8", "pytest-timeout", "pytest-xdist", "selenium", "ZEO", *EXTRAS["testing"]),
 ]
 
 TOP = Path(__file__).parent
@@ -139,7 +145,7 @@ setup(
         "pipeline.tools.new": ["site/**/*.txt"],
         # docs/ is a link to the project's own: the site imports it when it is made.
         "pipeline.tools.inspector": ["templates/*"],
-        "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "static/*", "templates/*"],
+        "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "docs/**/*.png", "static/*", "templates/*"],
     },
     zip_safe=False,
     install_requires=[

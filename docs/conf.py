@@ -17,6 +17,7 @@ nitpicky = True
 nitpick_ignore_regex = [(r"py:class", r".*")]
 
 add_module_names = False
+autodoc_inherit_docstrings = False  # those of WebOb have links of their own
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False, "exclude-members": "__init__"}

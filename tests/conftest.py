@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +32,8 @@ def _missing(what: str, remedy: str) -> NoReturn:
 
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()
+TOP = Path(__file__).resolve().parents[1]
+NOT_IN_THE_WHEEL = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "_build", "build", "dist", "var")
 KINDS = ("browser", "servers", "slow", "faults")
 """Marks of the tests that ``make test`` leaves out."""
 
@@ -110,6 +114,16 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     yield start
     for process in reversed(processes):
         process.stop()
+
+
+@pytest.fixture(scope="session")
+def wheel(public_dir: Path) -> Path:
+    """The wheel of this checkout."""
+    checkout = shutil.copytree(TOP, public_dir / "checkout", ignore=NOT_IN_THE_WHEEL)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", public_dir, checkout]
+    subprocess.run(command, check=True)
+    [wheel] = public_dir.glob("wsgi_pipeline-*.whl")
+    return wheel
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,8 @@ class Block(NamedTuple):
 
 def documents() -> list[Path]:
     found = [TOP / "README.rst", *sorted((TOP / "docs").rglob("*.rst"))]
-    return [path for path in found if path.exists() and "_build" not in path.parts]
+    # tests/docs follows the tutorial, whose files change from step to step.
+    return [path for path in found if "_build" not in path.parts and path.name != "tutorial.rst"]
 
 
 def blocks(path: Path, language: str) -> Iterator[Block]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
-NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "var")
 
 
 def block(language: str) -> str:
@@ -37,14 +35,9 @@ def test_the_site_of_the_readme(
     get: Callable[..., Any],
     use: Callable[[str, Any], None],
     free_port: int,
+    wheel: Path,
     tmp_path: Path,
 ) -> None:
-    checkout = shutil.copytree(TOP, tmp_path / "checkout", ignore=NOT_COPIED)
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, checkout],
-        check=True,
-    )
-    [wheel] = tmp_path.glob("*.whl")
     directory = tmp_path / "empty"
     directory.mkdir()
     (directory / "site.ini").write_text(block("ini"))

@@ -25,7 +25,7 @@ RATE = 50
 BLOCKED = length(short=8, full=30)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server(
     python: Path, inis: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
 ) -> Iterator[Deployed]:

@@ -269,7 +269,7 @@ def test_traversal_is_walked_again_when_the_page_is_opened(inspected: Any) -> No
 
 
 def test_nothing_is_committed_when_a_path_is_walked_again(inspected: Any) -> None:
-    class Counting(PersistentMapping):
+    class Counting(PersistentMapping):  # type: ignore[misc]
         def __getitem__(self, name: str) -> Any:
             self.data["walked"] = self.data.get("walked", 0) + 1
             self._p_changed = True

@@ -20,7 +20,6 @@ LATER = "1"
 
 
 @element(
-    adds=ZopeRequest,
     requires=("zope",),
     inside={"retry": "it lets a transient error pass while attempts remain"},
     outside={"transaction": "an error view runs in a transaction of its own, which it commits"},

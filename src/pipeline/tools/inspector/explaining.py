@@ -36,7 +36,7 @@ def nested(record: Record, parts: list[Part]) -> list[Visit]:
     outermost: list[Visit] = []
     inner = outermost
     state = {f"environ[{name!r}]": str(value) for name, value in record.environ.items() if type(value) is str}
-    for part in parts:
+    for number, part in enumerate(parts):
         visit = Visit.__new__(Visit)
         state = apply(state, part.changed)
         visit.step, visit.request, visit.inner = part.step, state, []
@@ -44,10 +44,16 @@ def nested(record: Record, parts: list[Part]) -> list[Visit]:
         visit.views = part.views
         visit.fields = named(part.fields) if part.fields is not None else {}
         visit.seconds, visit.outside = part.seconds, part.inner
-        visit.begun, visit.response = {}, {"status": part.status, **part.answered}
+        visit.begun, visit.response = {}, {"status": status_of(parts, number), **part.answered}
         inner.append(visit)
         inner = visit.inner
     return outermost
+
+
+def status_of(parts: list[Part], number: int) -> str:
+    """Return the status of the response as a part has left it."""
+    answered = (part.answered["status"] for part in parts[number:] if "status" in part.answered)
+    return next(answered, "")
 
 
 def apply(state: dict[str, str], changed: dict[str, str]) -> dict[str, str]:
