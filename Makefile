@@ -11,7 +11,7 @@ ARGS =
 # Processes in which `make test` runs the tests.
 WORKERS = 2
 
-.PHONY: help serve test test-all test-ztk test-servers faults bench bench-ci docs lint clean
+.PHONY: help serve test test-all test-examples test-ztk test-servers faults bench bench-ci docs lint release clean
 .DELETE_ON_ERROR:
 
 help:
@@ -21,12 +21,14 @@ help:
 	@echo "make test-all       run every test, the fault experiments shortened; missing programs are listed at the end"
 	@echo "make test-servers   the tests that need a browser, servers or the package index; a missing one is a failure"
 	@echo "                    (PIPELINE_MATRIX=write in the environment writes the table of docs/deployments.rst)"
+	@echo "make test-examples  the tests of the examples, against the wheel in a new environment"
 	@echo "make test-ztk       sites of the Zope Toolkit and Grok, in an environment of their own"
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
 	@echo "make bench          the benchmarks of this pipeline and its peers, in a separate environment: 15 minutes"
 	@echo "make bench-ci       a small part of them; fails if a ratio is more than twice its budget"
 	@echo "make docs           the pages of docs/, in docs/_build/html; a warning is an error"
 	@echo "make lint           ruff and mypy"
+	@echo "make release        CHANGES.rst from changes/, the sdist and the wheel, each tried in an empty environment"
 	@echo "make clean          remove the environments and caches; the data directory stays"
 	@echo "PYTHON=python3.13   chooses the Python, ARGS='-x -k retry' adds to pytest's command line"
 
@@ -49,16 +51,21 @@ test: $(VENV)/test.stamp
 
 QUICK = "not browser and not servers and not slow and not faults"
 
-test-all: $(VENV)/test.stamp
-	$(VENV)/bin/python -m pytest $(ARGS)
+# Servers and fault experiments are timed, so they run one by one.
+test-all: test
+	$(VENV)/bin/python -m pytest -m "browser or servers or slow or faults" $(ARGS)
 
 test-servers: $(VENV)/test.stamp
 	PIPELINE_CI=1 $(VENV)/bin/python -m pytest -m "browser or servers or slow" $(ARGS)
 
-# Zope and Grok are some 90 packages.
+test-examples: $(VENV)/pyvenv.cfg
+	PYTHON=$(VENV)/bin/python .ci/examples
+
+# Zope and Grok are some 90 packages. What is compared in turn is one file, which one process runs.
 test-ztk:
 	@$(MAKE) --no-print-directory VENV=.venv-ztk .venv-ztk/ztk.stamp
-	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest tests/ztk examples/grok $(ARGS)
+	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest -n $(WORKERS) --dist loadfile \
+	    tests/ztk tests/testing/test_check_ztk.py examples/grok $(ARGS)
 
 faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
@@ -84,6 +91,14 @@ lint: $(VENV)/lint.stamp
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
 
+# The version is that of src/pipeline/__init__.py. The release is then committed and tagged by hand.
+release: $(VENV)/release.stamp
+	$(VENV)/bin/towncrier build --yes --version "$$($(VENV)/bin/python -W ignore -c 'import pipeline; print(pipeline.__version__)')"
+	rm -rf dist
+	PYTHON=$(VENV)/bin/python .ci/build dist
+	PYTHON=$(VENV)/bin/python .ci/try-dist dist/*
+	@echo "Look at CHANGES.rst and dist/, commit, tag, and upload: $(VENV)/bin/python -m twine upload dist/*"
+
 clean:
 	rm -rf .venv .venv-* build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
@@ -93,8 +108,9 @@ clean:
 INSTALL_serve = -e '.[demo]'
 INSTALL_test = -e '.[test,databases]'
 INSTALL_lint = -e '.[test,databases,lint]'
+INSTALL_release = -e '.[release]'
 INSTALL_docs = -e '.[docs]'
-INSTALL_ztk = -e '.[ztk,ztk-test]'
+INSTALL_ztk = -e '.[ztk,ztk-test]' -r tests/ztk/address_book/requirements.txt
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
 INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt
 

@@ -1,5 +1,6 @@
 """What wsgi-pipeline is made of and what it needs; the settings of tools stand in pyproject.toml."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -49,6 +50,8 @@ EXTRAS = {
     ],
     # The test kit, pipeline.testing, for tests of sites and elements.
     "testing": ["WebTest", "transaction"],
+    # `make release`: the changes, the sdist and the wheel.
+    "release": ["build", "towncrier"],
     # Completion of the command in bash and zsh.
     "completion": ["argcomplete"],
     # The pages of the element `inspector`, for development.
@@ -90,6 +93,7 @@ EXTRAS["test"] = [
     *EXTRAS["sql"],
     *EXTRAS["completion"],
     *EXTRAS["component"],
+    *EXTRAS["inspector"],
     *EXTRAS["limits"],
     *EXTRAS["brotli"],
     *EXTRAS["zstd"],
@@ -100,6 +104,8 @@ EXTRAS["test"] = [
     *EXTRAS["opentelemetry"],
     "Beaker",
     "Chameleon",
+    # axe-core, which judges pages in the tests of the browser.
+    "axe-core-python",
     "html5lib",
     "hypothesis",
     "opentelemetry-sdk",
@@ -114,14 +120,18 @@ EXTRAS["ztk-test"] = [
     *EXTRAS["ztk"],
     *("grok[test]", "grokcore.json", "grokcore.rest", "grokcore.xmlrpc", "packaging", "zope.app.http"),
     *("zope.applicationcontrol", "zope.browsermenu", "zope.testbrowser", "zope.testrunner"),
-    *("pytest>=8", "pytest-timeout", "ZEO", *EXTRAS["testing"]),
+    *("pytest>=8", "pytest-timeout", "pytest-xdist", "selenium", "ZEO", *EXTRAS["testing"]),
 ]
+
+TOP = Path(__file__).parent
+NAMES = (TOP / "src/pipeline/__init__.py").read_text("utf-8")
+VERSION = re.findall(r'^__version__ = "(.+)"$', NAMES, re.MULTILINE)[0]
 
 setup(
     name="wsgi-pipeline",
-    version="0.1.0.dev0",
+    version=VERSION,
     description="Web publishing as an ordered pipeline of elements, declared in a Paste Deploy ini",
-    long_description=Path(__file__).with_name("README.rst").read_text("utf-8"),
+    long_description=(TOP / "README.rst").read_text("utf-8"),
     long_description_content_type="text/x-rst",
     author="wsgi-pipeline contributors",
     license="MIT",
@@ -135,7 +145,7 @@ setup(
         "pipeline.tools.new": ["site/**/*.txt"],
         # docs/ is a link to the project's own: the site imports it when it is made.
         "pipeline.tools.inspector": ["templates/*"],
-        "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "static/*", "templates/*"],
+        "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "docs/**/*.png", "static/*", "templates/*"],
     },
     zip_safe=False,
     install_requires=[

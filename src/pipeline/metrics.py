@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from time import perf_counter as clock
 from typing import Any
 
@@ -35,6 +36,7 @@ from pipeline.interfaces import Handler
 from pipeline.measuring import Measures, attempts, broken_stream, view_name
 from pipeline.request import Request
 from pipeline.response import Response
+from pipeline.views import View
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 """Upper limits of the buckets, in seconds."""
@@ -49,7 +51,7 @@ SECONDS = Histogram(
     ("view", "status"),
     buckets=BUCKETS,
 )
-ATTEMPTS = Counter("pipeline_attempts", "Attempts at requests. A request without a conflict is one.", ("view",))
+ATTEMPTS = Counter("pipeline_further_attempts", "Attempts at requests beyond the first.", ("view",))
 CONFLICTS = Counter("pipeline_conflicts", "Attempts that failed with a transient error.", ("view",))
 ERRORS = Counter(
     "pipeline_errors", "Requests answered with 5xx, and streamed bodies that an error ended.", ("view", "error")
@@ -67,8 +69,8 @@ LIMIT = Gauge(
     multiprocess_mode="livesum",
 )
 
-_children: dict[tuple[Any, str], tuple[Any, Any]] = {}
-"""By view and status, the functions that count a request. To look them up by labels would take a microsecond."""
+_observers: dict[tuple[Any, str], Any] = {}
+"""By view and status, the function that counts a request. To look it up by labels would take a microsecond."""
 _looked = 0.0
 """When the pools were last looked at."""
 
@@ -76,24 +78,33 @@ _looked = 0.0
 def observe(request: Request, response: Response, measures: Measures) -> None:
     """Count a request that is being closed."""
     now = clock()
-    status = response._status[:3]
+    view, status = measures.view, response._status[:3]
     try:
-        observe_seconds, count_attempts = _children[measures.view, status]
+        observe_seconds = _observers[view, status]
     except KeyError:
-        name = view_name(measures.view) or NO_VIEW
-        observe_seconds, count_attempts = SECONDS.labels(name, status).observe, ATTEMPTS.labels(name).inc
-        _children[measures.view, status] = observe_seconds, count_attempts
+        observe_seconds = _observers[view, status] = SECONDS.labels(label_of(view), status).observe
     observe_seconds(now - measures.started)
     tried = attempts(request)
-    count_attempts(tried)
     if tried > 1 or measures.is_conflict:
-        CONFLICTS.labels(view_name(measures.view) or NO_VIEW).inc(tried - 1 + measures.is_conflict)
+        ATTEMPTS.labels(label_of(view)).inc(tried - 1)
+        CONFLICTS.labels(label_of(view)).inc(tried - 1 + measures.is_conflict)
+    if status >= "500" or sys.exc_info()[1] is not None:
+        count_error(status, measures)
+    if now - _looked > PAUSE:
+        look_at_pools()
+
+
+def count_error(status: str, measures: Measures) -> None:
+    """Count an answer 5xx, or a streamed body that an error has ended."""
     error = broken_stream()
     if error is not None or status >= "500":
         error = error or measures.failure()
-        ERRORS.labels(view_name(measures.view) or NO_VIEW, type(error).__qualname__ if error else "-").inc()
-    if now - _looked > PAUSE:
-        look_at_pools()
+        ERRORS.labels(label_of(measures.view), type(error).__qualname__ if error is not None else "-").inc()
+
+
+def label_of(view: View | None) -> str:
+    """Return the label ``view``."""
+    return view_name(view) or NO_VIEW
 
 
 def look_at_pools() -> None:

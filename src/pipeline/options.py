@@ -178,5 +178,5 @@ def _unknown(name: str, option: str, known: Mapping[str, Any], source: Any | Non
     elif known:
         hint = f"it takes {', '.join(sorted(known))}"
     else:
-        hint = "it takes no options"
+        hint = "it takes no options, which are the parameters behind '*' of its factory"
     return f"{where}{name} has no option {option!r}; {hint}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -253,3 +255,34 @@ def test_an_exception_whose_text_fails_ends_the_span(received: Any) -> None:
 
     assert ask(Pipeline(timing(spans=True), errors(), end())).status_int == 500
     assert received()[-1].name == "GET"
+
+
+PROVIDED_LATER = """\
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pipeline import Pipeline, element
+from pipeline.elements.timing import timing
+from webob import Request
+
+@element
+def end():
+    def end(request, response):
+        response.app_iter = [b"hello"]
+    return end
+
+app = Pipeline(timing(spans=True), end())
+exporter = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+trace.set_tracer_provider(provider)
+Request.blank("/").get_response(app)
+print(*(span.name for span in exporter.get_finished_spans()))
+"""
+
+
+def test_the_provider_of_the_process_may_be_set_after_the_site_is_loaded() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", PROVIDED_LATER]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.stdout.split(), ran.stderr) == (["end", "GET"], "")

@@ -111,9 +111,7 @@ def stored_site(connection: Any) -> Site:
 
 
 @pytest.fixture
-def server(
-    start: Callable[..., Any], free_port: int, tmp_path: Path, known_password: str
-) -> Iterator[Server]:
+def server(start: Callable[..., Any], free_port: int, tmp_path: Path, known_password: str) -> Iterator[Server]:
     """The site of etc/deploy.ini, served by waitress."""
     server = Server(start, free_port, tmp_path, known_password)
     yield server

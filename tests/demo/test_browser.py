@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from urllib.request import Request, urlopen
 
 import pytest
@@ -185,12 +185,9 @@ PHONE, DESK = (390, True), (1280, False)
 
 
 @pytest.fixture
-def findings(browser: WebDriver, missing: Callable[[str, str], NoReturn]) -> Callable[[], list[str]]:
+def findings(browser: WebDriver) -> Callable[[], list[str]]:
     """Return what axe-core finds on the page in the browser, and whether the page is wider than the screen."""
-    found = find_spec("axe_playwright_python")  # it brings axe-core along
-    if found is None or found.origin is None:
-        missing("axe-core", "pip install --no-deps axe-playwright-python")
-    axe = Path(str(found.origin)).with_name("axe.min.js").read_text(encoding="utf-8")
+    axe = (files("axe_core_python") / "axe.min.js").read_text("utf-8")
 
     def findings() -> list[str]:
         browser.execute_script(axe)

@@ -247,9 +247,7 @@ def test_too_deep(top: Path) -> None:
     for _ in range(MAX_DEPTH + 2):
         path /= "d"
         path.mkdir()
-    assert [found.refused for found in find(top) if found.refused] == [
-        f"It is more than {MAX_DEPTH} folders deep."
-    ]
+    assert [found.refused for found in find(top) if found.refused] == [f"It is more than {MAX_DEPTH} folders deep."]
 
 
 def test_large_files(stored_site: Site, top: Path) -> None:

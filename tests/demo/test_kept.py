@@ -21,7 +21,7 @@ from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.publisher import publisher
 
-TYPED = " first line\r\n<b>second</b> & \"third\" ü€\r\n"
+TYPED = ' first line\r\n<b>second</b> & "third" ü€\r\n'
 _numbers = itertools.count()
 
 
@@ -139,9 +139,7 @@ def test_files_are_chosen_again(browser: TestApp, password: str) -> None:
     assert "choose them once more" in again.text
 
 
-def test_what_is_too_large_is_not_kept(
-    browser: TestApp, password: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_too_large_is_not_kept(browser: TestApp, password: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "MAX_KEPT", 1000)
     page = form_of(browser, password, title="Kept", text="x" * 1000).submit(status=401)
     assert "kept" not in page.text and page.html.h1.text == "Please log in"

@@ -17,9 +17,7 @@ from pipeline.demo.names import (
 )
 
 
-@pytest.mark.parametrize(
-    "name", ["a", "index.md", "Über uns", "日本語.txt", "a+b", "x@@y", ".htaccess", "a%2Fb"]
-)
+@pytest.mark.parametrize("name", ["a", "index.md", "Über uns", "日本語.txt", "a+b", "x@@y", ".htaccess", "a%2Fb"])
 def test_a_name_is_taken(name: str) -> None:
     assert clean_name(name) == name
 

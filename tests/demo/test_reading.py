@@ -71,6 +71,11 @@ def test_an_image_without_a_text_is_decoration() -> None:
     assert re.findall('alt="(.*?)"', html) == ["", "A"]
 
 
+def test_an_empty_cell_is_not_a_header() -> None:
+    html = read("<table><tr><th colspan='2'> <p></p></th><th>a</th></tr></table>", "html")
+    assert '<td colspan="2"></td><th>a</th>' in html
+
+
 LONG = "# Title\n\n## One & two\n\n### A `code`\n\n## <b>Three</b>\n\n## Three\n\n#### Deep\n\n## ...\n"
 
 
@@ -103,7 +108,7 @@ def test_a_short_document_has_no_outline() -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(
-    "text", ["## a\n\n", "<pre>", "<h2>", "<table>", "<h2>a</h2>", "```python\n```\n", "<img>"]
+    "text", ["## a\n\n", "<pre>", "<h2>", "<table>", "<h2>a</h2>", "<th> ", "```python\n```\n", "<img>"]
 )
 def test_much_of_one_kind_takes_no_time__S12(format: str, text: str) -> None:
     html = to_html(text * 3000, format)

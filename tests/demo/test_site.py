@@ -95,9 +95,7 @@ def test_what_fails_leaves_nothing(
     connection.close()
 
 
-def test_of_two_at_once_one_makes_it(
-    db: Any, known_password: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_two_at_once_one_makes_it(db: Any, known_password: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The other has a conflict, so that `retry` shows it the site of the first."""
     managers = [transaction.TransactionManager() for _ in range(2)]
     connections = [db.open(manager) for manager in managers]

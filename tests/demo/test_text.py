@@ -115,9 +115,7 @@ def test_rst_of_sphinx_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize(
-    "text", ["> " * 5000 + "x", "- " * 3000 + "x", "<div>" * 5000, "*" * 9000, "x" * 20000]
-)
+@pytest.mark.parametrize("text", ["> " * 5000 + "x", "- " * 3000 + "x", "<div>" * 5000, "*" * 9000, "x" * 20000])
 def test_depth_and_length_break_nothing(text: str, format: str) -> None:
     assert to_html(text, format)
 

@@ -151,9 +151,7 @@ def test_logging_in_leads_back(admin: TestApp) -> None:
     assert admin.get("/@@login?came_from=http://localhost/counter").location == "http://localhost/counter"
 
 
-@pytest.mark.parametrize(
-    "back", ["//evil.example", "http://evil.example/", "/\\evil.example", "\tjavascript:x"]
-)
+@pytest.mark.parametrize("back", ["//evil.example", "http://evil.example/", "/\\evil.example", "\tjavascript:x"])
 def test_logging_in_leads_nowhere_else(admin: TestApp, back: str) -> None:
     """S8"""
     assert admin.get("/@@login", {"came_from": back}).location == "http://localhost/"
@@ -482,9 +480,7 @@ def test_parts_of_a_download(owner: TestApp) -> None:
         assert answer.content_length == len(part)
     assert owner.get("/a.bin", headers={"Range": "bytes=9999999-"}, status=416).headers["Content-Range"]
     fresh, stale = whole.headers["ETag"], '"other"'
-    assert (
-        owner.get("/a.bin", headers={"Range": "bytes=0-9", "If-Range": fresh}, status=206).body == data[:10]
-    )
+    assert owner.get("/a.bin", headers={"Range": "bytes=0-9", "If-Range": fresh}, status=206).body == data[:10]
     assert owner.get("/a.bin", headers={"Range": "bytes=0-9", "If-Range": stale}, status=200).body == data
     assert owner.get("/a.bin", headers={"If-None-Match": fresh}, status=304).body == b""
     assert owner.get("/a.bin", headers={"If-Modified-Since": whole.headers["Last-Modified"]}, status=304)

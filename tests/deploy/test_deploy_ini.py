@@ -34,7 +34,9 @@ def test_the_ini_loads_in_milliseconds(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["session_keys"], "loading opens no database"
 
 
-ORDER = "log vhost retry zodb errors transaction session forms authenticate traverse base compress coalesce publisher"
+ORDER = (
+    "log vhost retry zodb errors transaction session forms authenticate traverse base compress coalesce publisher"
+)
 
 
 def test_the_ini_has_all_elements_in_the_default_order(capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,7 +139,7 @@ def test_another_database_is_not_continued(
     fill(here("a"))
     fill(here("b"), 3)
     assert copy_database.main(["--continue", here("a"), here("b")]) == 1
-    assert "TO is no beginning of FROM" in capsys.readouterr().err
+    assert "TO is not a beginning of FROM" in capsys.readouterr().err
 
 
 def test_a_copy_is_brought_up_to_date(here: Callable[..., str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import select
 import socket
 import threading
 import time
@@ -22,10 +23,10 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
 
 SECONDS = length(short=8, full=60)
 RATE = 50
-BLOCKED = length(short=8, full=30)
+BLOCKED = length(short=9, full=30)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server(
     python: Path, inis: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
 ) -> Iterator[Deployed]:
@@ -115,19 +116,24 @@ def test_blocked_threads_are_seen_and_end(server: Deployed) -> None:
     """Every thread sleeps. Health is an error within its 5 s, and the site answers as soon as they wake."""
     target = Target(server.port)
 
-    def sleep() -> None:
-        """Occupy a thread, without nginx, which would give up."""
-        with closing(socket.socket(socket.AF_UNIX)) as connection:
-            connection.connect(str(server.directory / "run" / "site.sock"))
-            connection.sendall(target.head("GET", f"/@@nap?seconds={BLOCKED}", "Connection: close"))
-            assert read(connection).status == 200
+    def ask(path: str) -> socket.socket:
+        """Ask the site itself, past nginx."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(server.directory / "run" / "site.sock"))
+        connection.sendall(target.head("GET", path, "Connection: close"))
+        time.sleep(0.02)  # what comes at once is taken by one process
+        return connection
 
-    # More than the 8 threads: gunicorn's processes do not share them out evenly.
-    sleepers = [threading.Thread(target=sleep) for _ in range(14)]
+    def is_free() -> bool:
+        """Whether one of eight requests is answered within a second."""
+        with ExitStack() as stack:
+            asked = [stack.enter_context(closing(ask("/@@show"))) for _ in range(8)]
+            return bool(select.select(asked, [], [], 1)[0])
+
+    sleepers: list[socket.socket] = []
+    while is_free():  # chance shares the sleepers out among gunicorn's two processes
+        sleepers += [ask(f"/@@nap?seconds={BLOCKED}") for _ in range(8)]
     began = time.monotonic()
-    for sleeper in sleepers:
-        sleeper.start()
-    time.sleep(1)
     answer = target.ask("GET", "/@@health", "Connection: close")
     assert answer.status == 504 and time.monotonic() - began < 7
     began = time.monotonic()
@@ -138,7 +144,8 @@ def test_blocked_threads_are_seen_and_end(server: Deployed) -> None:
     print(f"all threads blocked: a new client is answered {waiting} after {time.monotonic() - began:.1f} s")
     assert waiting in (200, 504) and time.monotonic() - began < 62  # the proxy's 60 s
     for sleeper in sleepers:
-        sleeper.join()
+        with closing(sleeper):
+            assert read(sleeper).status == 200
     woke = time.monotonic()
     assert target.ask("GET", "/@@health", "Connection: close").status == 200
     late = time.monotonic() - woke

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from itertools import chain, count
 from pathlib import Path
@@ -26,41 +27,47 @@ from pipeline.testing.probes import logged
 
 _numbers = count()
 
-OPTIONS: dict[str, Callable[[], dict[str, Any]]] = {
-    "authenticate": lambda: {"check": lambda request, login, password: login},
-    "traverse": lambda: {"root": dict, "slash_redirect": False},
-    "zodb": lambda: {"uri": f"memory://check_element_{next(_numbers)}"},
-    "sql": lambda: {"url": "sqlite://"},
-    "retry": lambda: {"delay": 0.0},
+OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "authenticate": lambda directory: {"check": lambda request, login, password: login},
+    "traverse": lambda directory: {"root": dict, "slash_redirect": False},
+    "zodb": lambda directory: {"uri": f"memory://check_element_{next(_numbers)}"},
+    "sql": lambda directory: {"url": "sqlite://"},
+    "retry": lambda directory: {"delay": 0.0},
+    "session": lambda directory: {"keys": str(directory / "keys")},
 }
 """The options of the shipped elements that have no default, or whose default would slow the test down."""
 
 POINTS = [
     point
     for point in entry_points(group="paste.filter_factory")
-    if point.dist is not None and point.dist.name == "wsgi-pipeline"
+    if point.dist is not None and point.dist.name == "wsgi-pipeline" and not point.name.startswith("ztk_")
 ]
+"""All but those of Zope's publication, which ``test_check_ztk.py`` checks."""
 
 A_BROWSER = {"HTTP_ACCEPT": "text/html,*/*;q=0.5", "HTTP_ACCEPT_ENCODING": "gzip, br, zstd", "HTTP_COOKIE": "a=b"}
 
 
-def shipped(point: EntryPoint, missing: Callable[[str, str], NoReturn]) -> Element:
+@pytest.fixture
+def shipped(tmp_path: Path, missing: Callable[[str, str], NoReturn]) -> Callable[[EntryPoint], Element]:
     """Return the element of an entry point, with its options."""
-    if point.name.startswith("ztk_"):
-        pytest.importorskip("zope.publisher", reason="it needs the extra ztk, which make test-ztk installs")
+    return partial(configured, tmp_path, missing)
+
+
+def configured(directory: Path, missing: Callable[[str, str], NoReturn], point: EntryPoint) -> Element:
     try:
         found = point.load()
     except ImportError as error:
         missing(f"what {point.name} needs ({error})", "pip install -e .[test]")
-    return found(**OPTIONS.get(point.name, dict)())  # type: ignore[no-any-return]
+    options = OPTIONS[point.name](directory) if point.name in OPTIONS else {}
+    return found(**options)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("environ", [{}, A_BROWSER], ids=["plain", "browser"])
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
 def test_a_shipped_element_keeps_the_protocol(
-    point: EntryPoint, environ: dict[str, str], missing: Callable[[str, str], NoReturn]
+    point: EntryPoint, environ: dict[str, str], shipped: Callable[[EntryPoint], Element]
 ) -> None:
-    check_element(shipped(point, missing), environ=environ)
+    check_element(shipped(point), environ=environ)
 
 
 def test_all_shipped_elements_are_checked() -> None:
@@ -69,13 +76,13 @@ def test_all_shipped_elements_are_checked() -> None:
 
 @pytest.mark.parametrize("name", ["base", "authenticate", "transaction"])
 def test_a_shipped_element_keeps_the_protocol_inside_others(
-    name: str, missing: Callable[[str, str], NoReturn]
+    name: str, shipped: Callable[[EntryPoint], Element]
 ) -> None:
     [point] = [point for point in POINTS if point.name == name]
     outside: list[Any] = [zodb(uri=f"memory://check_element_{next(_numbers)}")]
     if name == "base":
         outside.append(traverse(slash_redirect=False))
-    check_element(shipped(point, missing), outside=outside)
+    check_element(shipped(point), outside=outside)
 
 
 def test_an_element_of_another_package_keeps_the_protocol(tmp_path: Path) -> None:
@@ -576,3 +583,11 @@ def test_a_value_has_its_declared_type(value: Any, hint: Any, is_right: bool) ->
     if isinstance(hint, str):
         hint = eval(hint, {"Callable": Callable, "Literal": Literal, "Any": Any})
     assert fits(value, hint) is is_right
+
+
+def test_the_docs_have_each_rule() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "testing.rst").read_text("utf-8")
+    rows = text.partition("   * - rule\n     - the element protocol says\n")[2].partition("\n\n")[0]
+    assert rows.rstrip("\n").split("\n") == [
+        line for rule, says in RULES.items() for line in (f"   * - {rule}", f"     - {says}")
+    ]

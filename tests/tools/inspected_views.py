@@ -6,6 +6,7 @@ import logging
 import time
 from typing import Any
 
+from webob.exc import HTTPNotFound
 from ZODB.POSException import ConflictError
 
 from pipeline import view
@@ -35,3 +36,10 @@ def conflicting(site: Any, request: Any) -> str:
     if request.attempt < 3:
         raise ConflictError("for the test")
     return "stored"
+
+
+@view(context=ValueError)
+@view(context=HTTPNotFound)
+def without_a_page(error: Exception, request: Any) -> str:
+    """Decline: the page is the one for developers, and not that of the site."""
+    raise error

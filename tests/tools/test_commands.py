@@ -189,7 +189,32 @@ def test_element_says_what_explain_said(run: Callable[..., Any]) -> None:
     status, said = run("element", "traverse")
     assert status == 0
     assert "requires  root" in said
-    assert run("element", "travers")[0] == 1
+    status, said = run("element", "travers")
+    assert status == 1
+    assert "did you mean 'traverse'?" in said
+
+
+def test_an_element_that_is_not_installed(
+    site: Site, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a package of one's own is told of like ours."""
+    site.code.write_text(
+        "from pipeline import Request, element\n\n\nclass ThingRequest(Request):\n    thing: str = 'x'\n"
+        '    """A thing of this shop."""\n\n\n'
+        "@element(adds=ThingRequest, outside={'traverse': 'the root depends on it'})\n"
+        'def thing(next, *, size: int = 3):\n    """Put a thing on the request."""\n    return next\n'
+    )
+    monkeypatch.chdir(site.directory)
+    status, said = run("element", f"{site.module}:thing")
+    assert status == 0
+    for text in (
+        "Put a thing on the request.",
+        "option    size: int, default '3'",
+        "adds      request.thing: A thing of this shop.",
+        "outside   traverse: the root depends on it",
+    ):
+        assert text in said
+    assert "is not an element: it is ThingRequest" in run("element", f"{site.module}:ThingRequest")[1]
 
 
 def test_element_says_what_an_element_adds(run: Callable[..., Any]) -> None:

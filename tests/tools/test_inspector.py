@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from persistent.mapping import PersistentMapping
 from sqlalchemy import text
+from transaction.interfaces import TransientError
 from webob import Request as Asked
 from webob.exc import HTTPFound
 
@@ -30,7 +31,6 @@ from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.publisher import publisher
 from pipeline.tools.inspector import recording
 from pipeline.tools.inspector.secrets import masked_query, masked_text, told, told_header, told_variable
-from transaction.interfaces import TransientError
 
 KEY = "k" * 40
 COOKIE = f"{debug_key.COOKIE}={KEY}"
@@ -269,7 +269,7 @@ def test_traversal_is_walked_again_when_the_page_is_opened(inspected: Any) -> No
 
 
 def test_nothing_is_committed_when_a_path_is_walked_again(inspected: Any) -> None:
-    class Counting(PersistentMapping):
+    class Counting(PersistentMapping):  # type: ignore[misc]
         def __getitem__(self, name: str) -> Any:
             self.data["walked"] = self.data.get("walked", 0) + 1
             self._p_changed = True
@@ -453,7 +453,8 @@ def test_secrets_are_masked_in_all_that_is_noted(inspected: Any) -> None:
 def records(app: Any) -> Any:
     """The records of an app."""
     cells = {
-        name: cell.cell_contents for name, cell in zip(app.handler.__code__.co_freevars, app.handler.__closure__)
+        name: cell.cell_contents
+        for name, cell in zip(app.handler.__code__.co_freevars, app.handler.__closure__, strict=True)
     }
     return cells["inspecting"].records
 

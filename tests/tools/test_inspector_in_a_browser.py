@@ -114,9 +114,9 @@ def as_on(browser: WebDriver, size: tuple[int, int], scheme: str) -> None:
     """Show pages as on a screen of that size, light or dark."""
     width, height = size
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)  # type: ignore[attr-defined]
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)  # type: ignore[attr-defined]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
 
 
 def violations(browser: WebDriver) -> list[str]:
@@ -140,7 +140,7 @@ def look_at(browser: WebDriver, name: str) -> None:
         assert browser.execute_script(sticks_out) <= 0, (name, size)
         kept = os.environ.get("PIPELINE_SCREENSHOTS_IN")
         if kept or (WRITE and (size, scheme) in ((PHONE, "dark"), (DESK, "light"))):
-            shown = browser.execute_cdp_cmd(  # type: ignore[attr-defined]
+            shown = browser.execute_cdp_cmd(
                 "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": bool(kept)}
             )
             directory = Path(kept) if kept else DOCS
@@ -148,7 +148,7 @@ def look_at(browser: WebDriver, name: str) -> None:
             kind = "phone" if size == PHONE else "desk"
             suffix = f"{kind}-{scheme}" if kept else kind
             (directory / f"{name}-{suffix}.png").write_bytes(base64.b64decode(shown["data"]))
-    said = [entry["message"] for entry in browser.get_log("browser")]  # type: ignore[attr-defined]
+    said = [entry["message"] for entry in browser.get_log("browser")]
     assert [line for line in said if "Content Security Policy" in line] == []
 
 

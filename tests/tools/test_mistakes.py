@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import NamedTuple
 
 import pytest
@@ -262,6 +262,23 @@ def in_swallow(*lines: str) -> str:
     return SWALLOW.replace("        try:", "\n".join([*(f"        {line}" for line in lines), "        try:"]))
 
 
+LOGGING = """
+[loggers]
+keys = root
+
+[handlers]
+keys = a
+
+[formatters]
+keys =
+
+[logger_root]
+handlers = a
+
+[handler_a]
+class = StreamHandler
+args = ()
+"""
 BRANCHES = (
     "[composite:main]\nuse = egg:wsgi-pipeline#switch\n"
     "branches =\n    site header.Accept=*json*\n\n" + INI.replace("pipeline:main", "pipeline:site")
@@ -536,6 +553,36 @@ MISTAKES = [
         ("GET", "/"),
         0,
     ),
+    Mistake(
+        "plain function in the place of an element",
+        ("the function plain (MODULE, line LINE(def plain)", "write @element above it"),
+        ini(("use = egg:wsgi-pipeline#errors", "paste.filter_factory = MODULE:plain")),
+        CODE + "\ndef plain(next):\n    return lambda request, response: next(request, response)\n",
+    ),
+    Mistake(
+        "positional option",
+        ("thing has no option 'size'", "the parameters behind '*' of its factory", "LINE:size"),
+        with_thing().replace(":thing\n", ":thing\nsize = 4\n"),
+        hooked("pass").replace("*, size: int = 3", "size: int = 3"),
+    ),
+    Mistake(
+        "address of an object without a place",
+        ("has a __parent__ and the __name__ '_x', so it has no URL", "MODULE, line LINE(redirect(request)"),
+        code=in_view(
+            "page = Page()",
+            "page.__parent__ = context",
+            "page.__name__ = '_x'",
+            "redirect(request.absolute_url(page))",
+        ),
+        request=("GET", "/n"),
+    ),
+    Mistake(
+        "view that commits by itself",
+        ("own raised DoomedTransaction", "MODULE, line LINE(request.tm.commit())", "add --commit"),
+        DATABASE,
+        STORED,
+        ("POST", "/own"),
+    ),
     # Ports, processes, servers.
     Mistake(
         "port that is taken",
@@ -561,6 +608,16 @@ MISTAKES = [
         "server mistyped",
         ("'waitres' is not installed", "LINE:waitres", "did you mean waitress?"),
         INI + "\n[server:main]\nuse = egg:waitres#main\n",
+    ),
+    Mistake(
+        "handler of the logging that is not there",
+        ("[handler_file] is not there", "LINE:keys = a, file"),
+        INI + LOGGING.replace("keys = a\n", "keys = a, file\n").replace("handlers = a", "handlers = file"),
+    ),
+    Mistake(
+        "handler of the logging that is not listed",
+        ("the logger has the handler 'b', which [handlers] does not list", "LINE:handlers = b"),
+        INI + LOGGING.replace("handlers = a", "handlers = b"),
     ),
     Mistake("section twice", ("section 'filter:errors' already exists", "line 15"), INI + "\n[filter:errors]\n"),
     # Databases.
@@ -815,14 +872,33 @@ def test_the_message_leads_to_the_cause_and_the_place(mistake: Mistake, site: Si
     for name, text in mistake.files.items():
         (site.directory / name).write_text(text)
     with mistake.around(site) as words:
-        site.ini.write_text(with_words(site.ini.read_text(), words))
-        asked = [with_words(word, words) for word in mistake.request]
-        status, said = site.run(*(mistake.command or (("explain", *asked) if asked else ("check",))))
+        status, said = ask(mistake, site, words)
     assert status == mistake.status, said
     cause = said.partition(" Elements, outermost first")[0]
     for expected in mistake.said:
         assert in_words(with_words(expected, words), site) in cause
     assert "Traceback" not in said
+
+
+IN_THE_SITE = [mistake for mistake in MISTAKES if (mistake.ini, mistake.code) != (INI, CODE)]
+
+
+@pytest.mark.parametrize("mistake", IN_THE_SITE, ids=[mistake.name for mistake in IN_THE_SITE])
+def test_control_a_sound_site_is_not_told_so(mistake: Mistake, site: Site) -> None:
+    """The table would find out if a command said the same of every site."""
+    said = ask(mistake, site, {}, control=True)[1]
+    with suppress(StopIteration):  # the line of the mistake is not there
+        told = [in_words(expected, site) in said for expected in mistake.said]
+        assert not all(told)
+
+
+def ask(mistake: Mistake, site: Site, words: Mapping[str, str], *, control: bool = False) -> tuple[int, str]:
+    """Run the command of a mistake."""
+    site.ini.write_text(with_words(site.ini.read_text(), words))
+    asked = [with_words(word, words) for word in mistake.request]
+    if mistake.command[:1] == ("serve",) and control:
+        return site.run("check")
+    return site.run(*(mistake.command or (("explain", *asked) if asked else ("check",))))
 
 
 def with_words(text: str, words: Mapping[str, str]) -> str:

@@ -37,12 +37,14 @@ ZCML = """
   <include package="grokcore.rest"/>
   <include package="grokcore.xmlrpc" file="meta.zcml"/>
   <include package="grokcore.xmlrpc"/>
+  %s
   <utility provides="zope.error.interfaces.IErrorReportingUtility"
            component="zope.error.error.globalErrorReportingUtility"/>
   <permission id="test.View" title="View"/>
   <permission id="test.Edit" title="Edit"/>
   <grok:grok package="ztk.compared_site"/>
   <browser:page name="plain" for="ztk.compared_site.INote" class="ztk.compared_site.Plain" permission="test.View"/>
+  <browser:page name="write" for="ztk.compared_site.INote" class="ztk.compared_site.Write" permission="test.View"/>
   <browser:page name="secret" for="ztk.compared_site.INote" class="ztk.compared_site.Plain" permission="test.Edit"/>
   <unauthenticatedPrincipal id="zope.anybody" title="Unauthenticated User"/>
   <principal id="test.editor" title="Editor" login="editor" password="secret"/>
@@ -53,6 +55,7 @@ ZCML = """
   <grant role="test.Editor" principal="test.editor"/>
 </configure>
 """
+NO_POLICY = '<securityPolicy component="zope.security.simplepolicies.PermissiveSecurityPolicy"/>'
 PAGE = "<!DOCTYPE html>\n<html><head><title>Note</title></head><body>%s</body></html>\n"
 
 
@@ -117,6 +120,8 @@ class Base(grok.View):
 
 
 class Index(Base):
+    grok.require("test.View")
+
     def answer(self) -> str:
         return PAGE % getattr(self.context, "text", "none")
 
@@ -365,6 +370,13 @@ class Plain(BrowserPage):
         return PAGE % removeSecurityProxy(self.context).text
 
 
+class Write(BrowserPage):
+    def __call__(self) -> str:
+        note = removeSecurityProxy(self.context)
+        note.count += 1
+        return f"{note.count}"
+
+
 class Skin(IDefaultBrowserLayer, IBrowserRequest):
     grok.skin("other")
 
@@ -416,10 +428,10 @@ class NoteRPC(grokcore.xmlrpc.XMLRPC):
 _configured: list[bool] = []
 
 
-def make_db(storage: Any = None) -> DB:
+def make_db(storage: Any = None, policy: bool = True) -> DB:
     """Return a database with the site in it; the first call configures the process."""
     if not _configured:
-        xmlconfig.string(ZCML)
+        xmlconfig.string(ZCML % ("" if policy else NO_POLICY))
         _configured.append(True)
     db = DB(MappingStorage() if storage is None else storage)
     manager = getGlobalSiteManager()

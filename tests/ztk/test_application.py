@@ -16,12 +16,17 @@ from ZODB.DB import DB
 from zope.app.publication.browser import BrowserPublication
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
 from zope.app.wsgi.interfaces import IWSGIApplication
+from zope.component import getGlobalSiteManager
 from zope.component.hooks import getSite
+from zope.component.interfaces import ISite
+from zope.interface import Interface, classImplements
 from zope.interface.verify import verifyObject
-from zope.publisher.browser import BrowserRequest, BrowserResponse
+from zope.publisher.browser import BrowserPage, BrowserRequest, BrowserResponse
 from zope.publisher.http import HTTPResponse
 from zope.publisher.interfaces import EndRequestEvent, StartRequestEvent
+from zope.publisher.interfaces.browser import IBrowserRequest
 from zope.publisher.xmlrpc import XMLRPCResponse
+from zope.security.checker import NamesChecker, defineChecker
 from zope.security.management import endInteraction, queryInteraction
 from zope.securitypolicy.interfaces import (
     IPrincipalPermissionManager,
@@ -29,6 +34,7 @@ from zope.securitypolicy.interfaces import (
     IRolePermissionManager,
 )
 from zope.securitypolicy.zopepolicy import ZopeSecurityPolicy
+from zope.traversing.interfaces import IBeforeTraverseEvent
 
 from pipeline import Pipeline
 from pipeline.elements.transaction import transaction as transaction_element
@@ -36,14 +42,15 @@ from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import ConfigurationError
 from pipeline.ztk import WSGIPublisherApplication
 from pipeline.ztk.authenticate import ztk_authenticate
-from pipeline.ztk.known import NONE, is_plain_request, is_plain_response, ways_of
+from pipeline.ztk.kinds import kind
+from pipeline.ztk.known import is_plain_request, is_plain_response, plain_call, ways_of
 from pipeline.ztk.manager import ImplicitManager
 from pipeline.ztk.policy import QuickPolicy
-from pipeline.ztk.publisher import ztk_publisher
+from pipeline.ztk.publisher import call, ztk_publisher
 from pipeline.ztk.request import ztk_request
 from pipeline.ztk.traverse import ztk_traverse
 from ztk.asking import ask
-from ztk.compared_site import Folder, Index, Note, make_db
+from ztk.compared_site import Folder, Index, INote, Note, make_db
 
 
 @pytest.fixture
@@ -196,7 +203,8 @@ def test_an_overridden_hook_is_called(hook: str, way: str, db: DB) -> None:
 def test_a_hook_on_a_publication_itself_is_called(db: DB) -> None:
     publication = BrowserPublication(db)
     publication.proxy = lambda ob: ob
-    assert ways_of(publication, BrowserRequest(None, {"PATH_INFO": "/"})) is NONE
+    ways = ways_of(publication, BrowserRequest(None, {"PATH_INFO": "/"}))
+    assert not (ways.application or ways.names or ways.default or ways.errors)
 
 
 def test_a_response_with_a_method_of_its_own_makes_its_headers_and_body() -> None:
@@ -267,3 +275,76 @@ def test_a_grant_in_mid_request_counts_at_once(db: DB) -> None:
         assert policy.checkPermission("test.Edit", note)
     finally:
         endInteraction()
+
+
+def test_close_callbacks_run_once_at_the_end_of_a_request(db: DB, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+
+    def answer(self: Any) -> str:
+        connection = self.context._p_jar
+        connection.onCloseCallback(lambda: 1 / 0)  # logged, and the next one is called
+        connection.onCloseCallback(lambda: called.append("closed"))
+        return f"{len(called)}"
+
+    monkeypatch.setattr(Index, "answer", answer)
+    app = WSGIPublisherApplication(db)
+    for number in range(3):
+        assert ask(app, "GET", "/folder/note/index").text == f"{number}"
+    assert called == ["closed"] * 3
+
+
+def test_what_is_registered_later_counts_at_once(db: DB) -> None:
+    """Answers about interfaces are kept; a registration and a declaration make them void."""
+    app = WSGIPublisherApplication(db)
+    request = BrowserRequest(None, {"PATH_INFO": "/"})
+    components = getGlobalSiteManager()
+    heard: list[Any] = []
+
+    class Late(BrowserPage):  # type: ignore[misc]
+        def __call__(self) -> str:
+            return "late"
+
+    def hear(ob: Any, event: Any) -> None:
+        heard.append(ob)
+
+    defineChecker(Late, NamesChecker(["__call__", "browserDefault"]))
+
+    for _ in range(2):
+        assert ask(app, "GET", "/folder/note/late").status == "404 Not Found"
+        components.registerAdapter(Late, (INote, IBrowserRequest), Interface, "late")
+        components.registerHandler(hear, (INote, IBeforeTraverseEvent))
+        assert ask(app, "GET", "/folder/note/late").text == "late"
+        assert [type(ob) for ob in heard] == [Note]
+        components.unregisterAdapter(Late, (INote, IBrowserRequest), Interface, "late")
+        components.unregisterHandler(hear, (INote, IBeforeTraverseEvent))
+        heard.clear()
+
+    class Place:
+        pass
+
+    assert not kind(Place(), request).is_site
+    classImplements(Place, ISite)
+    assert kind(Place(), request).is_site
+
+
+def test_a_call_without_arguments_takes_the_short_way() -> None:
+    class Without:
+        def __call__(self) -> str:
+            return "called"
+
+    class With:
+        def __call__(self, name: str = "") -> str:
+            return name
+
+    class Guessed(Without):
+        def __getattribute__(self, name: str) -> Any:
+            return object.__getattribute__(self, name)
+
+    assert plain_call(Without) is Without.__call__
+    assert [plain_call(cls) for cls in (With, Guessed, object, Persistent)] == [None] * 4
+    called = Without()
+    called.__call__ = With().__call__  # type: ignore[method-assign]
+    request = BrowserRequest(None, {"PATH_INFO": "/"})
+    request.form["name"] = "asked"
+    with pytest.raises(TypeError):  # as mapply does: it looks at the instance, and Python calls the class
+        call(request, called, stock_ways())

@@ -23,10 +23,11 @@ WRITERS = 8
 
 
 class Site:
-    """A ZEO server and two processes that serve the site."""
+    """A ZEO server and two processes that serve the site, with a bug if the experiment is to find it."""
 
-    def __init__(self, start: Callable[..., Process], directory: Path) -> None:
+    def __init__(self, start: Callable[..., Process], directory: Path, *bugs: str) -> None:
         self.start = start
+        self.bugs = bugs
         self.directory = directory
         self.zeo_port, *self.ports = (unused_port() for _ in range(3))
         self.zeo = self.start_zeo()
@@ -39,7 +40,7 @@ class Site:
 
     def start_server(self, port: int) -> Process:
         environ = {"PYTHONPATH": str(HERE.parent), "PYTHONWARNINGS": "ignore"}
-        command = [sys.executable, HERE / "serve.py", str(port), str(self.zeo_port)]
+        command = [sys.executable, HERE / "serve.py", str(port), str(self.zeo_port), *self.bugs]
         return self.start(command, port, env=environ, seconds=60)
 
     def entries(self) -> list[str]:
@@ -110,6 +111,15 @@ def test_a_hot_object(site: Site) -> None:
     ledger, statuses = write_for(site, 5, lambda: None)
     judged(site, ledger, statuses)
     assert set(statuses) <= {200, 503}
+
+
+def test_the_control_finds_lost_writes(start: Callable[..., Process], tmp_path: Path) -> None:
+    """A site that answers as if each commit had succeeded does not pass."""
+    site = Site(start, tmp_path, "transaction_swallows")
+    ledger, _ = write_for(site, 3, lambda: None)
+    problems = ledger.judge(site.entries())
+    print(f"{len(problems)} problems, such as: {problems[:1]}")
+    assert [problem for problem in problems if "acknowledged and is not stored" in problem]
 
 
 def test_a_killed_server(site: Site) -> None:

@@ -195,10 +195,11 @@ class Document(Item):
     versions: tuple[Version, ...] = ()
     """The older versions, the newest first."""
 
-    def __init__(self, title: str, text: str = "", format: Format = "markdown") -> None:
+    def __init__(self, title: str, text: str = "", format: Format = "markdown", author: str | None = None) -> None:
         super().__init__(title)
         self._text = clean_text(text)
         self._format = format
+        self.author = author
 
     @property
     def text(self) -> str:

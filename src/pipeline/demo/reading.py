@@ -25,6 +25,7 @@ _CLASS = re.compile(r'class="(?:language-)?([^" ]*)')
 _ID = re.compile(r'id="([^"]+)"')
 _HEADING = re.compile(r'(<section id="([^"]+)">\s*)?<h([1-6])(?: id="([^"]+)")?>(.*?)</h\3>', re.DOTALL)
 _IMAGE = re.compile(r"<img (?![^>]*\balt=)")
+_EMPTY = re.compile(r"<th([^>]*)>(?:\s|</?p>)*+</th>")
 _TAG = re.compile(r"<[^>]*>")
 
 
@@ -83,5 +84,6 @@ def readable(html: str) -> Readable:
 
     html = _HEADING.sub(heading, _PRE.sub(pre, html))
     html = re.sub("<table>", table, html).replace("</table>", "</table></div>")
+    html = _EMPTY.sub(r"<td\1></td>", html)  # a screen reader announces headers
     html = _IMAGE.sub('<img alt="" ', html)
     return Readable(Markup(html), outline if len(outline) >= SHORTEST else [])

@@ -27,6 +27,7 @@ PASSED_ON = (
     "Cross-Origin-Resource-Policy",
     "Permissions-Policy",
     "Referrer-Policy",
+    "Server-Timing",
     "Strict-Transport-Security",
     "Vary",
     "X-Content-Type-Options",

@@ -42,7 +42,9 @@ class SessionData(MutableMapping[str, Any]):
 
     def encoded(self) -> dict[str, str]:
         """Return each value as JSON; the messages have the key "". Raise TypeError for any other value."""
-        encoded = {}
+        encoded: dict[str, str] = {}
+        if not self.data and not self.messages:  # most visitors have none
+            return encoded
         for name, value in (*self.data.items(), ("", self.messages)):
             try:
                 encoded[name] = _encode(value)
@@ -188,7 +190,6 @@ class Store:
         session.closed = SENT
         make_private(response)
         if session.taken:  # a browser must not show its stored copy of the page, which has no messages
-            response.conditional_response = False
             del response.etag, response.last_modified
         after = session.encoded()
         if after == session.before:

@@ -14,6 +14,8 @@ from pipeline.options import resolve
 from pipeline.request import Request
 from pipeline.response import Response
 
+_new = object.__new__
+
 End = Callable[[Request, Response, Measures], object]
 """A function that is called when a measured request is closed."""
 
@@ -46,7 +48,9 @@ def timing(next: Handler, *, header: bool = False, metrics: bool = False, spans:
         ends.append(resolve("pipeline.spans:end"))
 
     def timing(request: Request, response: Response) -> None:
-        measures = request.measures = Measures()
+        measures = request.measures = _new(Measures)
+        measures.stays = []
+        measures.started = clock()
         if ends:
             measures.errors = {}
             request.on_close(lambda: _close(request, response, measures))

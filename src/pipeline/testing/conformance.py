@@ -204,7 +204,7 @@ class Checks:
         self.is_answered(sent)
         self.attributes_are_declared()
         if not self.foreign:
-            self.alone = sent.shape
+            self.alone = self.send(page).shape  # in which nothing was made on first use
         for status in ("204 No Content", "302 Found", "304 Not Modified", "404 Not Found", "500 Sorry"):
             self.is_answered(self.send(answering(status)))
         self.is_answered(self.send(page, method="HEAD"))
@@ -290,8 +290,10 @@ class Checks:
         """Find requests that are referred to after they are closed."""
         for act in (page, streaming(Blocks())):
             self.send(act)
+            request_of_before = self.watch.request
+            self.watch.begin()  # it refers to the body
             gc.collect()
-            request = self.watch.request()
+            request = request_of_before()
             if request is not None:
                 kinds = sorted({type(one).__name__ for one in gc.get_referrers(request)} - {"frame"})
                 raise self.broken("forgotten", f"it is still referred to by an object of {', '.join(kinds)}")
@@ -310,7 +312,10 @@ class Checks:
                 self.pipeline = self.linked(*again, *watched, once)
             except OrderError:
                 self.pipeline = self.linked(*watched, *again, once)
-        watch.inner_watches = [lambda request: seen.append(plain_values(request, self.element))]
+        watch.inner_watches = [  # the attributes are read as in ordinary requests: the answer may depend on it
+            self.attributes_are_provided,
+            lambda request: seen.append(plain_values(request, self.element)),
+        ]
         sent = self.send(page, watch=watch)
         for error in sent.errors:
             if isinstance(error, EnvironChanged):

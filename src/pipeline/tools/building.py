@@ -7,20 +7,23 @@ linked in at load, when a command asks for them, and nowhere else.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
+from paste.deploy import loadwsgi, util
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.attributes import declaration
 from pipeline.composition import Element, Offers, Pipeline
-from pipeline.interfaces import Handler
+from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.order import Contract
 from pipeline.paste import Step, named_errors, step_of
 from pipeline.request import OnFirstUse, Request
 from pipeline.switch import Switch, branch_lines
 from pipeline.tools.ini import make_importable, parse_variables, split_name
+from pipeline.tools.words import place_of
 from pipeline.views import Views
 
 Opened = Callable[[Any, Any], None]
@@ -107,7 +110,7 @@ class Building:
         """Return the app with a filter around it."""
         if context.object_type.name == "filtered_with":  # a filter that is filtered itself
             return self.around(context.filter_context, self.around(context.next_context, app))
-        return self.watched(step_of(context), context.create()(app), getattr(app, "offered", {}))
+        return self.watched(step_of(context), filtered(context, app), getattr(app, "offered", {}))
 
     def watched(self, step: Step, app: Any, known: Mapping[str, Any] = {}) -> Any:
         """Return the app of a step with its watcher around it.
@@ -143,6 +146,25 @@ class Building:
             return value
 
         return open_watched
+
+
+def filtered(context: LoaderContext, app: Any) -> Any:
+    """Return the app with a filter around it. Say it plainly if the filter is a function of another kind."""
+    try:
+        return context.create()(app)
+    except TypeError as error:
+        last = traceback.extract_tb(error.__traceback__)[-1].filename
+        if last not in CALLERS:
+            raise
+        step = step_of(context)
+        raise ConfigurationError(
+            f"{step.where}: the function {step} ({place_of(step.factory)}) is not a filter of Paste Deploy: "
+            f"{error}. If it is an element, write @element above it"
+        ) from error
+
+
+CALLERS = (__file__, loadwsgi.__file__, util.__file__)
+"""The files whose code calls a filter."""
 
 
 class Unmatched:

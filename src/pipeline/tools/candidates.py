@@ -33,7 +33,7 @@ class Candidate(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What the publisher was asked for, and what it has."""
+    """The look-up of a view: the context, name and method that were asked for, and the views for them."""
 
     context: str
     name: str

@@ -34,7 +34,7 @@ PATHS_OF_PROXIES = ("VirtualHostBase", "++vh++")
 
 
 class Cause(NamedTuple):
-    """Where an answer was decided, why, and what to change."""
+    """The place where an answer was decided, the reason, and the remedy."""
 
     where: str
     why: str
@@ -79,6 +79,9 @@ def causes(
     walk = next((visit.walk for visit in path if visit.walk is not None), None)
     look = next((visit.look for visit in reversed(path) if visit.look is not None), None)
     failed = [visit for visit in path if visit.error is not None]
+    if walk is not None and (walk.cause is not None or walk.view is not None):
+        yield of_zope(walk, status)
+        return
     met = {id(error) for visit in failed for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
     if failed and not missed:
@@ -91,6 +94,14 @@ def causes(
     yield from dropped(path)
     if walk is not None:
         yield from hidden(walk)
+
+
+def of_zope(walk: Walk, status: int) -> Cause:
+    """Return the cause of an answer of a Zope site."""
+    if walk.cause is not None:
+        return Cause(*walk.cause)
+    where, name = walk.view or ("", "")
+    return Cause(where, f"the view {name} answered {status}")
 
 
 def no_branch(where: str, wanted: Sequence[str]) -> Cause:

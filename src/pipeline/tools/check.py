@@ -15,7 +15,7 @@ from pipeline.paste import Chain, Step
 from pipeline.tools.building import Built, build
 from pipeline.tools.findings import Finding, Level, of_error, put_findings, put_json
 from pipeline.tools.ini import ini_parser, options_of, parse_variables, plan_of, split_name
-from pipeline.tools.serving import is_for_development, of_paster, of_server, text_of
+from pipeline.tools.serving import is_for_development, of_logging, of_paster, of_server, text_of
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.words import place_of, written
 
@@ -75,6 +75,7 @@ def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding]
         findings += of_chain(chain, debug)
     findings += of_sections(path, name)
     findings += of_server(path, parse_variables(words))
+    findings += of_logging(path)
     findings += of_paster(Path.cwd())
     return list(dict.fromkeys(findings)), chains
 
@@ -174,7 +175,7 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
             yield Finding("warning", step.where, what, "Leave it out of the pipeline for production.")
         yield from of_options(step, element, debug)
         yield from of_database(step, element)
-    if all(element.name != "errors" for _, element in steps) and len(steps) > 1:
+    if not any(element.name in ("errors", "ztk_errors") for _, element in steps) and len(steps) > 1:
         remedy = "Put errors into the pipeline for error pages and error views."
         yield Finding("note", steps[0][0].where, "no element answers errors: they are plain text", remedy)
 

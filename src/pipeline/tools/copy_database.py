@@ -216,12 +216,12 @@ def where_to_begin(source: Any, target: Any, go_on: bool) -> bytes | None:
     with transactions_of(source, last) as transactions:
         found = next((transaction.tid for transaction in transactions), None)
     if found != last:
-        raise Refused(f"TO is no beginning of FROM: its last transaction, of {moment(last)}, is not in FROM")
+        raise Refused(f"TO is not a beginning of FROM: its last transaction, of {moment(last)}, is not in FROM")
     return last
 
 
 def has_blobs(storage: Any) -> bool:
-    """Whether there can be blobs in a storage, and a place for them here."""
+    """Return whether there can be blobs in a storage, and a place for them here."""
     try:
         return IBlobStorage.providedBy(storage) and bool(storage.temporaryDirectory())
     except AttributeError:  # ZEO whose server has blobs, and whose URI gives no directory for them

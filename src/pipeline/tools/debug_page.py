@@ -33,6 +33,8 @@ FIRST |= dict.fromkeys("default_steps more_steps namespaces subpath".split(), ()
 FIRST["view_name"] = ""
 """The fields that traversal sets, as they are before it."""
 
+WATCHERS = {str(Path(__file__).with_name("inspector") / name) for name in ("recording.py", "inspecting.py")}
+"""Files whose frames say nothing about an error."""
 MOST_FRAMES = 60
 MOST_CAUSES = 5
 AROUND = 4
@@ -125,7 +127,7 @@ def page_of(request: Any, error: Exception, problem: Problem, told: Told) -> str
     """Return the page of an error."""
     environ = request.environ
     asked = f"{environ['REQUEST_METHOD']} {request.path_info_safe}"
-    logged = f", logged as <code>{escape(problem.id)}</code>" if problem.id else ""
+    logged = f" It was logged as <code>{escape(problem.id)}</code>." if problem.id else ""
     parts = [cause_section(told.cause)]
     if not isinstance(error, HTTPException):
         parts += [frames_section(one, number) for number, one in enumerate(chain_of(error))]
@@ -185,7 +187,8 @@ def chain_of(error: BaseException) -> list[BaseException]:
 
 def frames_section(error: BaseException, number: int) -> str:
     """Return the frames of an error, the innermost first. Those of the site are open."""
-    frames = list(traceback.walk_tb(error.__traceback__))[-MOST_FRAMES:]
+    frames = [pair for pair in traceback.walk_tb(error.__traceback__) if pair[0].f_code.co_filename not in WATCHERS]
+    frames = frames[-MOST_FRAMES:]
     shown = []
     opened = False
     for frame, line in reversed(frames):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from pipeline.composition import Element
+from pipeline.options import resolve
 from pipeline.tools.facts import Facts, facts_of
 from pipeline.tools.ini import options_of
-from pipeline.tools.words import sentence
+from pipeline.tools.words import place_of, sentence, short
 
 GROUPS = ("paste.filter_factory", "paste.app_factory")
 """The groups of entry points that have elements. Those of the second are ends of pipelines."""
@@ -23,7 +27,11 @@ def main(arguments: Sequence[str]) -> int:
         prog="pipeline element",
         description="Says what an element does, takes, requires and provides.",
     )
-    parser.add_argument("element", nargs="?", help="the name of the element; without it, all are listed")
+    parser.add_argument(
+        "element",
+        nargs="?",
+        help="the name of an element that is installed, or package.module:name; without it, all are listed",
+    )
     return describe(options_of(parser, arguments).element)
 
 
@@ -40,11 +48,17 @@ def describe(name: str | None) -> int:
             if isinstance(element, Element):
                 print(f"{known:14}{sentence(element)}")
         return 0
-    if name not in installed:
-        raise LookupError(f"there is no element {name!r}; there are {', '.join(sorted(installed))}")
-    element = installed[name].load()
+    if ":" in name:
+        sys.path.insert(0, str(Path.cwd()))
+        element = resolve(name)
+    elif name in installed:
+        element = installed[name].load()
+    else:
+        near = get_close_matches(name, installed, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(installed))}"
+        raise LookupError(f"there is no element {name!r}; {hint} (One that is not installed: package.module:name)")
     if not isinstance(element, Element):
-        raise LookupError(f"{name!r} is not an element of a pipeline")
+        raise LookupError(f"{name!r} is not an element: it is {short(element)} ({place_of(element)})")
     print(f"{name}\n{'=' * len(name)}\n\n{inspect.cleandoc(element.__doc__ or '')}\n")
     for line in lines(facts_of(name, element)):
         print(line)

@@ -61,7 +61,7 @@ def read(docstring: str | None, factory: Callable[..., Any]) -> tuple[str, tuple
     return text, tuple(
         Option(
             each.name,
-            str(each.annotation),
+            each.annotation if isinstance(each.annotation, str) else inspect.formatannotation(each.annotation),
             None if each.default is each.empty else written(each.default),
             meanings.get(each.name, ""),
         )

@@ -1,4 +1,4 @@
-"""What ``pipeline check`` has found, for people and for programs."""
+"""The findings of ``pipeline check``, for people and for programs."""
 
 from __future__ import annotations
 

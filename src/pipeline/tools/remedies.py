@@ -1,4 +1,4 @@
-"""What to do about exceptions that a user of the pipeline meets: by the name of their class."""
+"""Remedies for the exceptions that a user of the pipeline meets, by the name of their class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``pipeline check`` finds about the server of an ini, and about ``paster serve``."""
+"""Findings of ``pipeline check`` about the server of an ini, its logging, and ``paster serve``."""
 
 from __future__ import annotations
 
@@ -73,6 +73,27 @@ def of_port(path: Path, host: str, port: str) -> Iterator[Finding]:
         where = f"{path}, section [server:main], line {number}"
         remedy = "If that is not this site, choose another port, or stop the program that has it."
         yield Finding("note", where, f"{host}:{port} is in use", remedy)
+
+
+def of_logging(path: Path) -> Iterator[Finding]:
+    """Yield what is wrong with the sections of the logging, which a server reads before it loads the site."""
+    sections = sections_of(str(path))
+    listed: dict[str, list[str]] = {}
+    for kind in ("logger", "handler", "formatter") if "loggers" in sections else ():
+        line, keys = sections.get(f"{kind}s", (1, {}))
+        number, names = keys.get("keys", (line, ""))
+        listed[kind] = [name.strip() for name in (names or "").split(",") if name.strip()]
+        for name in listed[kind]:
+            if f"{kind}_{name}" not in sections:
+                where = f"{path}, section [{kind}s], line {number}"
+                yield Finding("error", where, f"[{kind}_{name}] is not there", "Add that section, or leave it out.")
+    for name in listed.get("logger", ()):
+        number, handlers = sections.get(f"logger_{name}", (1, {}))[1].get("handlers", (1, ""))
+        for handler in (word.strip() for word in (handlers or "").split(",") if word.strip()):
+            if handler not in listed["handler"]:
+                where = f"{path}, section [logger_{name}], line {number}"
+                what = f"the logger has the handler {handler!r}, which [handlers] does not list"
+                yield Finding("error", where, what, "Add it to the keys of [handlers].")
 
 
 def of_paster(directory: Path) -> Iterator[Finding]:

@@ -43,13 +43,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def described(chain: Chain) -> dict[str, Any]:
-    """Return what there is to say of a pipeline."""
+    """Return the facts of a pipeline."""
     contracts = [step.element.contract for step in chain.steps if step.element is not None]
     return {"condition": chain.condition, "parts": [described_step(step, contracts) for step in chain.steps]}
 
 
 def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
-    """Return what there is to say of one part of a pipeline."""
+    """Return the facts of one part of a pipeline."""
     if step.element is None:
         what, options = f"foreign: {place_of(step.factory)}", dict(step.strings)
         return {"name": str(step), "what": what, "where": step.where, "options": options, "foreign": True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +40,7 @@ def unscanned(views: Iterable[Views], directory: Path) -> list[Unscanned]:
                 registered.add((str(Path(file).resolve()), view.function.__qualname__))
     found = []
     for file in _files(directory, packages - {"pipeline", "__main__"}):
-        for one_view in _views_in(file):
+        for one_view in _views_in(file, file.stat().st_mtime_ns):
             if (str(file), one_view.function) not in registered and not _is_registered(one_view, registered):
                 found.append(one_view)
     return found
@@ -64,12 +65,18 @@ def _files(directory: Path, packages: Iterable[str]) -> list[Path]:
     return sorted(own)[:MOST_FILES]
 
 
-def _views_in(file: Path) -> Iterator[Unscanned]:
+@lru_cache(maxsize=MOST_FILES)
+def _views_in(file: Path, changed: int) -> tuple[Unscanned, ...]:
+    """Return the views in a file, which was last changed at that time."""
     try:
         text = file.read_text(encoding="utf-8")
         tree = ast.parse(text) if "view" in text and "pipeline" in text else ast.Module([], [])
     except (OSError, SyntaxError, ValueError):
-        return
+        return ()
+    return tuple(_views_of(file, tree))
+
+
+def _views_of(file: Path, tree: ast.Module) -> Iterator[Unscanned]:
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             for decorator in node.decorator_list:

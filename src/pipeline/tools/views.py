@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def rows(views: Views) -> Iterator[dict[str, Any]]:
-    """Yield what there is to say of each view, by object and name."""
+    """Yield the facts of each view, by object and name."""
     merged: dict[tuple[str, str, Any, Any], list[str]] = {}
     for context, request_type, key, view in views:
         method, _, name = key.partition(" ")

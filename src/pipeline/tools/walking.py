@@ -62,6 +62,10 @@ class Walk:
         """Whether the virtual root is not there."""
         self.default = ""
         """What asked for default steps."""
+        self.view: tuple[str, str] | None = None
+        """Of a Zope site: place and name of the view that was called."""
+        self.cause: tuple[str, str, str] | None = None
+        """Of a Zope site: where an error was raised, why, and what to do about it."""
 
 
 def walked_fields(request: Any) -> Mapping[str, Any]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from pipeline.interfaces import Handler
-from pipeline.options import resolve
+from pipeline.options import on_demand, resolve
 from pipeline.paste import Step
 from pipeline.request import OF_AN_ATTEMPT
 from pipeline.tools.candidates import Look, look_up
@@ -22,9 +23,15 @@ from pipeline.tools.words import short
 
 State = Mapping[str, str]
 
-UNTOLD = "pipeline verdict views response_before traversal_hooks tm_in_use authorize".split()  # noqa: SIM905
-UNTOLD += ["zodb_pooled", "zodb_slot"]
-"""Fields of the request that say nothing to a person."""
+watch_zope = on_demand("pipeline.ztk.explaining:watch")
+
+TOLD = ("context", "view_name", "virtual_root_path")
+"""The fields of the core that tell a reader something."""
+UNTOLD = {
+    *OF_AN_ATTEMPT,
+    *("measures", "zodb_pooled", "zodb_slot", "watch_zope", "ways", "asked", "logged"),
+}.difference(TOLD)
+"""The other fields, and those that elements add for themselves."""
 
 
 class Visit:
@@ -66,7 +73,6 @@ class Visit:
         return changes(before, self.response) if self.error is None else {}
 
 
-
 class Recorder:
     """Watches one request."""
 
@@ -100,6 +106,9 @@ class Recorder:
             visit.look = look_up(request)
             visit.views = request.views
         self._stack.append(visit)
+        if outer is None and hasattr(request, "watch_zope"):
+            visit.walk = Walk()
+            request.watch_zope = partial(watch_zope, visit.walk)
         started = perf_counter()
         try:
             handler(request, response)
@@ -174,7 +183,7 @@ def is_traverse(step: Step) -> bool:
 
 def state_of_request(request: Any) -> State:
     """Return what stands on a request, as text."""
-    state = {name: getattr(request, name) for name in OF_AN_ATTEMPT if name not in UNTOLD}
+    state = {name: getattr(request, name) for name in TOLD}
     state |= {name: value for name, value in request.__dict__.items() if name not in UNTOLD and name[:1] != "_"}
     told = {f"request.{name}": short(value) for name, value in state.items()}
     for key, value in request.environ.items():

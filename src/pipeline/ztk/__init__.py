@@ -15,6 +15,8 @@ principals.py       short ways of authentication
 policy.py           short ways of the security policy
 handling.py         short ways of error views
 events.py           no event object without a subscriber
+kinds.py            what the interfaces of an object tell, looked up once
+explaining.py       what ``pipeline explain`` says of the steps, adapters and checkers
 ==================  ===============================================================================
 """
 

@@ -10,7 +10,6 @@ from pipeline.ztk.request import ZopeRequest
 
 
 @element(
-    adds=ZopeRequest,
     requires=("zope",),
     provides=("interaction",),
     inside={"transaction": "an authentication utility may read and write its database"},

@@ -20,7 +20,6 @@ LATER = "1"
 
 
 @element(
-    adds=ZopeRequest,
     requires=("zope",),
     inside={"retry": "it lets a transient error pass while attempts remain"},
     outside={"transaction": "an error view runs in a transaction of its own, which it commits"},
@@ -36,10 +35,12 @@ def ztk_errors(next: Handler, *, handle_errors: bool = True) -> Handler:
     """
 
     def ztk_errors(request: ZopeRequest, response: Response) -> None:
+        before = response.snapshot()
         try:
             next(request, response)
         except Exception as error:
             handle(request, error)
+            response.restore(before)  # without what the inner parts have put on it
             if not request.environ.get("wsgi.handleErrors", handle_errors) and is_raised(error):
                 raise original(error) from None
 

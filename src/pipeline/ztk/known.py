@@ -92,14 +92,15 @@ class Ways(NamedTuple):
     """Whether ``afterCall`` takes the body away for HEAD."""
 
 
+NOTHING: frozenset[str] = frozenset()
 NONE = Ways(*[False] * len(Ways._fields))
 
 
-def _ways(publication: type, request: type) -> Ways:
-    """Return which hooks of two classes are those that Zope ships."""
+def _ways(publication: type, request: type, own: frozenset[str]) -> Ways:
+    """Return which hooks of two classes are those that Zope ships. The publication itself has others of its own."""
 
     def known(name: str, *chains: Chain) -> bool:
-        return chain(publication, name) in chains
+        return name not in own and chain(publication, name) in chains
 
     walks = all(chain(request, name) == (BaseRequest,) for name in ("setTraversalStack", "getTraversalStack"))
     plain = known("proxy", ZOPE)
@@ -129,9 +130,8 @@ def _ways(publication: type, request: type) -> Ways:
 
 def ways_of(publication: Any, request: Any) -> Ways:
     """Return which hooks of a publication and a request are those that Zope ships."""
-    if not HOOKS.isdisjoint(vars(publication)):
-        return NONE
-    return ways(type(publication), type(request))
+    own = NOTHING if HOOKS.isdisjoint(vars(publication)) else HOOKS.intersection(vars(publication))
+    return ways(type(publication), type(request), own)
 
 
 MADE_BY = ("__init__", "_createResponse", "setupLocale", "_parseCookies", "_setupPath_helper", "setPublication")
@@ -173,7 +173,7 @@ def _plain_call(cls: type) -> FunctionType | None:
     return found if isinstance(found, FunctionType) and found.__code__.co_argcount == 1 else None
 
 
-ways: Callable[[Any, Any], Ways] = lru_cache(maxsize=256)(_ways)
+ways: Callable[[Any, Any, Any], Ways] = lru_cache(maxsize=256)(_ways)
 is_plain_request: Callable[[Any], bool] = lru_cache(maxsize=256)(_is_plain_request)
 is_plain_response: Callable[[Any], bool] = lru_cache(maxsize=256)(_is_plain_response)
 plain_call: Callable[[Any], FunctionType | None] = lru_cache(maxsize=1024)(_plain_call)

@@ -16,6 +16,7 @@ from zope.security.proxy import removeSecurityProxy
 from zope.traversing.interfaces import IPhysicallyLocatable
 
 from pipeline.composition import Offers, element
+from pipeline.elements.transaction import TransactionRequest
 from pipeline.response import Response
 from pipeline.ztk.known import Ways, plain_call
 from pipeline.ztk.lean import put_result, url_of
@@ -23,7 +24,7 @@ from pipeline.ztk.request import ZopeRequest
 from pipeline.ztk.site import load
 
 
-@element(adds=ZopeRequest, requires=("zope", "published"))
+@element(adds=TransactionRequest, requires=("zope", "published"))
 def ztk_publisher(*, zope_conf: str | None = None) -> Offers:
     """Call the object that traversal found, and put its result on the response.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,11 @@ from pipeline.ztk.lean import headers_of, make_request
 from pipeline.ztk.manager import ImplicitManager
 from pipeline.ztk.site import loaded
 
+log = logging.getLogger("pipeline.ztk")
+
+CONNECTION = "ZODB.interfaces.IConnection"
+"""Name of the annotation of a Zope request that has its connection."""
+
 
 class ZopeRequest(TransactionRequest):
     """The attributes that the elements of Zope's publication add to a request."""
@@ -39,6 +45,8 @@ class ZopeRequest(TransactionRequest):
     that it would say the same again."""
     logged: tuple[Any, Any] | None = None
     """A principal, and what its ILoggingInfo says."""
+    watch_zope: Callable[[Any], Any] | None = None
+    """Gives ``zope`` a publication that notes its steps, for ``pipeline explain``."""
 
 
 @element(
@@ -84,7 +92,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
             if attempt > 1:
                 zope._retry_count = attempt - 1
             try:
-                publication = zope.publication
+                publication = zope.publication if request.watch_zope is None else request.watch_zope(zope)
                 ways = request.ways = ways_of(publication, zope)
                 try:
                     next(request, response)
@@ -97,11 +105,25 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
                 put_answer(request, response, zope)
             finally:
                 zope.close()
+                call_close_callbacks(zope.annotations.get(CONNECTION))
         finally:
             tm.running = False
             threads.manager = outer
 
     return Offers(ztk_request, tm=open_tm)
+
+
+def call_close_callbacks(connection: Any) -> None:
+    """Call what the site has registered by ``Connection.onCloseCallback``: the connection itself stays open."""
+    callbacks = getattr(connection, "_Connection__onCloseCallbacks", None)
+    if not callbacks:
+        return
+    connection._Connection__onCloseCallbacks = None
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception:
+            log.exception("%r failed at the end of a request", callback)
 
 
 def open_tm(request: ZopeRequest) -> ImplicitManager:

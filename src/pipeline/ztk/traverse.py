@@ -23,7 +23,7 @@ from pipeline.ztk.kinds import Kind, kind
 from pipeline.ztk.known import Ways
 from pipeline.ztk.lean import url_of
 from pipeline.ztk.principals import at_place
-from pipeline.ztk.request import ZopeRequest
+from pipeline.ztk.request import CONNECTION, ZopeRequest
 
 try:
     from grokcore.traverser import traversable
@@ -41,13 +41,11 @@ except ImportError:  # a site without Grok: nothing asks for them
     IGrokSecurityView = AfterTraversalEvent = None
 
 PROCESS = "++etc++process"
-CONNECTION = "ZODB.interfaces.IConnection"
 DEFAULTABLE = ("GET", "HEAD", "POST")
 """Methods for which an object may lead on to its default view."""
 
 
 @element(
-    adds=ZopeRequest,
     requires=("zope", "interaction"),
     provides=("published",),
     inside={"ztk_authenticate": "a place finds a principal only for a request that has none yet"},

@@ -36,8 +36,7 @@ def add_document(context: Folder, request: DemoRequest, response: Response) -> o
     name = _new_name(form, context, title)
     if form.problems or form.get("preview"):
         return _document_form(context, request, response, form.fields, form.problems)
-    context[name] = document = Document(title, text, format)
-    document.author = request.principal
+    context[name] = document = Document(title, text, format, request.principal)
     return done(request, response, document, "The document was made.", 201)
 
 

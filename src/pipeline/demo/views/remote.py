@@ -65,7 +65,7 @@ def put_new(context: NewItem, request: DemoRequest, response: Response) -> None:
             item = File(name, _content(request, folder), content_type_of(name))
         else:
             text = _text(request)
-            item = Document(title_in(text, format, name), text, format)
+            item = Document(title_in(text, format, name), text, format, request.principal)
         folder[name] = item
     except BadText as error:
         raise HTTPBadRequest(str(error)) from None
@@ -167,7 +167,7 @@ def add_document(
         name = clean_name(name or name_from_title(title))
         if name in context:
             raise HTTPConflict(TAKEN)
-        context[name] = document = Document(title, text, _format(format))
+        context[name] = document = Document(title, text, _format(format), request.principal)
     except BadText as error:
         raise HTTPBadRequest(str(error)) from None
     return url_of(request, document)

@@ -152,7 +152,8 @@ def write_fcgid(site: Site) -> Deployment:
     # Apache's own reload replaces the process manager of mod_fcgid. A request that asks it for a process at that
     # moment waits for ever, since its child of Apache has both ends of the manager's pipe, and never ends.
     # So the processes of the site alone are ended. Each finishes its request, and the manager starts new ones.
-    reload = f"{site.python} {site.directory}/wsgi.py && pkill -TERM -f '^{site.python} {site.directory}/site.fcgi'"
+    end = f"{need_program('pkill', 'apt install procps')} -TERM -f '^{site.python} {site.directory}/site.fcgi'"
+    reload = f"{site.python} {site.directory}/wsgi.py && {end}"
     return deployment(site, "fcgid", f'LoadModule fcgid_module "{module}"', "", files, reload)
 
 

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pipeline.elements.traverse import _takes_request
+from pipeline.elements.traverse import takes_request
 from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.causes import Cause, causes
 from pipeline.tools.inspector.recording import GONE, Part, Record, named
@@ -36,7 +36,7 @@ def nested(record: Record, parts: list[Part]) -> list[Visit]:
     outermost: list[Visit] = []
     inner = outermost
     state = {f"environ[{name!r}]": str(value) for name, value in record.environ.items() if type(value) is str}
-    for part in parts:
+    for number, part in enumerate(parts):
         visit = Visit.__new__(Visit)
         state = apply(state, part.changed)
         visit.step, visit.request, visit.inner = part.step, state, []
@@ -44,10 +44,16 @@ def nested(record: Record, parts: list[Part]) -> list[Visit]:
         visit.views = part.views
         visit.fields = named(part.fields) if part.fields is not None else {}
         visit.seconds, visit.outside = part.seconds, part.inner
-        visit.begun, visit.response = {}, {"status": part.status, **part.answered}
+        visit.begun, visit.response = {}, {"status": status_of(parts, number), **part.answered}
         inner.append(visit)
         inner = visit.inner
     return outermost
+
+
+def status_of(parts: list[Part], number: int) -> str:
+    """Return the status of the response as a part has left it."""
+    answered = (part.answered["status"] for part in parts[number:] if "status" in part.answered)
+    return next(answered, "")
 
 
 def apply(state: dict[str, str], changed: dict[str, str]) -> dict[str, str]:
@@ -99,7 +105,7 @@ def walk_of(record: Record) -> Walked | None:
     try:
         root = options.get("root")
         if root is not None:
-            request.root = root(request) if _takes_request(root) else root()
+            request.root = root(request) if takes_request(root) else root()
         walk = walk_again(request, named(again.fields), options)
         look = noted.look
         if look is None and walk.error is None and request.views is not None:

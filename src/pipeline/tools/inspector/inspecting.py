@@ -63,6 +63,8 @@ class Inspector:
             explain(record, escaped, 0)
             raise
         record.answered = perf_counter()
+        if not record.has_failed:
+            return
         error = next((part.error for part in record.failed_parts()), None)
         if error is not None and (not isinstance(error, HTTPException) or is_error(error)):
             explain(record, error, int(response._status[:3]))

@@ -19,6 +19,7 @@ from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.composition import Offers
 from pipeline.http.error_pages import text_of, traceback_of
+from pipeline.interfaces import Handler
 from pipeline.paste import Step
 from pipeline.request import OF_AN_ATTEMPT
 from pipeline.tools.between import openers
@@ -96,7 +97,7 @@ class Part:
     """What the part outside of it has changed on the request, on the way in."""
     answered = _UNCHANGED
     """What it has changed on the response."""
-    status = raised = ""
+    raised = ""
     error: BaseException | None = None
     fields: tuple[Any, ...] | None = None
     """The fields of the request before traversal, if this is the part that walks."""
@@ -104,10 +105,16 @@ class Part:
     walk: Walk | None = None
     look: Look | None = None
 
-    def __init__(self, step: Step, depth: int) -> None:
+    attempt = 1
+
+    def __init__(self, step: Step, outer: Part | None) -> None:
         self.step = step
-        self.depth = depth
-        self.attempt = 1
+        self.outer = outer
+
+    @property
+    def depth(self) -> int:
+        """The number of parts that it is inside of."""
+        return 0 if self.outer is None else self.outer.depth + 1
 
     @property
     def name(self) -> str:
@@ -138,6 +145,8 @@ class Record:
     headers: Sequence[tuple[str, str]] = ()
     bytes_sent: int | None = 0
     principal: str | None = None
+    has_failed = False
+    """Whether a part has raised an error."""
     error = traceback = ""
     causes: Sequence[Any] = ()
     """Why it failed (``pipeline.tools.causes.Cause``)."""
@@ -151,7 +160,8 @@ class Record:
         self.environ = noted_environ(request.environ)
         """The environ as it came in, as text."""
         self.parts: list[Part] = []
-        self.stack: list[Part] = []
+        self.part: Part | None = None
+        """The part that is at work."""
         self.notes: list[Note] = []
         self.counts: dict[str, int] = {}
         """Notes of each kind, with those beyond the limit."""
@@ -195,67 +205,31 @@ class Record:
         """Whether the body is still being sent."""
         return not self.closed
 
-    def watch(self, step: Step, walks: bool, next: Callable[[Any, Any], None], request: Any, response: Any) -> None:
-        """Call the handler of a part, and note what it does.
-
-        walks  whether this is the part that walks the path
-        """
-        stack, parts = self.stack, self.parts
-        if len(parts) >= MOST_PARTS:
-            self.dropped += 1
-            next(request, response)
-            return
-        part = Part(step, len(stack))
-        parts.append(part)
-        self.enter(part, request)
-        if walks:
-            part.fields = _walked_of(request)
-            self.again = Again(part, request.pipeline, request.views, part.fields)
-        stack.append(part)
-        part.began = began = perf_counter()
-        try:
-            next(request, response)
-        except BaseException as error:
-            part.ended = ended = perf_counter()
-            self.failed(part, request, error)
-            raise
-        else:
-            part.ended = ended = perf_counter()
-            part.status = status = response._status
-            before, filters = self.left, response.filters
-            headers, body = response._own_headers, response._app_iter
-            if before[2] is not body or before[0] is not status or before[1] != headers or before[3] is not filters:
-                self.left = status, headers and headers.copy(), body, filters
-                part.answered = answers(before, self.left)
-        finally:
-            stack.pop()
-            if stack:
-                stack[-1].inner += ended - began
-
-    def enter(self, part: Part, request: Any) -> None:
+    def enter(self, part: Part, environ: Any, added: Any, fields: tuple[Any, ...]) -> None:
         """Note what is different on the request since the last part was entered."""
-        environ, added, fields = request.environ, request.__dict__, _fields_of(request)
-        try:
-            if environ == self.environ_seen and added == self.added_seen and fields == self.fields_seen:
-                part.attempt = self.attempts
-                return
-        except Exception:  # an object of the site that cannot be compared
-            logging.getLogger("pipeline").debug("the inspector could not compare", exc_info=True)
-        part.attempt = self.attempts = added.get("attempt", 1)
-        part.changed = changed = changed_variables(self.environ_seen, environ)
-        seen = self.added_seen
-        for name, value in added.items():
-            if seen.get(name, GONE) is not value and name not in _HIDDEN and name[0] != "_":
-                changed[f"request.{name}"] = value_of(name, value)
-        for name, value, before in zip(_TOLD, fields, self.fields_seen, strict=True):
-            if value is not before:
-                changed[f"request.{name}"] = value_of(name, value)
-        self.environ_seen, self.added_seen, self.fields_seen = environ.copy(), added.copy(), fields
+        changed: dict[str, str] = {}
+        if not same(environ, self.environ_seen):
+            changed = changed_variables(self.environ_seen, environ)
+            self.environ_seen = environ.copy()
+        if not same(added, self.added_seen):
+            self.attempts = added.get("attempt", 1)
+            seen = self.added_seen
+            for name, value in added.items():
+                if seen.get(name, GONE) is not value and name not in _HIDDEN and name[0] != "_":
+                    changed[f"request.{name}"] = value_of(name, value)
+            self.added_seen = added.copy()
+        if not same(fields, self.fields_seen):
+            for name, value, before in zip(_TOLD, fields, self.fields_seen, strict=True):
+                if value is not before:
+                    changed[f"request.{name}"] = value_of(name, value)
+            self.fields_seen = fields
+        part.changed = changed
 
     def failed(self, part: Part, request: Any, error: BaseException) -> None:
         """Note that a part has raised an error: why, while the objects of the request are there."""
         part.raised = f"{type(error).__name__}: {masked_text(text_of(error))[:LONGEST]}"
         part.error = error
+        self.has_failed = True
         self.left = (None, (), None, ())
         if not isinstance(error, Exception) or (request.attempts_left and request.judge(error).transient):
             return
@@ -277,13 +251,13 @@ class Record:
             return
         counted = self.counts.get(kind, 0)
         self.counts[kind] = counted + 1
-        stack = self.stack
+        at_work = self.part
         if kind != "log":
             self.waited += seconds
-            if stack:
-                stack[-1].waited += seconds
+            if at_work is not None:
+                at_work.waited += seconds
         if counted < MOST_NOTES:
-            part = stack[-1].name if stack else ""
+            part = at_work.name if at_work is not None else ""
             text = text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}..."
             self.notes.append(Note(kind, part, text, perf_counter() - self.began - seconds, seconds))
 
@@ -298,11 +272,11 @@ class Record:
         self.bytes_sent = request.bytes_sent
         self.principal = request.principal
         current.set(None)
-        for part in self.parts:
-            if part.error is not None:
-                part.error = part.views = None
-            if part.fields is not None:
-                part.fields = None
+        if self.has_failed or self.attempts > 1:
+            for part in self.parts:
+                part.error = part.views = part.fields = None
+        elif self.again is not None:
+            self.again.part.fields = None
         if self.again is not None and self.again.fields[_HOOKS]:
             self.again = self.again._replace(fields=without_closures(self.again.fields))
         self.environ_seen = self.added_seen = _UNCHANGED
@@ -334,18 +308,23 @@ class Record:
         return state
 
 
+def same(one: Any, other: Any) -> bool:
+    """Return whether two things are the same; those that cannot be compared are not."""
+    try:
+        return bool(one == other)
+    except Exception:
+        return False
+
+
 def noted_environ(environ: Mapping[str, Any]) -> dict[str, str]:
     """Return an environ as text, without secrets. Most of it is kept as it is."""
-    noted = dict(environ)
-    for name in noted.keys() - PLAIN.keys():
-        if name in INTERNAL:
-            del noted[name]
-        else:
-            noted[name] = told_variable(name, noted[name])
-    for name, value in noted.items():
-        if type(value) is not str or len(value) > LONGEST or "@" in value:
-            noted[name] = told_variable(name, value)
-    return noted
+    return {
+        name: value
+        if name in PLAIN and type(value) is str and len(value) <= LONGEST and "@" not in value
+        else told_variable(name, value)
+        for name, value in environ.items()
+        if name not in INTERNAL
+    }
 
 
 def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> dict[str, str]:
@@ -369,7 +348,10 @@ def answers(before: tuple[Any, ...], left: tuple[Any, ...]) -> dict[str, str]:
         changed["status"] = status
     if headers != was:
         headers, was = headers or (), was or ()
-        changed |= {pair[0]: told_header(*pair) for pair in headers if pair not in was}
+        for pair in headers:
+            if pair not in was:
+                name, value = pair
+                changed[name] = value if name in PLAIN and len(value) <= LONGEST else told_header(name, value)
         if was:
             now = {name for name, _ in headers}
             changed |= {name: GONE for name, _ in was if name not in now}
@@ -403,18 +385,55 @@ def is_error(error: BaseException) -> bool:
 def between(step: Step, offers: Offers) -> Offers:
     """Link a watcher in outside of a part, and one around what opens its database."""
     LINKED.append(step)
-    next = offers.handler
+    opened = {name: _opening(f"request.{name}", opener) for name, opener in openers(step, offers).items()}
+    return Offers(watcher(step, offers.handler), **{**offers.attributes, **opened})
+
+
+def watcher(step: Step, next: Handler) -> Handler:
+    """Return a handler that calls the handler of a part, and notes what the part does."""
     walks = is_traverse(step)
 
     def watched(request: Any, response: Any) -> None:
         record = getattr(request, "inspected", None)
-        if record is None:
+        if record is None or len(record.parts) >= MOST_PARTS:
+            if record is not None:
+                record.dropped += 1
             next(request, response)
+            return
+        outer = record.part
+        record.part = part = Part(step, outer)
+        record.parts.append(part)
+        environ, added, fields = request.environ, request.__dict__, _fields_of(request)
+        try:  # in line: a call for each part would cost more than the comparison
+            if environ != record.environ_seen or added != record.added_seen or fields != record.fields_seen:
+                record.enter(part, environ, added, fields)
+        except Exception:  # an object of the site that cannot be compared
+            record.enter(part, environ, added, fields)
+        if record.attempts != 1:
+            part.attempt = record.attempts
+        if walks:
+            part.fields = _walked_of(request)
+            record.again = Again(part, request.pipeline, request.views, part.fields)
+        part.began = began = perf_counter()
+        try:
+            next(request, response)
+        except BaseException as error:
+            part.ended = ended = perf_counter()
+            record.failed(part, request, error)
+            raise
         else:
-            record.watch(step, walks, next, request, response)
+            part.ended = ended = perf_counter()
+            before, status, filters = record.left, response._status, response.filters
+            headers, body = response._own_headers, response._app_iter
+            if before[2] is not body or before[0] is not status or before[1] != headers or before[3] is not filters:
+                record.left = status, headers and headers.copy(), body, filters
+                part.answered = answers(before, record.left)
+        finally:
+            record.part = outer
+            if outer is not None:
+                outer.inner += ended - began
 
-    opened = {name: _opening(f"request.{name}", opener) for name, opener in openers(step, offers).items()}
-    return Offers(watched, **{**offers.attributes, **opened})
+    return watched
 
 
 def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:

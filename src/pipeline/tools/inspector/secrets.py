@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 
+NAMED = (FunctionType, MethodType, BuiltinFunctionType)
 LONGEST = 300
 """Characters of one value that are kept."""
 MASK = "(masked)"
@@ -22,7 +24,6 @@ HEADERS = ("HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_PROXY_AUTHORIZATION")
 WITH_A_QUERY = ("QUERY_STRING", "REQUEST_URI", "RAW_URI", "HTTP_REFERER")
 NOT_PLAIN = (*HEADERS, *WITH_A_QUERY, "SET-COOKIE", "LOCATION", "CONTENT-LOCATION", "LINK")
 _FIELD = re.compile(r"([^&;=]*)=([^&;]*)")
-_COOKIE = re.compile(r"([^;=,\s]+)=[^;]*")
 _IN_A_URL = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
 _PAIR = re.compile(rf"([\w.-]*(?:{_SECRET})[\w.-]*)(\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s&;,]+)", re.IGNORECASE)
 
@@ -38,10 +39,10 @@ def told(value: Any) -> str:
         text = f"({', '.join(map(told, value[:8]))}{', ...' if len(value) > 8 else ''})"
     elif kind is bytes:
         text = f"{len(value)} bytes"
-    elif isinstance(value, Mapping) and kind.__module__ in ("builtins", "types"):
+    elif kind in (dict, MappingProxyType):
         text = told_fields(value)
-    elif isinstance(value, type) or hasattr(kind, "__get__"):
-        text = str(getattr(value, "__qualname__", kind.__qualname__))
+    elif kind in NAMED or isinstance(value, type):
+        text = str(value.__qualname__)
     else:
         text = f"{'an' if kind.__name__[0] in 'AEIOUaeio' else 'a'} {kind.__name__}"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
@@ -55,7 +56,7 @@ def told_fields(fields: Mapping[Any, Any]) -> str:
 
 def value_of(name: str, value: Any) -> str:
     """Return a value in words; a mask if its name says that it is a secret, and for the password in a URL."""
-    if is_secret(name):
+    if not is_plain(name) and is_secret(name):
         return MASK
     text = told(value)
     return _IN_A_URL.sub(rf"\1{MASK}@", text) if "://" in text else text
@@ -75,12 +76,10 @@ def is_plain(name: str) -> bool:
 
 def told_variable(name: str, value: Any) -> str:
     """Return a value of the environ in words."""
+    if name in TELLERS:
+        return TELLERS[name](value) if value else ""
     if type(value) is str and is_plain(name) and len(value) <= LONGEST and "@" not in value:
         return value
-    if name in HEADERS:
-        return masked_cookies(value) if name == "HTTP_COOKIE" else f"{str(value).partition(' ')[0]} {MASK}"
-    if name in WITH_A_QUERY:
-        return masked_query(value)
     return value_of(name, value)
 
 
@@ -98,19 +97,35 @@ def told_header(name: str, value: str) -> str:
 
 def masked_cookies(header: Any) -> str:
     """Return a header ``Cookie`` with the names of the cookies alone."""
-    return told(_COOKIE.sub(rf"\1={MASK}", str(header)))
+    names = (pair.partition("=")[0].strip() for pair in str(header).split(";"))
+    return told("; ".join([f"{name}={MASK}" for name in names]))
+
+
+def masked_credentials(header: Any) -> str:
+    """Return a header ``Authorization`` with its scheme alone."""
+    scheme, blank, _ = str(header).partition(" ")
+    return f"{told(scheme)} {MASK}" if blank else MASK
 
 
 def masked_query(text: Any) -> str:
     """Return a query, or a URL with one, without the values of fields that are secrets."""
-    if not text:
-        return ""
+    if not text or "=" not in text:
+        return told(str(text))
     path, mark, query = str(text).rpartition("?")
     return told(path + mark + _FIELD.sub(_masked_field, query))
 
 
 def _masked_field(found: re.Match[str]) -> str:
     return f"{found[1]}={MASK}" if is_secret(found[1]) else found[0]
+
+
+TELLERS: dict[str, Callable[[Any], str]] = {
+    "HTTP_COOKIE": masked_cookies,
+    "HTTP_AUTHORIZATION": masked_credentials,
+    "HTTP_PROXY_AUTHORIZATION": masked_credentials,
+    **dict.fromkeys(WITH_A_QUERY, masked_query),
+}
+"""Functions that tell the values of some variables of the environ."""
 
 
 def masked_text(text: str) -> str:

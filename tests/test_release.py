@@ -1,0 +1,63 @@
+"""A release: ``make release`` in a clone writes the changes, builds, and tries what it has built (slow)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from zipfile import ZipFile
+
+import docutils.core
+import pytest
+
+import pipeline
+
+TOP = Path(__file__).resolve().parents[1]
+NOT_COPIED = shutil.ignore_patterns(
+    ".venv*", ".git", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "var"
+)
+ENVIRON = {
+    name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "MAKE"))
+}
+GIT = ["git", "-c", "user.name=A test", "-c", "user.email=test@example.org"]
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    ran = subprocess.run(command, cwd=cwd, env=ENVIRON, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
+    return ran.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_release_is_built_and_tried_in_an_empty_environment(tmp_path: Path) -> None:
+    clone = shutil.copytree(TOP, tmp_path / "clone", ignore=NOT_COPIED, symlinks=True)
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "a clone"]):
+        run(*GIT, *command, cwd=clone)
+    said = run("make", "release", f"PYTHON={sys.executable}", cwd=clone)
+    sdist, wheel = (f"wsgi_pipeline-{pipeline.__version__}{end}" for end in (".tar.gz", "-py3-none-any.whl"))
+    assert sorted(path.name for path in (clone / "dist").iterdir()) == [wheel, sdist]
+    for file in (sdist, wheel):
+        assert f"{file}: tried in an empty environment" in said
+
+    changes = (clone / "CHANGES.rst").read_text("utf-8")
+    assert f"\n{pipeline.__version__} (20" in changes
+    docutils.core.publish_string(changes, settings_overrides={"halt_level": 2, "report_level": 2})
+    assert not [path for path in (clone / "changes").glob("*.rst") if path.name != "README.rst"]
+
+    with ZipFile(clone / "dist" / wheel) as packed:
+        names = packed.namelist()
+    assert "pipeline/py.typed" in names and "pipeline/testing/plugin.py" in names
+    assert not [name for name in names if name.startswith(("tests/", "examples/"))]
+    with tarfile.open(clone / "dist" / sdist) as packed_source:
+        inside = {name.partition("/")[2] for name in packed_source.getnames()}
+    assert {
+        "CHANGES.rst",
+        "docs/api.txt",
+        "etc/deploy.ini",
+        "examples/mount/etc/site.ini",
+        "tests/conftest.py",
+    } <= inside
