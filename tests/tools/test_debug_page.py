@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from sqlalchemy import text
+from webob.exc import HTTPNotFound
 
 from pipeline import Pipeline, view
 from pipeline.elements.errors import errors
+from pipeline.elements.inspector import inspector
+from pipeline.elements.sql import sql
+from pipeline.elements.transaction import transaction
 from pipeline.http import debug_key
+from pipeline.tools import debug_page
 
 KEY = "k" * 40
 
@@ -58,8 +66,8 @@ def test_with_the_key_the_page_says_why(
 ) -> None:
     answer = call(box, path, method, HTTP_COOKIE=key)
     assert answer.status == status
-    for text in ["why ", "where ", *said]:
-        assert text in answer.text
+    for words in ["why ", "where ", *said]:
+        assert words in answer.text
     assert "Traceback" not in answer.text
 
 
@@ -74,3 +82,86 @@ def test_what_it_says_is_escaped_in_a_page__S7(call: Callable[..., Any], box: Pi
     page = call(box, "/%3Cscript%3E", HTTP_COOKIE=key, HTTP_ACCEPT="text/html")
     assert "<script>" not in page.text
     assert "&lt;script&gt;" in page.text
+
+
+def test_an_error_view_that_declines_is_not_the_cause(
+    call: Callable[..., Any], publish: Callable[..., Pipeline], key: str
+) -> None:
+    @view(context=HTTPNotFound)
+    def declining(error: Any, request: Any) -> str:
+        raise error
+
+    app = publish(declining, root=Box(), outer=(errors(debug=True),))
+    assert "no view has that name" in call(app, "/nothing", HTTP_COOKIE=key).text
+
+
+def page_of(call: Callable[..., Any], app: Pipeline, key: str, path: str = "/fails", **environ: Any) -> str:
+    return str(call(app, path, HTTP_COOKIE=f"{key}; other=cookie-secret", HTTP_ACCEPT="text/html", **environ).text)
+
+
+@pytest.fixture
+def failing(publish: Callable[..., Pipeline], key: str) -> Pipeline:
+    @view(context=Box, name="fails")
+    def fails(context: Any, request: Any) -> str:
+        try:
+            return str({}["<b>"])
+        except KeyError as error:
+            raise ValueError("for the test") from error
+
+    return publish(fails, root=Box(), outer=(errors(debug=True),))
+
+
+def test_the_page_of_an_exception_has_its_frames_with_the_lines_around(
+    call: Callable[..., Any], failing: Pipeline, key: str
+) -> None:
+    page = page_of(call, failing, key)
+    assert "ValueError: for the test" in page and "Caused by KeyError: &#x27;&lt;b&gt;&#x27;" in page
+    opened = page[page.index('<details class="frame" open>') :].partition("</details>")[0]
+    assert '<li class="here">' in opened and "raise ValueError(&quot;for the test&quot;) from error" in opened
+    assert "except KeyError as error:" in opened
+    assert "Traceback (most recent call last)" in page
+
+
+def test_the_page_of_an_exception_has_the_way_and_the_request_without_secrets__S17(
+    call: Callable[..., Any], failing: Pipeline, key: str
+) -> None:
+    page = page_of(
+        call, failing, key, HTTP_AUTHORIZATION="Basic header-secret", QUERY_STRING="token=query-secret&a=1"
+    )
+    assert "chosen: it is for Box" in page and "Box.__getitem__" in page
+    assert "Basic (masked)" in page and "a=1" in page and "-secret" not in page and KEY not in page
+    assert "Put the element inspector outermost" in page
+
+
+def test_the_page_loads_nothing_and_runs_nothing__S17(
+    call: Callable[..., Any], failing: Pipeline, key: str
+) -> None:
+    answer = call(failing, "/fails", HTTP_COOKIE=key, HTTP_ACCEPT="text/html")
+    style = answer.text.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'sha256-{digest}'" in answer.headers["Content-Security-Policy"]
+    for word in ("<script", "<input", "<form", "src=", "style="):
+        assert word not in answer.text
+
+
+def test_with_the_inspector_the_page_has_times_and_databases(
+    call: Callable[..., Any], publish: Callable[..., Pipeline], key: str
+) -> None:
+    @view(context=Box, name="fails")
+    def fails(context: Any, request: Any) -> str:
+        request.sql.execute(text("SELECT 42 AS answer"))
+        raise ValueError("for the test")
+
+    outer = (inspector(), sql(url="sqlite://"), errors(debug=True), transaction())
+    page = page_of(call, publish(fails, root=Box(), outer=outer), key)
+    assert "SELECT 42 AS answer" in page
+    assert '<span class="name">transaction</span>' in page and " ms</td>" in page
+    assert "recording.py" not in page.partition("To copy")[0]
+
+
+def test_what_fails_on_the_page_is_told_in_its_place(
+    call: Callable[..., Any], failing: Pipeline, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debug_page, "look_up", None)
+    page = page_of(call, failing, key)
+    assert "This page could not find out more" in page and "ValueError: for the test" in page

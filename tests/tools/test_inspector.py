@@ -31,6 +31,7 @@ from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.publisher import publisher
 from pipeline.tools.inspector import recording
 from pipeline.tools.inspector.secrets import masked_query, masked_text, told, told_header, told_variable
+from tools.conftest import CODE, INI, Site
 
 KEY = "k" * 40
 COOKIE = f"{debug_key.COOKIE}={KEY}"
@@ -502,7 +503,7 @@ def test_a_record_keeps_no_object_of_the_request(inspected: Any) -> None:
     (record,) = records(app)
     assert record.environ_seen == {} and record.fields_seen == () and record.left == ()
     assert all(part.error is None and part.fields is None for part in record.parts)
-    assert all(type(value) is str for value in record.environ.values())
+    assert all(type(value) is str for value in record.came.values())
 
 
 def test_parts_and_notes_have_a_limit(inspected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -539,3 +540,22 @@ def test_what_fails_in_the_inspector_does_not_change_an_answer(inspected: Any) -
     app = inspected(index, outer=(errors(), odd()))
     assert ask(app, "/").text == "index"
     assert "request.odd an Odd" in words(last(app))
+
+
+# The command.
+
+
+def test_check_warns_of_the_inspector(site: Site) -> None:
+    ini = INI.replace("pipeline = errors", "pipeline = inspector errors")
+    site.write(f"{ini}\n[filter:inspector]\nuse = egg:wsgi-pipeline#inspector\n", CODE)
+    status, said = site.run("check")
+    assert status == 0
+    assert "it is for development" in said and "[filter:inspector]" in said
+    assert site.run("check", "--strict")[0] == 1
+
+
+def test_explain_runs_a_site_with_the_inspector(site: Site) -> None:
+    ini = INI.replace("pipeline = errors", "pipeline = inspector errors")
+    site.write(f"{ini}\n[filter:inspector]\nuse = egg:wsgi-pipeline#inspector\n", CODE)
+    status, said = site.run("explain", "GET", "/")
+    assert status == 0 and "inspector" in said and "index" in said

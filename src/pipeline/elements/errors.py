@@ -89,10 +89,13 @@ def answer(request: ErrorsRequest, response: Response, error: Exception) -> None
     problem = problem_of(request, error)
     view = request.views.find_error(error, request) if request.views is not None else None
     if view is not None:
+        frames = error.__traceback__
         try:
             call_error_view(view, error, problem, request, response)
             return
         except Exception as failure:
+            if failure is error:  # it has declined: its own frames say nothing
+                error.__traceback__ = frames
             response.restore(before)
             if put_answer(request, response, failure):
                 return

@@ -28,7 +28,8 @@ from pipeline.tools.inspector.databases import watch_connection
 from pipeline.tools.inspector.secrets import (
     LONGEST,
     PLAIN,
-    masked_query,
+    TELLERS,
+    is_plain,
     masked_text,
     told,
     told_header,
@@ -157,8 +158,8 @@ class Record:
         self.number = next(_numbers)
         self.pools = pools
         """The pools of connections that requests have used, shared with the inspector."""
-        self.environ = noted_environ(request.environ)
-        """The environ as it came in, as text."""
+        self.came: dict[str, Any] = kept_variables(request.environ)
+        """The environ as it came in, without secrets and objects."""
         self.parts: list[Part] = []
         self.part: Part | None = None
         """The part that is at work."""
@@ -175,20 +176,25 @@ class Record:
         self.began = perf_counter()
 
     @property
+    def environ(self) -> dict[str, str]:
+        """The environ as it came in, as text."""
+        return {name: told_variable(name, value) for name, value in self.came.items()}
+
+    @property
     def method(self) -> str:
         """The method of the request."""
-        return str(self.environ["REQUEST_METHOD"])
+        return str(self.came["REQUEST_METHOD"])
 
     @property
     def path(self) -> str:
         """The path as the server has decoded it."""
-        path = f"{self.environ.get('SCRIPT_NAME', '')}{self.environ.get('PATH_INFO', '')}"
+        path = f"{self.came.get('SCRIPT_NAME', '')}{self.came.get('PATH_INFO', '')}"
         return path.encode("latin-1", "replace").decode("utf-8", "replace")
 
     @property
     def query(self) -> str:
         """The query without secrets."""
-        return masked_query(self.environ.get("QUERY_STRING", ""))
+        return str(self.came.get("QUERY_STRING", ""))
 
     @property
     def seconds(self) -> float:
@@ -295,7 +301,7 @@ class Record:
 
     def environ_at(self, part: Part) -> dict[str, str]:
         """Return the environ as a part found it, as text."""
-        state = dict(self.environ)
+        state = self.environ
         for one in self.parts:
             if one.attempt == part.attempt:
                 for name, value in one.changed.items():
@@ -316,15 +322,19 @@ def same(one: Any, other: Any) -> bool:
         return False
 
 
-def noted_environ(environ: Mapping[str, Any]) -> dict[str, str]:
-    """Return an environ as text, without secrets. Most of it is kept as it is."""
-    return {
-        name: value
-        if name in PLAIN and type(value) is str and len(value) <= LONGEST and "@" not in value
-        else told_variable(name, value)
-        for name, value in environ.items()
-        if name not in INTERNAL
-    }
+def kept_variables(environ: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an environ without secrets and objects. Most variables are known to be plain, and are kept as they
+    are."""
+    kept = dict(environ)
+    for name in kept.keys() - PLAIN.keys():
+        value = kept[name]
+        if name in INTERNAL:
+            del kept[name]
+        elif name in TELLERS:
+            kept[name] = TELLERS[name](value) if value else ""
+        elif type(value) is not str or not is_plain(name):
+            kept[name] = told_variable(name, value)
+    return kept
 
 
 def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> dict[str, str]:
