@@ -95,7 +95,7 @@ lint: $(VENV)/lint.stamp
 release: $(VENV)/release.stamp
 	$(VENV)/bin/towncrier build --yes --version "$$($(VENV)/bin/python -W ignore -c 'import pipeline; print(pipeline.__version__)')"
 	rm -rf dist
-	PYTHON=$(VENV)/bin/python .ci/build dist
+	PYTHON=$(VENV)/bin/python .ci/make-dist dist
 	PYTHON=$(VENV)/bin/python .ci/try-dist dist/*
 	@echo "Look at CHANGES.rst and dist/, commit, tag, and upload: $(VENV)/bin/python -m twine upload dist/*"
 

@@ -1,15 +1,16 @@
-"""The examples, as far as their own tests cannot tell: an element of another package needs public names alone."""
+"""The examples, as far as their own tests cannot tell: they need public names alone."""
 
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ELEMENT = Path(__file__).resolve().parent.parent / "examples" / "element"
-FILES = sorted((ELEMENT / "src").rglob("*.py")) + sorted((ELEMENT / "tests").rglob("*.py"))
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+FILES = [path for name in ("element", "microframework") for path in sorted((EXAMPLES / name).rglob("*.py"))]
 
 
 def private_names(tree: ast.AST) -> Iterator[str]:
@@ -29,7 +30,7 @@ def private_names(tree: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_an_element_of_another_package_uses_no_private_name(path: Path) -> None:
+def test_an_example_uses_no_private_name(path: Path) -> None:
     tree = ast.parse(path.read_text())
     assert any("pipeline" in ast.unparse(node) for node in tree.body), "it uses the pipeline"
     assert list(private_names(tree)) == []
@@ -41,3 +42,22 @@ def test_an_element_of_another_package_uses_no_private_name(path: Path) -> None:
 )
 def test_a_private_name_would_be_found(text: str) -> None:
     assert len(list(private_names(ast.parse(text)))) == 1
+
+
+def test_a_framework_fits_on_a_few_pages() -> None:
+    source = EXAMPLES / "microframework" / "src" / "microframework" / "__init__.py"
+    assert len(source.read_text("utf-8").splitlines()) < 150
+
+
+@pytest.mark.parametrize("name", ["element", "microframework", "mount"])
+def test_an_example_is_a_package_of_its_own(name: str) -> None:
+    """Its entry points lead to what its own files define."""
+    project = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text("utf-8"))["project"]
+    assert any(package.startswith("wsgi-pipeline") for package in project["dependencies"])
+    for points in project["entry-points"].values():
+        for dotted in points.values():
+            module, _, function = dotted.partition(":")
+            path = EXAMPLES / name / "src" / Path(*module.split("."))
+            path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+            defined = [getattr(node, "name", "") for node in ast.parse(path.read_text("utf-8")).body]
+            assert function in defined, dotted

@@ -300,6 +300,15 @@ def lay_out_docstring(app: Sphinx, what: str, name: str, thing: Any, options: An
             lines += [f"``{parameter}``", *(f"    {line}".rstrip() for line in meaning.splitlines()), ""]
 
 
+def accessible(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let a keyboard scroll code and tables, and give the captions of the contents a level."""
+    for part in ("body", "furo_navigation_tree"):
+        if html := context.get(part):
+            html = html.replace("<pre>", '<pre tabindex="0">')
+            html = html.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
+            context[part] = html.replace('role="heading">', 'role="heading" aria-level="2">')
+
+
 DIRECTIVES: dict[str, type[FromTheCode]] = {
     "commands": Commands,
     "elements": Elements,
@@ -316,4 +325,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     for name, directive in DIRECTIVES.items():
         app.add_directive(name, directive)
     app.connect("autodoc-process-docstring", lay_out_docstring)
+    app.connect("html-page-context", accessible, priority=900)  # after the theme
     return {"parallel_read_safe": True}

@@ -43,7 +43,7 @@ def resolve(dotted: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(error.name + ".")):
             raise
-        raise ValueError(f"there is no module {error.name!r}, named by {dotted!r}") from None
+        raise ValueError(f"there is no module {error.name!r} ({dotted}): install it, or set PYTHONPATH") from None
     for part in attribute.split("."):
         try:
             found = getattr(found, part)

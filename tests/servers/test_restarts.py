@@ -29,6 +29,8 @@ from servers.deployed import Deployed, as_user, own
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(1200)]
 
 RESTARTS = length(short=4, full=50)
+ANSWERS = length(short=40, full=250)
+"""Good answers after each restart, before the next one."""
 CLIENTS = 16
 BODY = bytes(range(256)) * 64
 LARGE = bytes(range(256)) * 4096 * 20
@@ -171,6 +173,11 @@ class Clients:
         finally:
             connection.close()
 
+    def wait_for(self, answers: int) -> None:
+        """Return when there are so many more good answers."""
+        enough = self.good + answers
+        wait_until(lambda: self.good >= enough, 60, f"{answers} more answers")
+
     def __enter__(self) -> Clients:
         for thread in self.threads:
             thread.start()
@@ -225,10 +232,10 @@ def test_reloads_fail_no_request(service: Service) -> None:
         for _ in range(RESTARTS):
             with slow_download(service.port):
                 assert service.reload() == ""
-            time.sleep(1)
+            clients.wait_for(ANSWERS)
     print(f"{RESTARTS} reloads: {clients.good} good, {len(clients.failed)} failed: {clients.failed[:3]}")
     assert clients.failed == []
-    assert clients.good > RESTARTS * 20
+    assert clients.good >= RESTARTS * ANSWERS
     service.stop()
 
 
@@ -241,10 +248,10 @@ def test_stops_and_starts_fail_no_request(service: Service) -> None:
                 with slow_download(service.port):
                     service.stop()
                     service.start(listener)
-                time.sleep(1)
+                clients.wait_for(ANSWERS)
         print(f"{RESTARTS} stops: {clients.good} good, {len(clients.failed)} failed: {clients.failed[:3]}")
         assert clients.failed == []
-        assert clients.good > RESTARTS * 20
+        assert clients.good >= RESTARTS * ANSWERS
         service.stop()
 
 
@@ -276,8 +283,7 @@ def test_a_successor_that_does_not_come_up_leaves_the_old_one(service: Service, 
             script.write_text(hasty if "3 s" in reason else patient)
             said = service.reload()
             assert said.count("\n") == 1 and "matrix.ini does not load: " in said and reason in said, said
-            before = clients.good
-            wait_until(lambda before=before: clients.good > before + 20, 20, "the old one serves")  # type: ignore[misc]
+            clients.wait_for(20)
             broken.write_text(right)
             script.write_text(patient)
         assert service.reload() == ""

@@ -146,6 +146,16 @@ def test_an_extra_that_is_not_installed(site: Site, monkeypatch: pytest.MonkeyPa
         assert "the module multipart is missing: pip install 'wsgi-pipeline[forms]'" in said
 
 
+@pytest.mark.parametrize("command", ["views", "shell"])
+def test_an_error_in_a_module_of_the_site_is_one_line(site: Site, command: str) -> None:
+    site.write(INI, CODE + "\n1 / 0\n")
+    status, said = site.run(command)
+    assert status == 1
+    assert (
+        said == f"pipeline {command}: {site.code}, line {site.line('1 / 0')}: ZeroDivisionError: division by zero"
+    )
+
+
 # show, views, element
 
 

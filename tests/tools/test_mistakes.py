@@ -311,7 +311,7 @@ MISTAKES = [
     Mistake("no root", ("traverse requires 'root'", "zodb"), ini(("root = MODULE:root\n", ""))),
     Mistake(
         "dotted name that leads nowhere",
-        ("there is no module 'nowhere'", "LINE:nowhere"),
+        ("there is no module 'nowhere'", "install it, or set PYTHONPATH", "LINE:nowhere"),
         ini(("MODULE:root", "nowhere:root")),
     ),
     Mistake(

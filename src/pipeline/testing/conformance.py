@@ -312,10 +312,7 @@ class Checks:
                 self.pipeline = self.linked(*again, *watched, once)
             except OrderError:
                 self.pipeline = self.linked(*watched, *again, once)
-        watch.inner_watches = [  # the attributes are read as in ordinary requests: the answer may depend on it
-            self.attributes_are_provided,
-            lambda request: seen.append(plain_values(request, self.element)),
-        ]
+        watch.inner_watches = [lambda request: seen.append(plain_values(request, self.element))]
         sent = self.send(page, watch=watch)
         for error in sent.errors:
             if isinstance(error, EnvironChanged):

@@ -13,12 +13,11 @@ from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.forms.converters import FieldError
 from pipeline.tools.candidates import Look
-from pipeline.tools.findings import OUR_CODE, is_of_the_site
 from pipeline.tools.remedies import REMEDIES, chain_of, remedy_of
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.walking import Walk
 from pipeline.tools.watching import Recorder, Visit
-from pipeline.tools.words import place_of, short, written
+from pipeline.tools.words import OUR_CODE, line_of_the_site, place_of, short, written
 from pipeline.views import View, Views
 
 LIMITS = {
@@ -452,11 +451,11 @@ def refused(failure: Failure, look: Look, view: View) -> Cause:
 
 def last_frame(error: BaseException | None) -> str | None:
     """Return ``file, line N`` of the last line of the site that an error has passed, or None."""
-    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-    found = [f"{frame.filename}, line {frame.lineno}" for frame in frames if is_of_the_site(frame.filename)]
-    if not found:
-        found = [f"{f.filename}, line {f.lineno}" for f in frames if f.filename.startswith(f"{OUR_CODE}/demo/")]
-    return found[-1] if found else None
+    if error is None:
+        return None
+    frames = traceback.extract_tb(error.__traceback__)
+    demo = [f"{f.filename}, line {f.lineno}" for f in frames if f.filename.startswith(f"{OUR_CODE}/demo/")]
+    return line_of_the_site(error) or (demo[-1] if demo else None)
 
 
 def _told(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
+from pipeline.tools.words import line_of_the_site
 
 autocomplete = on_demand("argcomplete:autocomplete")
 
@@ -95,6 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except (ConfigurationError, IniError, ImportError, LookupError, OSError, SyntaxError, ValueError) as error:
         print(f"pipeline {options.command}: {in_one_line(error)}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if not (place := line_of_the_site(error)):
+            raise
+        print(f"pipeline {options.command}: {place}: {in_one_line(error)}", file=sys.stderr)
         return 1
 
 

@@ -21,12 +21,11 @@ from pipeline.http.error_pages import Problem, text_of, traceback_of
 from pipeline.publisher import publisher
 from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.causes import Cause, last_frame, no_view, of_traversal, wrong_method
-from pipeline.tools.findings import is_of_the_site
 from pipeline.tools.inspector.secrets import told_variable, value_of
 from pipeline.tools.inspector.styling import policy, style
 from pipeline.tools.telling import look_lines, look_title, walk_lines
 from pipeline.tools.walking import Walk, walk_again
-from pipeline.tools.words import place_of
+from pipeline.tools.words import is_of_the_site, place_of
 
 FIRST: dict[str, Any] = {"context": None}
 FIRST |= dict.fromkeys("default_steps more_steps namespaces subpath".split(), ())  # noqa: SIM905

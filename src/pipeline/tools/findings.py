@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-import traceback
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import in_one_line
-from pipeline.tools.words import bold
-
-OUR_CODE = str(Path(__file__).resolve().parents[1])
-
+from pipeline.tools.words import bold, line_of_the_site
 
 Level: TypeAlias = Literal["error", "warning", "note"]
 """error: the site does not load, or fails when it is used; warning: it is not safe, or not what was meant."""
@@ -52,15 +46,10 @@ def of_error(error: BaseException, ini: str) -> Finding:
     place = re.match(r"(?P<where>\S[^:]*?(?:, section \[.+?\])?, line \d+): (?P<what>.*)", said, re.DOTALL)
     if place:
         return Finding("error", place["where"], place["what"])
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_of_the_site(frame.filename)]
-    if frames and not isinstance(error, (ConfigurationError, LookupError, OSError)):
-        return Finding("error", f"{frames[-1].filename}, line {frames[-1].lineno}", said)
+    line = line_of_the_site(error)
+    if line and not isinstance(error, (ConfigurationError, LookupError, OSError)):
+        return Finding("error", line, said)
     return Finding("error", ini, said)
-
-
-def is_of_the_site(file: str) -> bool:
-    """Return whether a file is neither ours nor of a library."""
-    return not file.startswith((OUR_CODE, "<", sys.base_prefix)) and "site-packages" not in file
 
 
 def put_findings(findings: Iterable[Finding]) -> None:

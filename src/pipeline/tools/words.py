@@ -5,9 +5,24 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import traceback
+from pathlib import Path
 from typing import Any
 
 from zope.interface import Interface
+
+OUR_CODE = str(Path(__file__).resolve().parents[1])
+
+
+def is_of_the_site(file: str) -> bool:
+    """Return whether a file is neither ours nor of a library."""
+    return not file.startswith((OUR_CODE, "<", sys.base_prefix)) and "site-packages" not in file
+
+
+def line_of_the_site(error: BaseException) -> str:
+    """Return ``file, line N`` of the last line of the site that an exception has passed, or ""."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_of_the_site(frame.filename)]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
 
 
 def sentence(element: object) -> str:

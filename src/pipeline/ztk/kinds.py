@@ -1,4 +1,4 @@
-"""What the interfaces of an object tell, looked up once for all objects that provide the same.
+"""Kinds of objects: what their interfaces tell is looked up once for all objects that provide the same.
 
 An answer is kept until an interface, a class declaration or a registration changes.
 """
@@ -70,7 +70,7 @@ def memory() -> Memory:
 
 
 class Kind(NamedTuple):
-    """What a step from an object of a kind needs to know, for requests of a kind."""
+    """Kind of the objects that provide the same interfaces, for requests that do."""
 
     handlers: list[Any] | None
     """The subscribers of its BeforeTraverseEvent; None if it has others, which do not depend on the object"""
