@@ -147,6 +147,7 @@ setup(
         "pipeline.tools.inspector": ["templates/*"],
         "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "docs/**/*.png", "static/*", "templates/*"],
     },
+    exclude_package_data={"pipeline.demo": ["docs/_build/**/*"]},
     zip_safe=False,
     install_requires=[
         "PasteDeploy",

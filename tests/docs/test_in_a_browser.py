@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import struct
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +16,9 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.remote.webdriver import WebDriver
+
+from docs.following import blocks
+from processes import Process
 
 TOP = Path(__file__).resolve().parents[2]
 PYTHON = TOP / ".venv-docs" / "bin" / "python"
@@ -57,13 +64,13 @@ def browser(program: Callable[[str, str], str], tmp_path_factory: pytest.TempPat
     browser.quit()
 
 
-def show(browser: WebDriver, page: Path, width: int, scheme: str) -> None:
+def show(browser: WebDriver, page: str, width: int, scheme: str) -> None:
     """Open a page on a screen of that width, in light or dark colours."""
-    metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+    metrics = {"width": width, "height": 640, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    browser.get(page.as_uri())
+    browser.get(page)
 
 
 def findings(browser: WebDriver, axe: str) -> list[str]:
@@ -85,7 +92,28 @@ def findings(browser: WebDriver, axe: str) -> list[str]:
 def test_nothing_serious_is_found(browser: WebDriver, pages: list[Path], axe: str, screen: tuple[int, str]) -> None:
     problems = {}
     for page in pages:
-        show(browser, page, *screen)
+        show(browser, page.as_uri(), *screen)
         if found := findings(browser, axe):
             problems[page.name] = found
     assert problems == {}
+
+
+def test_the_picture_of_the_readme(
+    browser: WebDriver, start: Callable[..., Process], free_port: int, tmp_path: Path
+) -> None:
+    """The site of README.rst looks as its picture does. PIPELINE_SCREENSHOTS=write makes the picture anew."""
+    readme = (TOP / "README.rst").read_text("utf-8")
+    name = re.search(r"^\.\. image:: (\S+)$", readme, re.MULTILINE)
+    assert name is not None
+    ini = next(block for block in blocks(readme) if block.language == "ini")
+    (tmp_path / "site.ini").write_text(ini.code)
+    command = [sys.executable, "-W", "ignore", "-m", "pipeline", "serve", "site.ini", "--no-reload"]
+    start([*command, "--port", str(free_port)], free_port, cwd=tmp_path, seconds=60)
+    show(browser, f"http://127.0.0.1:{free_port}/docs/howto/views.rst", 1280, "light")
+    assert "views" in browser.find_element("tag name", "h1").text
+    picture = browser.get_screenshot_as_png()
+    if os.environ.get("PIPELINE_SCREENSHOTS") == "write":
+        (TOP / name[1]).parent.mkdir(exist_ok=True)
+        (TOP / name[1]).write_bytes(picture)
+    size = struct.unpack(">II", picture[16:24])
+    assert struct.unpack(">II", (TOP / name[1]).read_bytes()[16:24]) == size
