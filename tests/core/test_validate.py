@@ -27,6 +27,14 @@ from pipeline.publisher import publisher
 
 NAMES = [module.name for module in iter_modules(pipeline.elements.__path__)]
 _numbers = count()
+_directory = Path()
+"""The directory of the file that ``session`` needs."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> None:
+    global _directory
+    _directory = tmp_path_factory.mktemp("validate")
 
 
 def elements(*names: str) -> list[Element]:
@@ -38,6 +46,7 @@ def elements(*names: str) -> list[Element]:
         "zodb": {"uri": f"memory://validate_{number}"},
         "sql": {"url": "sqlite://"},
         "retry": {"delay": 0.0},
+        "session": {"keys": str(_directory / "keys")},
     }
     found = [getattr(import_module(f"pipeline.elements.{name}"), name) for name in names]
     return [element(**options.get(element.name, {})) for element in found]

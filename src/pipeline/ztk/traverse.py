@@ -46,6 +46,7 @@ DEFAULTABLE = ("GET", "HEAD", "POST")
 
 
 @element(
+    adds=ZopeRequest,
     requires=("zope", "interaction"),
     provides=("published",),
     inside={"ztk_authenticate": "a place finds a principal only for a request that has none yet"},
