@@ -1,11 +1,12 @@
-"""``python -m bench.ztk_served``: the Grok site here and on zope.app.wsgi, each on gunicorn with two workers.
+"""``python -m bench.ztk_served [gunicorn]``: the Grok site here and on zope.app.wsgi, on Granian with two workers.
 
 Both servers run at once and are asked by turns, by wrk with keep-alive. The best of the rounds counts. It needs
-wrk, and ``pip install gunicorn`` in the environment of ``make test-ztk``.
+wrk, and ``pip install granian gunicorn`` in the environment of ``make test-ztk``.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -20,32 +21,29 @@ from pipeline.ztk import WSGIPublisherApplication
 
 APPS = {"Zope": zope.app.wsgi.WSGIPublisherApplication, "here": WSGIPublisherApplication}
 PAGES = {"Grok page": ztk_site.PATH, "plain ZTK page": f"{ztk_site.PATH}/plain"}
-WORKERS = 2
 CONNECTIONS = 8
 
 
-def app(name: str) -> Any:
-    """Make an application in a worker: ``gunicorn 'bench.ztk_served:app("here")'``."""
-    return APPS[name](ztk_site.make())
+SERVERS = {
+    "granian": "granian --interface wsgi --workers 2 --blocking-threads 1 --port {port} --log-level warning "
+    "--factory bench.ztk_served:app",
+    "gunicorn": "gunicorn --workers 2 --worker-class gthread --threads 1 --bind 127.0.0.1:{port} "
+    "--log-level warning bench.ztk_served:app()",
+}
+
+
+def app() -> Any:
+    """Make an application in a worker; the environment says which."""
+    return APPS[os.environ["APP"]](ztk_site.make())
 
 
 def started(name: str) -> tuple[subprocess.Popen[bytes], int]:
     """Start a server. Return it and its port when it listens and all workers have answered."""
     with create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "gunicorn",
-        "--log-level",
-        "warning",
-        "--workers",
-        str(WORKERS),
-    ]
-    command += ["--worker-class", "gthread", "--threads", "1", "--bind", f"127.0.0.1:{port}"]
-    process = subprocess.Popen([*command, f"bench.ztk_served:app({name!r})"])
+    server = SERVERS["gunicorn" if "gunicorn" in sys.argv else "granian"]
+    command = server.format(port=port).split()
+    process = subprocess.Popen([sys.executable, "-W", "ignore", "-m", *command], env={**os.environ, "APP": name})
     for _ in range(300):
         try:
             create_connection(("127.0.0.1", port)).close()
