@@ -8,6 +8,7 @@ that can be by itself. A comment behind a block, ``.. not run: why`` or ``.. not
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import textwrap
@@ -82,6 +83,17 @@ def run(block: Block, module: ModuleType) -> None:
     exec(compile(code, block.path, "exec", dont_inherit=True, optimize=0), vars(module))
 
 
+@pytest.fixture
+def log_as_before() -> Iterator[None]:
+    """What a page does to the log of the pipeline ends with the page."""
+    logger = logging.getLogger("pipeline")
+    handlers, level = logger.handlers[:], logger.level
+    yield
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
+
+
+@pytest.mark.usefixtures("log_as_before")
 @pytest.mark.filterwarnings("ignore:'cgi' is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("path", [path for path in documents() if list(blocks(path, "python"))], ids=shown)
 def test_python(path: Path, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

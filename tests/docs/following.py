@@ -59,7 +59,8 @@ def commands(block: Block) -> Iterator[Command]:
     for part in re.split(r"^(?=\$ )", block.code, flags=re.MULTILINE):
         if part.strip():
             found = re.match(r"\$ ((?:.*\\\n)*.*)\n?", part)
-            assert found is not None, f"line {block.line}: {part!r} is not the output of a command"
+            if found is None:
+                raise AssertionError(f"line {block.line}: {part!r} is not the output of a command")
             line = block.line + block.code.count("\n", 0, block.code.index(part))
             yield Command(line, found[1], part[found.end() :])
 
@@ -135,7 +136,8 @@ class Reader:
             for change in block.code.split("\n\n"):
                 old = "".join(f"{line[1:]}\n" for line in change.splitlines() if line[0] == "-")
                 new = "".join(f"{line[1:]}\n" for line in change.splitlines() if line[0] == "+")
-                assert text.count(old) == 1, f"line {block.line}: {caption} has {text.count(old)} times:\n{old}"
+                if text.count(old) != 1:
+                    raise AssertionError(f"line {block.line}: {caption} has {text.count(old)} times:\n{old}")
                 text = text.replace(old, new)
         else:
             text = (before + "\n\n" if caption.startswith("more of ") else "") + block.code
@@ -184,7 +186,8 @@ class Reader:
                     raise Difference(command.line, command.text, alike(command.output), seen)
                 time.sleep(0.1)
         while not self.answers():
-            assert time.monotonic() < end, f"line {commands[0].line}: nothing answers\n{self.said()}"
+            if time.monotonic() >= end:
+                raise AssertionError(f"line {commands[0].line}: nothing answers\n{self.said()}")
             time.sleep(0.1)
 
     def answers(self) -> bool:
@@ -206,7 +209,8 @@ class Reader:
         yield
         end = time.monotonic() + 30
         while self.servers and self.files() != before and self.said().count(STARTED) == starts:
-            assert time.monotonic() < end, f"the server does not notice a change:\n{self.said()}"
+            if time.monotonic() >= end:
+                raise AssertionError(f"the server does not notice a change:\n{self.said()}")
             time.sleep(2)
             # The server may have begun to watch a file only after this change. A reader is not that fast.
             for path in self.files().items() - before.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -310,21 +311,40 @@ def send(app: Any, path: str, environ: Mapping[str, Any], blocks: int | None = N
     return Sent(*started[-1], b"".join(read), failure, records)
 
 
+class Collector(logging.Handler):
+    """Collects what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+_collectors: list[logging.Handler] = []
+_log_before: list[tuple[list[logging.Handler], bool, int, bool]] = []
+_lock = threading.Lock()
+
+
 @contextmanager
 def logged() -> Iterator[list[logging.LogRecord]]:
-    """Collect what the pipeline logs, in the place of its handlers: the test means the errors that it makes."""
-    records: list[logging.LogRecord] = []
+    """Collect what the pipeline logs, in the place of its handlers: the test means the errors that it makes.
 
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            records.append(record)
-
+    Several threads may collect at a time. The last of them restores the log.
+    """
     log, collector = logging.getLogger("pipeline"), Collector()
-    before = log.handlers, log.propagate, log.level, log.disabled
-    log.handlers, log.propagate, log.disabled = [collector], False, False
-    log.setLevel(logging.INFO)
+    with _lock:
+        if not _collectors:
+            _log_before.append((log.handlers, log.propagate, log.level, log.disabled))
+            log.handlers, log.propagate, log.disabled = _collectors, False, False
+            log.setLevel(logging.INFO)
+        _collectors.append(collector)
     try:
-        yield records
+        yield collector.records
     finally:
-        log.handlers, log.propagate, level, log.disabled = before
-        log.setLevel(level)
+        with _lock:
+            _collectors.remove(collector)
+            if not _collectors:
+                log.handlers, log.propagate, level, log.disabled = _log_before.pop()
+                log.setLevel(level)
