@@ -53,7 +53,8 @@ QUICK = "not browser and not servers and not slow and not faults"
 
 # Servers and fault experiments are timed, so they run one by one.
 test-all: test
-	$(VENV)/bin/python -m pytest -m "browser or servers or slow or faults" $(ARGS)
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "(browser or slow) and not (servers or faults)" $(ARGS)
+	$(VENV)/bin/python -m pytest -m "servers or faults" $(ARGS)
 
 test-servers: $(VENV)/test.stamp
 	PIPELINE_CI=1 $(VENV)/bin/python -m pytest -m "browser or servers or slow" $(ARGS)
