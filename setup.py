@@ -104,8 +104,6 @@ EXTRAS["test"] = [
     *EXTRAS["opentelemetry"],
     "Beaker",
     "Chameleon",
-    # axe-core, which judges pages in the tests of the browser.
-    "axe-core-python",
     "html5lib",
     "hypothesis",
     "opentelemetry-sdk",

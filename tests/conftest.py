@@ -116,6 +116,23 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
         process.stop()
 
 
+@pytest.fixture
+def browser(program: Callable[[str, str], str], tmp_path: Path) -> Iterator[Any]:
+    from browsing import chromium  # not every environment of the tests has selenium
+
+    with chromium(program, tmp_path / "profile") as browser:
+        yield browser
+
+
+@pytest.fixture
+def faults(browser: Any, missing: Callable[[str, str], NoReturn]) -> Callable[[], list[str]]:
+    """``faults()``: what axe-core finds on the page in the browser, and whether it is wider than the screen."""
+    from browsing import look_for_faults, read_axe
+
+    axe = read_axe(missing)
+    return lambda: look_for_faults(browser, axe)
+
+
 @pytest.fixture(scope="session")
 def wheel(public_dir: Path) -> Path:
     """The wheel of this checkout."""

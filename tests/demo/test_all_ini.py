@@ -25,9 +25,7 @@ from pipeline.paste import load
 from pipeline.tools.command import main
 from processes import TOP, Process, unused_port
 
-from .test_browser import browser, press, text_of, type_in
-
-__all__ = ["browser"]
+from .test_browser import press, text_of, type_in
 
 PASSWORD = "correct horse"
 TEXT = "# Tea\n\nGreen tea at **80** degrees.\n"

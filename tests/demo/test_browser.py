@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.request import Request, urlopen
 
 import pytest
-from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support.ui import WebDriverWait
 
+from browsing import DESK, PHONE, show_on
 from pipeline.demo import site, users
 from pipeline.demo.models import Folder
 
@@ -26,24 +24,6 @@ from .test_output import TOP, fill, write_ini
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 T = TypeVar("T")
-SWITCHES = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage"),
-    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-
-
-@pytest.fixture
-def browser(program: Callable[[str, str], str], tmp_path: Path) -> Iterator[WebDriver]:
-    """Headless Chromium with a profile of its own."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = program("chromium", "apt install chromium")
-    for switch in [*SWITCHES, f"--user-data-dir={tmp_path / 'profile'}"]:
-        options.add_argument(switch)
-    service = Service(program("chromedriver", "apt install chromium-driver"))
-    browser = webdriver.Chrome(options=options, service=service)
-    browser.set_page_load_timeout(60)
-    yield browser
-    browser.quit()
 
 
 def heading(browser: WebDriver) -> str:
@@ -180,33 +160,6 @@ def test_nothing_is_wider_than_a_phone(browser: WebDriver, server: Server) -> No
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 360, path
 
 
-PHONE, DESK = (390, True), (1280, False)
-"""Widths of a screen, and whether it is dark."""
-
-
-@pytest.fixture
-def findings(browser: WebDriver) -> Callable[[], list[str]]:
-    """Return what axe-core finds on the page in the browser, and whether the page is wider than the screen."""
-    axe = (files("axe_core_python") / "axe.min.js").read_text("utf-8")
-
-    def findings() -> list[str]:
-        browser.execute_script(axe)
-        result = browser.execute_async_script("axe.run().then(arguments[0])")
-        assert len(result["passes"]) > 10, "the control: axe has run"
-        wide = browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
-        lines = [f"{rule['id']}: {node['html']:.200}" for rule in result["violations"] for node in rule["nodes"]]
-        return [*lines, *(f"wider than the screen by {wide}" for _ in range(wide > 0))]
-
-    return findings
-
-
-def screen(browser: WebDriver, width: int, dark: bool) -> None:
-    metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-
-
 def paths(server: Server, path: str = "/") -> Iterator[str]:
     """Yield the paths of all folders and documents."""
     yield path
@@ -223,45 +176,45 @@ def paths(server: Server, path: str = "/") -> Iterator[str]:
 
 @pytest.mark.timeout(600)
 def test_axe_finds_nothing_on_imported_documents(
-    browser: WebDriver, server: Server, findings: Callable[[], list[str]]
+    browser: WebDriver, server: Server, faults: Callable[[], list[str]]
 ) -> None:
     """The documentation of this project, with its code and tables: on a phone in the dark, and on a desk."""
     problems = {}
     for path in (*paths(server), "/nothing", "/@@login", "/@@search?q=session", "/counter"):
-        for size in (PHONE, DESK):
-            screen(browser, *size)
+        for size, scheme in [(PHONE, "dark"), (DESK, "light")]:
+            show_on(browser, size, scheme)
             browser.get(server.address + path)
-            if found := findings():
+            if found := faults():
                 problems[path, size] = found
     assert problems == {}
 
 
 @pytest.mark.timeout(300)
 def test_axe_finds_nothing_while_an_author_works(
-    browser: WebDriver, server: Server, findings: Callable[[], list[str]]
+    browser: WebDriver, server: Server, faults: Callable[[], list[str]]
 ) -> None:
-    screen(browser, *PHONE)
+    show_on(browser, PHONE, "dark")
     log_in(browser, server)
-    assert findings() == [] and text_of(browser, ".done") == "You are logged in as admin."
+    assert faults() == [] and text_of(browser, ".done") == "You are logged in as admin."
     press(browser, "New document")
     type_in(browser, title="Tea", text="# Tea\n\n```python\nwarm = 'tea'\n```\n\n| a |\n|---|\n| 1 |\n")
     press(browser, "Preview")
-    assert findings() == [] and text_of(browser, ".trial .k, .trial .n") == "warm"
+    assert faults() == [] and text_of(browser, ".trial .k, .trial .n") == "warm"
     press(browser, "Save")
-    assert findings() == [] and text_of(browser, ".done") == "The document was made."
+    assert faults() == [] and text_of(browser, ".done") == "The document was made."
     press(browser, "Edit")
     type_in(browser, text="cold")
     press(browser, "Save")
     press(browser, "History")
     press(browser, "Revision 1")
-    assert findings() == []
-    screen(browser, *DESK)
-    assert findings() == []
+    assert faults() == []
+    show_on(browser, DESK, "light")
+    assert faults() == []
     press(browser, "Restore revision 1")
     assert "tea" in article(browser)
     for path in ("", "@@add-folder", "@@upload", "tea/@@rename", "tea/@@delete", "docs/?sort=newest"):
         browser.get(f"{server.address}/{path}")
-        assert findings() == [], path
+        assert faults() == [], path
 
 
 def test_a_relative_link_of_a_default_page_in_a_browser(

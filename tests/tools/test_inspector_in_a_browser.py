@@ -14,28 +14,25 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support.ui import WebDriverWait
 
+from browsing import DESK, PHONE, show_on
 from pipeline.demo import site
 from processes import TOP
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
+LookAt = Callable[[str], None]
 KEY = "k" * 40
 WRITE = os.environ.get("PIPELINE_SCREENSHOTS") == "write"
 DOCS = TOP / "docs" / "screenshots"
-SERIOUS = ("serious", "critical")
-PHONE, DESK = (390, 844), (1280, 800)
 SHOWN = [
     ("list", DESK, "light"),
     ("list", PHONE, "dark"),
@@ -51,9 +48,6 @@ while (texts.nextNode()) {
 }
 """
 """Takes the directories of this machine out of a page."""
-SWITCHES = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage"]
-SWITCHES += ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-SWITCHES += ["--hide-scrollbars"]
 
 
 @pytest.fixture(scope="module")
@@ -111,57 +105,23 @@ def load(address: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def browser(program: Callable[[str, str], str], tmp_path: Path) -> Iterator[WebDriver]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = program("chromium", "apt install chromium")
-    for switch in [*SWITCHES, f"--user-data-dir={tmp_path / 'profile'}"]:
-        options.add_argument(switch)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(
-        options=options, service=Service(program("chromedriver", "apt install chromium-driver"))
-    )
-    browser.set_page_load_timeout(60)
-    yield browser
-    browser.quit()
+def look_at(browser: WebDriver, faults: Callable[[], list[str]]) -> Callable[[str], None]:
+    """``look_at(name)``: nothing is wrong with the page in the browser, on phone and desk, light and dark."""
 
+    def look_at(name: str) -> None:
+        for size, scheme in [(PHONE, "light"), (PHONE, "dark"), (DESK, "light"), (DESK, "dark")]:
+            show_on(browser, size, scheme)
+            assert faults() == [], (name, size, scheme)
+            if WRITE and (name, size, scheme) in SHOWN:
+                browser.execute_script(WITHOUT_PLACES, str(TOP))
+                shown = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
+                DOCS.mkdir(exist_ok=True)
+                kind = "phone" if size == PHONE else "desk"
+                (DOCS / f"{name}-{kind}.png").write_bytes(base64.b64decode(shown["data"]))
+        said = [entry["message"] for entry in browser.get_log("browser")]
+        assert [line for line in said if "Content Security Policy" in line] == []
 
-def as_on(browser: WebDriver, size: tuple[int, int], scheme: str) -> None:
-    """Show pages as on a screen of that size, light or dark."""
-    width, height = size
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-
-
-def violations(browser: WebDriver) -> list[str]:
-    """What axe-core finds on the page that is serious."""
-    browser.execute_script((files("axe_core_python") / "axe.min.js").read_text("utf-8"))
-    found = browser.execute_async_script("axe.run().then(arguments[0])")
-    assert len(found["passes"]) > 10, "the control: axe has run"
-    return [
-        f"{one['id']}: {node['html']} {node['failureSummary']}"
-        for one in found["violations"]
-        if one["impact"] in SERIOUS
-        for node in one["nodes"]
-    ]
-
-
-def look_at(browser: WebDriver, name: str) -> None:
-    """Look at a page on a phone and on a desk, light and dark: axe finds nothing serious, nothing sticks out."""
-    for size, scheme in [(PHONE, "light"), (PHONE, "dark"), (DESK, "light"), (DESK, "dark")]:
-        as_on(browser, size, scheme)
-        assert violations(browser) == [], (name, size, scheme)
-        sticks_out = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert browser.execute_script(sticks_out) <= 0, (name, size)
-        if WRITE and (name, size, scheme) in SHOWN:
-            browser.execute_script(WITHOUT_PLACES, str(TOP))
-            shown = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
-            DOCS.mkdir(exist_ok=True)
-            kind = "phone" if size == PHONE else "desk"
-            (DOCS / f"{name}-{kind}.png").write_bytes(base64.b64decode(shown["data"]))
-    said = [entry["message"] for entry in browser.get_log("browser")]
-    assert [line for line in said if "Content Security Policy" in line] == []
+    return look_at
 
 
 def text_of(browser: WebDriver, selector: str) -> str:
@@ -200,28 +160,28 @@ def log_in(browser: WebDriver, address: str) -> None:
 
 
 @pytest.mark.usefixtures("load")
-def test_the_debug_pages(browser: WebDriver, address: str) -> None:
+def test_the_debug_pages(browser: WebDriver, address: str, look_at: LookAt) -> None:
     log_in(browser, address)
     browser.get(f"{address}/@@fails")
     assert "ValueError: there is no price for coffee" in browser.page_source
     assert "Caused by KeyError" in browser.page_source
     assert "inspected_views.py" in text_of(browser, "details[open] summary")
     assert 'raise ValueError("there is no price for coffee")' in text_of(browser, "details[open] li.here")
-    look_at(browser, "debug-error")
+    look_at("debug-error")
     browser.get(f"{address}/docs/nothing")
     assert "has no item" in text_of(browser, ".cause")
-    look_at(browser, "debug-404")
+    look_at("debug-404")
 
 
 @pytest.mark.usefixtures("load")
-def test_the_list_of_requests_and_its_filters(browser: WebDriver, address: str) -> None:
+def test_the_list_of_requests_and_its_filters(browser: WebDriver, address: str, look_at: LookAt) -> None:
     log_in(browser, address)
     for path in ("/@@slow", "/@@fails", "/docs/nothing"):
         browser.get(address + path)
     browser.get(f"{address}/++inspect++/")
     assert text_of(browser, "h1") == "Requests"
     assert len(rows(browser)) > 5
-    look_at(browser, "list")
+    look_at("list")
 
     ask(browser, address, status="5")
     assert rows(browser) and all("500" in row for row in rows(browser))
@@ -237,18 +197,18 @@ def test_the_list_of_requests_and_its_filters(browser: WebDriver, address: str) 
 
 
 @pytest.mark.usefixtures("load")
-def test_the_page_of_a_failed_request(browser: WebDriver, address: str) -> None:
+def test_the_page_of_a_failed_request(browser: WebDriver, address: str, look_at: LookAt) -> None:
     log_in(browser, address)
     browser.get(f"{address}/@@fails")
     ask(browser, address, error="1", path="fails")
     follow(browser, ".requests tbody tr:first-child a")
     assert "there is no price for coffee" in text_of(browser, ".cause")
     assert "publisher" in text_of(browser, ".waterfall")
-    look_at(browser, "request-error")
+    look_at("request-error")
 
 
 @pytest.mark.usefixtures("load")
-def test_attempts_and_secrets(browser: WebDriver, address: str) -> None:
+def test_attempts_and_secrets(browser: WebDriver, address: str, look_at: LookAt) -> None:
     log_in(browser, address)
     browser.get(f"{address}/@@conflicting")
     ask(browser, address, path="conflicting", status="2")
@@ -258,18 +218,18 @@ def test_attempts_and_secrets(browser: WebDriver, address: str) -> None:
         section.send_keys(Keys.ENTER)
     assert "attempt 3 with password=(masked)" in text_of(browser, "section[aria-labelledby=log]")
     assert "swordfish" not in browser.page_source and KEY not in browser.page_source
-    look_at(browser, "attempts")
+    look_at("attempts")
 
 
 @pytest.mark.usefixtures("load")
-def test_the_page_of_a_request_and_the_drawing(browser: WebDriver, address: str) -> None:
+def test_the_page_of_a_request_and_the_drawing(browser: WebDriver, address: str, look_at: LookAt) -> None:
     log_in(browser, address)
     browser.get(f"{address}/@@search?q=tea&token=abc")
     ask(browser, address, path="search", status="2")
     follow(browser, ".requests tbody tr:first-child a")
     assert "token=abc" not in browser.page_source
     assert "search" in text_of(browser, "section[aria-labelledby=traversal]")
-    look_at(browser, "request")
+    look_at("request")
     follow(browser, "nav a[href=pipeline]")
     assert "traverse" in text_of(browser, ".pipe")
-    look_at(browser, "pipeline")
+    look_at("pipeline")

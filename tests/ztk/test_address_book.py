@@ -12,16 +12,15 @@ import shutil
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -145,17 +144,9 @@ class Visitor:
 
 
 @pytest.fixture
-def visitor(site: Site, program: Callable[[str, str], str], tmp_path: Path) -> Iterator[Visitor]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = program("chromium", "apt install chromium")
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
-    for switch in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", profile):
-        options.add_argument(switch)
-    service = Service(program("chromedriver", "apt install chromium-driver"))
-    browser = webdriver.Chrome(options=options, service=service)
+def visitor(site: Site, browser: WebDriver) -> Visitor:
     browser.implicitly_wait(10)
-    yield Visitor(browser, site)
-    browser.quit()
+    return Visitor(browser, site)
 
 
 def test_a_site_from_the_package_index_is_walked_through(site: Site, visitor: Visitor) -> None:
