@@ -35,8 +35,7 @@ def pages(missing: Callable[[str, str], NoReturn], tmp_path_factory: pytest.Temp
     return sorted(page for page in built.rglob("*.html") if "_static" not in page.parts)
 
 
-@pytest.mark.parametrize("size", [PHONE, DESK])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("size", "scheme"), [(PHONE, "dark"), (DESK, "light")])
 def test_nothing_serious_is_found(
     browser: WebDriver, pages: list[Path], faults: Callable[[], list[str]], size: tuple[int, int], scheme: str
 ) -> None:
