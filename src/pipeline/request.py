@@ -89,7 +89,7 @@ class Verdict(NamedTuple):
 
     error: BaseException
     transient: bool
-    """Whether the same request may succeed if it is tried again."""
+    """True if the same request may succeed in another attempt."""
 
 
 class OnFirstUse:
@@ -188,7 +188,7 @@ class Request(BaseRequest):
     traversal_hooks: tuple[Callable[[Request, Any], object], ...]
 
     announces_body: bool
-    """Whether the request has a Content-Length or a Transfer-Encoding, and so most likely a body."""
+    """True if the request has a Content-Length or a Transfer-Encoding, and so most likely a body."""
     attempts_left: int
     """Number of further attempts if this one fails with a transient error. A view that must not run twice sets it
     to 0."""
