@@ -196,7 +196,7 @@ class Request(BaseRequest):
     """The verdict on the last error that was caught, see ``judge``."""
     outcome: str = ""
     """The outcome of the changes of this request, when its transaction has ended: "committed", "unknown" (R4), or
-    "" if there are none. The answer to a later error says so in the header ``X-Outcome``."""
+    "" if it has made no changes. The answer to a later error repeats the outcome in the header ``X-Outcome``."""
 
     read_afresh: Callable[[Any], None] | None = None
     """``(request)`` ends the transaction of the request. From then on the request reads the current state of the
