@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from webob.exc import HTTPBadRequest
 
 from filestore import filestore
 from pipeline import Request, element
@@ -420,6 +421,21 @@ def lets_one_in_at_a_time(next: Any) -> Any:
     return lets_one_in_at_a_time
 
 
+@element
+def spends_uploads(next: Any) -> Any:
+    """Read a multipart body, and put back only what fits in memory."""
+
+    def spends_uploads(request: Any, response: Any) -> None:
+        environ = request.environ
+        kind = environ.get("CONTENT_TYPE") or ""
+        if kind:
+            body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+            environ["wsgi.input"] = io.BytesIO(b"" if kind.startswith("multipart/") else body)
+        next(request, response)
+
+    return spends_uploads
+
+
 SPECIAL: dict[str, dict[str, Any]] = {"environ": {"wsgiorg.routing_args": ([], {})}}
 """Keys of the environ that show the fault."""
 
@@ -466,6 +482,35 @@ def test_a_broken_element_breaks_its_rule(rule: str, monkeypatch: pytest.MonkeyP
     message = str(caught.value)
     assert message.startswith(f"{broken.name} breaks the rule {rule!r}: {RULES[rule]} Found: ")
     assert FOUND[rule] in message
+
+
+def test_an_element_that_spends_a_multipart_body_breaks_the_rule_of_the_body__R11() -> None:
+    with pytest.raises(NotConforming) as caught:
+        check_element(spends_uploads)
+    assert caught.value.rule == "body"
+    assert "the inner parts read b'' in place of b'--limit" in str(caught.value)
+    assert str(caught.value).endswith("multipart/form-data; boundary=limit")
+
+
+def test_an_element_may_refuse_that_a_body_is_read_twice__R11() -> None:
+    class Spent(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            raise HTTPBadRequest("The body was read before.")
+
+    @element
+    def reads_once(next: Any) -> Any:
+        """Read the body, and refuse a second reader."""
+
+        def reads_once(request: Any, response: Any) -> None:
+            environ = request.environ
+            if environ.get("CONTENT_LENGTH"):
+                environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+                environ["wsgi.input"] = Spent()
+            next(request, response)
+
+        return reads_once
+
+    check_element(reads_once)
 
 
 def test_each_rule_has_a_broken_element() -> None:
