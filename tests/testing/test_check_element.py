@@ -315,49 +315,50 @@ def fails_to_clean_up(next: Any) -> Any:
     return fails_to_clean_up
 
 
-@breaks("interrupts")
-def answers_interrupts(next: Any) -> Any:
-    """Answer even SystemExit."""
+def apologizing(
+    next: Any, caught: type[BaseException] = Exception, *, restores: bool = True, lets_conflicts_pass: bool = True
+) -> Any:
+    """Return a handler that answers errors with a page: rightly, if called with ``next`` alone."""
 
-    def answers_interrupts(request: Any, response: Any) -> None:
+    def apologizing(request: Any, response: Any) -> None:
         before = response.snapshot()
         try:
             next(request, response)
-        except BaseException:
-            response.restore(before)
+        except caught as error:
+            if lets_conflicts_pass and request.attempts_left and request.judge(error).transient:
+                raise
+            if restores:
+                response.restore(before)
             response.plain("500 Internal Server Error", "sorry")
 
-    return answers_interrupts
+    return apologizing
+
+
+def test_control_an_element_that_answers_errors_rightly_keeps_the_protocol() -> None:
+    @element
+    def apologizes(next: Any) -> Any:
+        """Answer errors."""
+        return apologizing(next)
+
+    check_element(apologizes)
+
+
+@breaks("interrupts")
+def answers_interrupts(next: Any) -> Any:
+    """Answer even SystemExit."""
+    return apologizing(next, BaseException)
 
 
 @breaks("taken back")
 def leaves_half_an_answer(next: Any) -> Any:
     """Answer an error on top of what the view had begun."""
-
-    def leaves_half_an_answer(request: Any, response: Any) -> None:
-        try:
-            next(request, response)
-        except Exception as error:
-            if request.attempts_left and request.judge(error).transient:
-                raise
-            response.plain("500 Internal Server Error", "sorry")
-
-    return leaves_half_an_answer
+    return apologizing(next, restores=False)
 
 
 @breaks("attempts")
 def answers_conflicts(next: Any) -> Any:
     """Answer an error that ``retry`` would repair."""
-
-    def answers_conflicts(request: Any, response: Any) -> None:
-        before = response.snapshot()
-        try:
-            next(request, response)
-        except Exception:
-            response.restore(before)
-            response.plain("500 Internal Server Error", "sorry")
-
-    return answers_conflicts
+    return apologizing(next, lets_conflicts_pass=False)
 
 
 @breaks("environ")
