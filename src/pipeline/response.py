@@ -283,14 +283,15 @@ def adopt_exception(response: Response, error: WSGIHTTPException) -> None:
         return
     detail = error.detail if isinstance(error.detail, str) else ""
     text = detail or error.explanation or error.title
-    if error.status_int < 400 and error.location is not None:
-        page = _page_of_redirect(error.title, text, error.location)
+    location = error.location if error.status < "400" else None
+    if location is not None:
+        page = _page_of_redirect(error.title, text, location)
         response.adopt(error.status, [HTML, NOSNIFF], [page.encode()])
     else:
         response.plain(error.status, text)
-    for name, value in error.headerlist:
-        if name.lower() not in ("content-type", "content-length"):
-            response._headerlist.append((name, value))
+    response._headerlist += [
+        pair for pair in error.headerlist if pair[0].lower() not in ("content-type", "content-length")
+    ]
 
 
 def _page_of_redirect(title: str, text: str, location: str) -> str:

@@ -230,6 +230,17 @@ def test_the_rest_is_that_of_files(app: Pipeline, made: Resources) -> None:
     assert asking.ask(app, address, "HEAD").headers["Content-Length"] == whole.headers["Content-Length"]
 
 
+def test_a_304_does_not_open_the_file(app: Pipeline, made: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"/++resource++site@{made.version}/style.css"
+    whole = asking.ask(app, address)
+    opened: list[File] = []
+    monkeypatch.setattr(File, "open", lambda file, top: opened.append(file))
+    same = asking.ask(app, address, HTTP_IF_NONE_MATCH=whole.headers["ETag"])
+    assert (same.status, opened) == (304, [])
+    for name in ("ETag", "Cache-Control", "Last-Modified"):
+        assert same.headers[name] == whole.headers[name]
+
+
 # What changes after the load.
 
 

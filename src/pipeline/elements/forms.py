@@ -109,7 +109,7 @@ class Reading:
         if query := environ.get("QUERY_STRING"):
             if query.count("&") >= self.max_fields:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
-            form, view = collect(fields_of(query.encode("latin-1", "replace")), _converters(request))
+            form, view = collect(fields_of(query), _converters(request))
         if environ["REQUEST_METHOD"] in self.with_body:
             kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
             reader = self.readers.get(kind)
@@ -132,7 +132,7 @@ class Reading:
         body = self._body(request)
         if body.count(b"&") >= self.max_fields:
             raise HTTPRequestEntityTooLarge(f"The form has more than {self.max_fields} fields.")
-        return fields_of(body, charset)
+        return fields_of(body.decode("latin-1"), charset)
 
     def _json(self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]) -> dict[str, Any]:
         body = self._body(request)

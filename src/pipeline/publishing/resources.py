@@ -41,7 +41,7 @@ from zope.interface import Interface, implementer
 
 from pipeline.http.encodings import choose, vary
 from pipeline.http.error_pages import out_of_descriptors
-from pipeline.http.files import serve
+from pipeline.http.files import Unopened, serve, unopened
 from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace, IPublishTraverse
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
@@ -117,11 +117,20 @@ class File(NamedTuple):
     def modified(self) -> int:
         return self.state[3]
 
-    def is_unchanged(self) -> bool:
+    @property
+    def etag(self) -> str:
+        return self.sha256[:32]
+
+    def unchanged(self, path: str) -> os.stat_result | None:
+        """Return the ``stat`` of the file if it is as it was found."""
         try:
-            return _state(os.stat(self.path)) == self.state
+            found = os.stat(path)
         except OSError:
-            return False
+            return None
+        return found if _state(found) == self.state else None
+
+    def is_unchanged(self) -> bool:
+        return self.unchanged(self.path) is not None
 
     def open(self, top: str) -> tuple[BinaryIO, bool]:
         """Return the open file, and True if it is unchanged. Raise a 404 if it is gone, or leads out of ``top``."""
@@ -161,17 +170,20 @@ def show(resource: Resource, request: Request, response: Response) -> None:
         if encoding and found.is_unchanged() and copies[encoding].is_unchanged():
             found = copies[encoding]
             response.headers["Content-Encoding"] = encoding
-    file, unchanged = found.open(resources.top)
+    file: Unopened | BinaryIO | None = unopened(request, response, found.path, found.unchanged, found.etag)
+    unchanged = True
+    if file is None:
+        file, unchanged = found.open(resources.top)
     serve(
         request,
         response,
         file,
         content_type=resources.types[path],
         name=path.rpartition("/")[2],
-        etag=found.sha256[:32] if unchanged else None,
+        etag=found.etag if unchanged else None,
         inline=True,
+        cache=FOR_EVER if current and unchanged else ASK_AGAIN,
     )
-    response.headers["Cache-Control"] = FOR_EVER if current and unchanged else ASK_AGAIN
 
 
 @implementer(IPublishTraverse)
