@@ -388,7 +388,9 @@ def beginning(values: Mapping[str, Any]) -> Callable[[type[Request], dict[str, A
     """Return a function ``(cls, environ)`` that makes a request as ``cls(environ)`` does, but with these first
     values for some fields."""
     first = OF_ALL_ATTEMPTS | OF_AN_ATTEMPT
-    first |= {name: value for name, value in values.items() if name in first}
-    constants = (f"request.{name} = {name if value else repr(value)}" for name, value in first.items())
-    lines = ["request = new(cls)", "request.environ = environ", *constants, "return request"]
+    given = {name: value for name, value in values.items() if name in first}
+    literals = {name: repr(value) for name, value in first.items() if not value and name not in given}
+    fields = (f"request.{name} = {literals.get(name, name)}" for name in first)
+    lines = ["request = new(cls)", "request.environ = environ", *fields, "return request"]
+    first |= given
     return _compiled("begin", "cls, environ", lines, {"new": object.__new__, **first})  # type: ignore[no-any-return]

@@ -133,11 +133,6 @@ class Response(webob.Response):
         """True if the body is a list or tuple of blocks, before any filter."""
         return type(self._app_iter) in (list, tuple)
 
-    @property
-    def is_complete(self) -> bool:
-        """True if the body is in memory and has no filters, so that sending it cannot fail."""
-        return type(self._app_iter) in (list, tuple) and not self.filters and not self.delivery_filters
-
     @property  # type: ignore[override]
     def headers(self) -> Headers:
         if self._headers is None:

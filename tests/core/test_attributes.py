@@ -612,3 +612,17 @@ def _nothing_is_left_on_the_classes() -> Iterator[None]:
         assert {k: v for k, v in old.items() if k not in interfaces} == {
             k: v for k, v in new.items() if k not in interfaces
         }
+
+
+def test_an_offered_field_may_be_an_empty_object() -> None:
+    class Shelf(dict[str, Any]):
+        def __repr__(self) -> str:
+            return "<a shelf>"
+
+    @element
+    def shelving(next: Any) -> Offers:
+        return Offers(next, context=shelf)
+
+    shelf, seen = Shelf(), []
+    ask(Pipeline(shelving(), end(look=lambda request: seen.append(request.context))))
+    assert seen[0] is shelf

@@ -26,7 +26,8 @@ from pipeline.elements.errors import errors
 from pipeline.elements.log import log
 from pipeline.elements.retry import retry
 from pipeline.elements.traverse import traverse
-from pipeline.elements.vhost import HEADERS, MOST_TOLD, READERS, vhost
+from pipeline.elements.vhost import MOST_TOLD, vhost
+from pipeline.http.forwarding import HEADERS, READERS
 from pipeline.interfaces import OptionError, OrderError
 from pipeline.publisher import publisher
 

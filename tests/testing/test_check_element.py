@@ -22,7 +22,8 @@ from pipeline.elements.zodb import zodb
 from pipeline.publisher import publisher
 from pipeline.request import on_first_use
 from pipeline.testing import NotConforming, check_element
-from pipeline.testing.conformance import RULES, fits
+from pipeline.testing.conformance import RULES
+from pipeline.testing.declarations import fits
 from pipeline.testing.probes import logged
 
 _numbers = count()

@@ -158,11 +158,11 @@ class Database:
         self.begin_reading = BEGIN_READING.get(dialect.name, ())
         self.end_reading = END_READING.get(dialect.name)
         self.at_connect = time_outs(dialect.name, **time_limits)
-        self.outage = Outage(f"the database {loggable_url(parsed)}")
+        self.shown = loggable_url(parsed)
+        self.outage = Outage(f"the database {self.shown}")
         self.managers: deque[Manager] = deque()
         self.in_use: set[Manager] = set()
         self._listen(dialect.name)
-        self.shown = loggable_url(parsed)
         pools.add(self)
 
     def usage(self) -> pools.Usage:

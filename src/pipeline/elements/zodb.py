@@ -245,7 +245,7 @@ class Pool:
     """One main database of this process, the databases beside it, and the idle connections."""
 
     made_of: object = None
-    """What the element was given, by which another element with the same URI finds the same pool."""
+    """The URIs and options of the element. Another element with the same ones gets the same pool."""
 
     def __init__(
         self,

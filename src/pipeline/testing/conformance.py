@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import gc
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from threading import Barrier, BrokenBarrierError, Thread
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from transaction.interfaces import TransientError
 from webob.exc import HTTPException
 
-from pipeline.attributes import declaration, names_of
+from pipeline.attributes import declaration
 from pipeline.composition import Element, Pipeline
 from pipeline.elements.retry import retry
 from pipeline.interfaces import ConfigurationError, OrderError
-from pipeline.options import convert
 from pipeline.request import Request
 from pipeline.response import Response
+from pipeline.testing.declarations import attributes_of, check_declarations, fits, hints_of
 from pipeline.testing.faults import fault
 from pipeline.testing.guard import EnvironChanged, guard_environ
 from pipeline.testing.probes import (
@@ -77,60 +76,6 @@ def check_element(
     checks.is_forgotten()
     checks.second_attempt()
     checks.threads()
-
-
-# -- What the element declares -------------------------------------------------------------------------------------
-
-
-def check_declarations(element: Element) -> None:
-    """Check the docstring, the options, the places and the attributes of an element."""
-    for rule, faults in (
-        ("documented", undocumented(element)),
-        ("options", unwritable(element)),
-        ("reasons", unreasoned(element)),
-        ("defaults", shared_defaults(element)),
-    ):
-        for found in faults:
-            raise NotConforming(element.name, rule, found)
-
-
-def undocumented(element: Element) -> Iterator[str]:
-    text = element.__doc__ or ""
-    if not text.strip():
-        yield "it has no docstring"
-    words = set(text.replace("`", " ").replace(",", " ").split())
-    for name in element.signature.annotations:
-        if name not in words:
-            yield f"the docstring does not name the option {name!r}"
-
-
-def unwritable(element: Element) -> Iterator[str]:
-    for name, annotation in element.signature.annotations.items():
-        try:
-            convert("a text that is long enough", annotation)
-        except Exception as error:
-            if "cannot be written in an ini" in str(error):
-                yield f"option {name!r}: {error}"
-
-
-def unreasoned(element: Element) -> Iterator[str]:
-    contract = element.contract
-    for places in (contract.inside, contract.outside):
-        for name, reason in places.items():
-            if not isinstance(reason, str) or not reason.strip():
-                yield f"the place relative to {name!r} has the reason {reason!r}"
-    for name in contract.inside.keys() & contract.outside.keys():
-        yield f"it must be inside and outside of {name!r}"
-
-
-def shared_defaults(element: Element) -> Iterator[str]:
-    for name, cls in names_of(element.contract.adds or Request):
-        value = declaration(cls, name)
-        if isinstance(value, (list, dict, set, bytearray)):
-            yield f"the default of request.{name} is {value!r}; declare it by on_first_use(), or use a tuple"
-
-
-# -- What the element does -----------------------------------------------------------------------------------------
 
 
 class Checks:
@@ -220,7 +165,7 @@ class Checks:
 
     def attributes_are_provided(self, request: Any) -> None:
         """Read each attribute that the element declares."""
-        for name, cls in names_of(self.element.contract.adds or Request):
+        for name, cls in attributes_of(self.element):
             try:
                 value = getattr(request, name)
             except Exception as error:
@@ -231,7 +176,7 @@ class Checks:
                 self.watch.note("types", f"request.{name} is {value!r:.80}, and its declared type is {hint}")
 
     def attributes_are_declared(self) -> None:
-        declared = {name for name, _ in names_of(self.element.contract.adds or Request)}
+        declared = {name for name, _ in attributes_of(self.element)}
         core = {*dir(Request), *Request.__annotations__}
         for name in sorted(self.watch.new_names - declared - core):
             raise self.broken("declared", f"it set request.{name}")
@@ -392,36 +337,8 @@ def plain_values(request: Any, element: Element) -> dict[str, Any]:
     """Return the values of the attributes that an element declares, as far as two requests can be compared by them.
     Nothing is made on first use."""
     values = {}
-    for name, cls in names_of(element.contract.adds or Request):
+    for name, cls in attributes_of(element):
         value = request.__dict__.get(name, declaration(cls, name))
         if value is None or isinstance(value, (str, bytes, int, float, tuple)):
             values[name] = value
     return values
-
-
-def hints_of(cls: type) -> dict[str, Any]:
-    """Return the declared types of a class of attributes. A name that only a type checker knows gives no types."""
-    try:
-        return get_type_hints(cls)
-    except (NameError, AttributeError, TypeError):
-        return {}
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Return whether a value has the declared type, as far as this can be known without a type checker."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return any(fits(value, one) for one in arguments)
-    if hint is None or hint is types.NoneType:
-        return value is None
-    if origin is Literal:
-        return value in arguments
-    if hint is float:
-        return isinstance(value, (int, float))
-    cls = origin or hint
-    if cls is Callable:
-        return callable(value)
-    try:
-        return not isinstance(cls, type) or isinstance(value, cls)
-    except TypeError:  # a protocol that cannot be checked
-        return True

@@ -18,7 +18,7 @@ from pipeline.request import Request
 from pipeline.response import Response
 
 Act = Callable[[Any, Response], None]
-"""What the end of the pipeline does with a request."""
+"""A function that the end of the pipeline calls with a request and its response."""
 
 
 class Failed(Exception):
