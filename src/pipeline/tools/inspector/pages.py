@@ -14,8 +14,9 @@ from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
+from pipeline.tools.inspector.changes import GONE
 from pipeline.tools.inspector.explaining import parts_by_attempt, walk_of
-from pipeline.tools.inspector.recording import GONE, Part, Record
+from pipeline.tools.inspector.recording import Part, Record
 from pipeline.tools.inspector.secrets import value_of
 from pipeline.tools.inspector.styling import TEMPLATES, policy, style
 from pipeline.tools.show import described
@@ -174,8 +175,9 @@ def bars_of(record: Record, parts: Iterable[Part]) -> list[Bar]:
     def bar(part: Part) -> Bar:
         began = percent(part.began - record.began)
         foreign = part.step.element is None
-        waited = min(part.waited, part.own)
-        widths = percent(part.seconds), part.own, waited, part.seconds, percent(part.own), percent(waited)
+        own = record.own(part)
+        waited = min(part.waited, own)
+        widths = percent(part.seconds), own, waited, part.seconds, percent(own), percent(waited)
         return Bar(part.name, part.step.where, part.depth, began, *widths, part.raised, foreign)
 
     rows = [bar(part) for part in parts]
