@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 
+from pipeline.database import pools
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
@@ -146,7 +147,7 @@ def listed(inspector: Any, filters: Filters) -> dict[str, Any]:
         "methods": sorted({record.method for record in kept} | {"GET", "POST"}),
         "classes": CLASSES,
         "counters": inspector.counters(),
-        "pools": list(inspector.pool_lines()),
+        "pools": sorted(pools.usages()),
     }
 
 

@@ -140,10 +140,8 @@ class Record:
     again: Again | None = None
     """What it takes to walk again."""
 
-    def __init__(self, request: Any, pools: dict[int, Any]) -> None:
+    def __init__(self, request: Any) -> None:
         self.number = next(_numbers)
-        self.pools = pools
-        """The pools of connections that requests have used, shared with the inspector."""
         self.came = kept_environ(request.environ)
         """The environ as it came in."""
         self.parts: list[Part] = []
@@ -387,7 +385,7 @@ def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
         began = perf_counter()
         value = opener(request)
         record.note("open", name, perf_counter() - began - (record.waited - waited))  # one opener may use another
-        watch_connection(record, request)
+        watch_connection(request)
         return value
 
     return open_watched
