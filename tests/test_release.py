@@ -17,7 +17,7 @@ import pipeline
 
 TOP = Path(__file__).resolve().parents[1]
 NOT_COPIED = shutil.ignore_patterns(
-    ".venv*", ".git", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "var"
+    ".venv*", ".git", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "Data.fs*", "blobs*"
 )
 ENVIRON = {
     name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "MAKE"))
