@@ -3,8 +3,8 @@
 A code block with a ``:caption:`` is a file of that name. ``:caption: more of FILE`` adds to the file. In a block of
 ``console`` each line that begins with ``$`` is a command, and the lines below are what it prints. The commands of a
 block with ``:class: server`` are servers. They begin with those lines, and run until the next such block or the end
-of the page. A block of ``diff`` replaces lines of a file; an empty line separates two changes. ``cd DIR`` and ``. FILE``
-count for all that follows, as in the shell of the reader.
+of the page. A block of ``diff`` replaces lines of a file; an empty line separates two changes. ``cd DIR`` and
+``. FILE`` count for all that follows, as in the shell of the reader.
 """
 
 from __future__ import annotations
