@@ -56,7 +56,8 @@ def read_axe(missing: Callable[[str, str], NoReturn]) -> str:
 def look_for_faults(browser: WebDriver, axe: str) -> list[str]:
     """Return what axe-core finds on the page in the browser, and whether the page is wider than the screen."""
     browser.execute_script(axe)
-    result = browser.execute_async_script("axe.run().then(arguments[0])")
+    # For each rule that passes, one place is told: the places are what takes the time.
+    result = browser.execute_async_script("axe.run({resultTypes: ['violations']}).then(arguments[0])")
     assert len(result["passes"]) > 10, "the control: axe has run"
     faults = [
         f"{rule['id']}, {rule['impact']}: {node['html']:.200} {node['failureSummary']}"

@@ -22,8 +22,6 @@ TO_DO = [
     "src/pipeline/http/accept.py",
     "src/pipeline/http/cookies.py",
     "src/pipeline/http/error_pages.py",
-    "src/pipeline/publishing/json.py",
-    "src/pipeline/publishing/resources.py",
     "src/pipeline/tools/debug_page.py",
     "src/pipeline/tools/deploy/*",
     "src/pipeline/tools/inspector/*",

@@ -34,7 +34,7 @@ class Measures:
     view: View | None = None
     """The view that the publisher has found, or None."""
     is_conflict = False
-    """Whether the last attempt has failed with a transient error."""
+    """True if the last attempt has failed with a transient error."""
     errors: dict[int, BaseException] | None = None
     """The exceptions that left a part, by the index of the stay. None if they are not kept."""
     span: Any = None

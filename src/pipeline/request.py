@@ -89,7 +89,7 @@ class Verdict(NamedTuple):
 
     error: BaseException
     transient: bool
-    """Whether the same request may succeed if it is tried again."""
+    """True if the same request may succeed in another attempt."""
 
 
 class OnFirstUse:
@@ -188,7 +188,7 @@ class Request(BaseRequest):
     traversal_hooks: tuple[Callable[[Request, Any], object], ...]
 
     announces_body: bool
-    """Whether the request has a Content-Length or a Transfer-Encoding, and so most likely a body."""
+    """True if the request has a Content-Length or a Transfer-Encoding, and so most likely a body."""
     attempts_left: int
     """Number of further attempts if this one fails with a transient error. A view that must not run twice sets it
     to 0."""
@@ -196,7 +196,7 @@ class Request(BaseRequest):
     """The verdict on the last error that was caught, see ``judge``."""
     outcome: str = ""
     """The outcome of the changes of this request, when its transaction has ended: "committed", "unknown" (R4), or
-    "" if there are none. The answer to a later error says so in the header ``X-Outcome``."""
+    "" if it has made no changes. The answer to a later error repeats the outcome in the header ``X-Outcome``."""
 
     read_afresh: Callable[[Any], None] | None = None
     """``(request)`` ends the transaction of the request. From then on the request reads the current state of the

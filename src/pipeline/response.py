@@ -96,7 +96,7 @@ class Response(webob.Response):
     delivery_filters: tuple[tuple[Filter, bool], ...]
     """Filters that see the body after all output filters; with each, whether it changes the bytes."""
     filters_applied = False
-    """Whether the edge has put the filters around the body."""
+    """True if the edge has put the filters around the body."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
         self._status = OK
@@ -130,12 +130,12 @@ class Response(webob.Response):
 
     @property
     def in_memory(self) -> bool:
-        """Whether the body is a list or tuple of blocks, before any filter."""
+        """True if the body is a list or tuple of blocks, before any filter."""
         return type(self._app_iter) in (list, tuple)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the body is in memory and has no filters, so that sending it cannot fail."""
+        """True if the body is in memory and has no filters, so that sending it cannot fail."""
         return type(self._app_iter) in (list, tuple) and not self.filters and not self.delivery_filters
 
     @property  # type: ignore[override]
@@ -283,14 +283,15 @@ def adopt_exception(response: Response, error: WSGIHTTPException) -> None:
         return
     detail = error.detail if isinstance(error.detail, str) else ""
     text = detail or error.explanation or error.title
-    if error.status_int < 400 and error.location is not None:
-        page = _page_of_redirect(error.title, text, error.location)
+    location = error.location if error.status < "400" else None
+    if location is not None:
+        page = _page_of_redirect(error.title, text, location)
         response.adopt(error.status, [HTML, NOSNIFF], [page.encode()])
     else:
         response.plain(error.status, text)
-    for name, value in error.headerlist:
-        if name.lower() not in ("content-type", "content-length"):
-            response._headerlist.append((name, value))
+    response._headerlist += [
+        pair for pair in error.headerlist if pair[0].lower() not in ("content-type", "content-length")
+    ]
 
 
 def _page_of_redirect(title: str, text: str, location: str) -> str:

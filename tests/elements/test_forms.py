@@ -7,6 +7,7 @@ import errno
 import gc
 import io
 import json
+import logging
 import os
 import resource
 import sys
@@ -1051,3 +1052,32 @@ def _end(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 
 
 FUZZED = Pipeline(retry(), errors(), forms(max_memory=200, max_parts=3, max_fields=3, max_header=100), see(), _end)
+
+
+class Unseekable(io.BytesIO):
+    """A body of a server whose stream cannot seek, as most cannot."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("read", ["read", "readline", "readlines", "__iter__"])
+def test_an_app_gets_no_empty_body_where_the_parts_were_read(caplog: Any, read: str) -> None:
+    """R11: the bytes of a multipart body are gone then. The log says what to do."""
+    body = texts(b"tea")
+
+    def app(environ: Any, start_response: Any) -> Any:
+        found = getattr(environ["wsgi.input"], read)()
+        start_response("200 OK", [])
+        return [found] if isinstance(found, bytes) else list(found)
+
+    def ask(pipeline: Any) -> Any:
+        asked = Asked.blank("/", method="POST", body=body, content_type=MULTIPART)
+        asked.environ["wsgi.input"] = Unseekable(body)
+        return asked.get_response(pipeline)
+
+    caplog.set_level(logging.ERROR)
+    assert ask(errors()(forms()(app))).status_int == 500
+    assert "put retry outside forms" in caplog.text
+    sent = ask(retry()(errors()(forms()(app)))).body
+    assert sent and body.startswith(sent)

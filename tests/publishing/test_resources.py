@@ -230,6 +230,17 @@ def test_the_rest_is_that_of_files(app: Pipeline, made: Resources) -> None:
     assert asking.ask(app, address, "HEAD").headers["Content-Length"] == whole.headers["Content-Length"]
 
 
+def test_a_304_does_not_open_the_file(app: Pipeline, made: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"/++resource++site@{made.version}/style.css"
+    whole = asking.ask(app, address)
+    opened: list[File] = []
+    monkeypatch.setattr(File, "open", lambda file, top: opened.append(file))
+    same = asking.ask(app, address, HTTP_IF_NONE_MATCH=whole.headers["ETag"])
+    assert (same.status, opened) == (304, [])
+    for name in ("ETag", "Cache-Control", "Last-Modified"):
+        assert same.headers[name] == whole.headers[name]
+
+
 # What changes after the load.
 
 
@@ -369,7 +380,7 @@ def test_a_copy_that_is_older_than_its_file_is_left_out(
 ) -> None:
     os.utime(top / "app.js.gz", (1, 1))
     assert "app.js" in copied.copies and "app.js" not in Resources("site", module(), top).copies
-    assert f"{top}/app.js.gz is older than {top}/app.js, and is not served for it; make it again" in caplog.text
+    assert f"{top}/app.js.gz is older than {top}/app.js and is not served: compress it again" in caplog.text
 
 
 def test_a_copy_that_is_larger_than_its_file_is_left_out(top: Path, module: Callable[..., str]) -> None:
@@ -401,7 +412,7 @@ def test_the_directory_may_be_beside_the_module(top: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("name", ["", "a/b", "a@b", "_a", ".a", "a b", "ä", "++a"])
 def test_a_name_that_no_path_leads_to_is_refused(top: Path, module: Callable[..., str], name: str) -> None:
-    with pytest.raises(ConfigurationError, match="a name is of letters"):
+    with pytest.raises(ConfigurationError, match="a name consists of letters"):
         Resources(name, module(), top)
 
 

@@ -310,6 +310,15 @@ def test_it_says_what_it_means_to_listen_on_every_address(
     assert "It listens on every address of this machine: everybody who reaches the machine" in server.said()
 
 
+@pytest.mark.servers
+def test_it_says_the_addresses_that_the_ini_has(ini: Path, start: Callable[..., Any], free_port: int) -> None:
+    ini.write_text(f"{ini.read_text()}listen = *:{free_port}\n")
+    server = start([*COMMAND, ini, "--no-reload"], free_port)
+    assert get(free_port) == "first"
+    assert f"site.ini: *:{free_port} by waitress." in server.said()
+    assert "It listens on every address of this machine" in server.said()
+
+
 def test_the_command_says_its_version_and_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as done:
         main(["--version"])

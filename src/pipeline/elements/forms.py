@@ -109,7 +109,7 @@ class Reading:
         if query := environ.get("QUERY_STRING"):
             if query.count("&") >= self.max_fields:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
-            form, view = collect(fields_of(query.encode("latin-1", "replace")), _converters(request))
+            form, view = collect(fields_of(query), _converters(request))
         if environ["REQUEST_METHOD"] in self.with_body:
             kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
             reader = self.readers.get(kind)
@@ -132,7 +132,7 @@ class Reading:
         body = self._body(request)
         if body.count(b"&") >= self.max_fields:
             raise HTTPRequestEntityTooLarge(f"The form has more than {self.max_fields} fields.")
-        return fields_of(body, charset)
+        return fields_of(body.decode("latin-1"), charset)
 
     def _json(self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]) -> dict[str, Any]:
         body = self._body(request)
@@ -161,7 +161,9 @@ class Reading:
         stream = request.environ["wsgi.input"]
         start = stream.tell() if hasattr(stream, "seekable") and stream.seekable() else None
         parts = read_multipart(self._blocks(request, self.max_body), boundary, self.limits, request.on_close)
-        if start is not None:  # so that inner elements and views can read it again
+        if start is None:
+            request.environ["wsgi.input"] = SpentBody()
+        else:  # so that inner elements and views can read it again
             stream.seek(start)
             request.environ.pop("webob._body_file", None)
         named = [part.text for part in parts if part.name == b"_charset_"]
@@ -196,6 +198,18 @@ class Reading:
             yield block
         if length and left:  # R11
             raise HTTPBadRequest("The body of the request broke off.")
+
+
+class SpentBody:
+    """The input of a request whose multipart body was read, and cannot be read again: not an empty one (R11)."""
+
+    def read(self, *size: int) -> NoReturn:
+        raise RuntimeError(
+            "forms has read the multipart body of this request, and the server's stream cannot go back. Take "
+            "request.form, or put retry outside forms: it keeps the body"
+        )
+
+    readline = readlines = __iter__ = read
 
 
 def _converters(request: FormsRequest) -> Mapping[str, Converter]:

@@ -61,15 +61,7 @@ log."""
 _log = logging.getLogger("pipeline.vhost")
 
 
-class VhostRequest(Request):
-    """The attributes that ``vhost`` adds to a request."""
-
-    forwarded: bool = False
-    """Whether the request had headers of a proxy. ``vhost`` has removed them, believed or not."""
-
-
 @element(
-    adds=VhostRequest,
     outside={
         "retry": "the path is rewritten once, not once per attempt",
         "traverse": "it says where traversal starts",
@@ -109,7 +101,7 @@ def vhost(
     unusual = rewrite.rewrite
     usual = rewrite.usual
 
-    def vhost(request: VhostRequest, response: Response) -> None:
+    def vhost(request: Request, response: Response) -> None:
         environ = request.environ
         if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(HEADERS):
             unusual(request)
@@ -167,7 +159,7 @@ class Rewriting:
         self.told: set[str] = set()
         """Peers whose dropped headers have been logged."""
 
-    def rewrite(self, request: VhostRequest) -> None:
+    def rewrite(self, request: Request) -> None:
         environ = request.environ
         peer: str = environ.get("REMOTE_ADDR", "")
         trusted = bool(self.readers) and self.peers[peer]
@@ -177,13 +169,10 @@ class Rewriting:
         for header, form in HEADERS.items():
             if header in environ:
                 del environ[header]
-                request.forwarded = True
                 if not (trusted and READERS[form] in self.readers):
                     self._tell(peer, form, trusted)
-        if found:
-            request.forwarded = True
-            if "host" in found:
-                top = self.sites.top(found["host"])
+        if "host" in found:
+            top = self.sites.top(found["host"])
         if top is None:
             raise HTTPBadRequest("This host is not served here.")
         if found:

@@ -180,7 +180,7 @@ class PooledConnection:
     """A connection that stays open between requests, with a transaction manager of its own."""
 
     inherited = False
-    """Whether a parent process has opened the connection."""
+    """True if a parent process has opened the connection."""
 
     def __init__(self, pool: Pool, db: DB) -> None:
         self.pool = pool

@@ -1,4 +1,4 @@
-"""The fields of a query or of a urlencoded body: from the bytes that were sent to text."""
+"""The fields of a query or of a urlencoded body: from what was sent to text."""
 
 from __future__ import annotations
 
@@ -21,21 +21,34 @@ _HEX = "0123456789abcdefABCDEF"
 _BYTES = {(high + low).encode(): bytes.fromhex(high + low) for high in _HEX for low in _HEX}
 
 
-def fields_of(sent: bytes, charset: str | None = "utf-8") -> list[tuple[str, str]]:
+def fields_of(sent: str, charset: str | None = "utf-8") -> list[tuple[str, str]]:
     """Return the names and values. Only "&" stands between two fields, and a field without a name is ignored (S19).
 
+    sent     the query or the body, each byte as one character (latin-1), as PEP 3333 has it
     charset  if it is None, the field ``_charset_`` names it, or it is UTF-8
 
     HTTPBadRequest if the charset is not one of a form, or the text is not in that charset.
     """
-    pairs = [pair.partition(b"=") for pair in sent.replace(b"+", b" ").split(b"&")]
-    fields = [(name, value) for name, _, value in pairs if name]
-    if b"%" in sent:
-        fields = [(unquoted(name), unquoted(value) if b"%" in value else value) for name, value in fields]
+    pairs = [pair.partition("=") for pair in sent.replace("+", " ").split("&")]
     if charset is None:
-        charset = known_charset(dict(fields).get(b"_charset_", b"").decode("latin-1")) or "utf-8"
+        named = {name: value for name, _, value in pairs} if "_charset_" in sent else {}
+        charset = known_charset(_text(named.get("_charset_", ""), "latin-1")) or "utf-8"
+    if charset == "utf-8" and sent.isascii():  # as it is, except percent-encoded text
+        if "%" in sent:
+            pairs = [
+                (_text(name) if "%" in name else name, "", _text(value) if "%" in value else value)
+                for name, _, value in pairs
+                if name
+            ]
+    else:
+        pairs = [(_text(name, charset), "", _text(value, charset)) for name, _, value in pairs if name]
+    return [(name, value) for name, _, value in pairs if name]
+
+
+def _text(sent: str, charset: str = "utf-8") -> str:
+    """Return the text of a name or value."""
     try:
-        return [(name.decode(charset), value.decode(charset)) for name, value in fields]
+        return unquoted(sent.encode("latin-1", "replace")).decode(charset)
     except UnicodeError:
         raise HTTPBadRequest(f"The query or form is not {charset}.") from None
 
@@ -68,7 +81,7 @@ def query_of(environ: dict[str, Any]) -> GetDict:
     made: GetDict | None
     made, of = environ.get(_KEPT) or (None, None)
     if made is None or of != query:
-        made = GetDict(fields_of(query.encode("latin-1", "replace")) if query else (), environ)
+        made = GetDict(fields_of(query) if query else (), environ)
         environ[_KEPT] = (made, query)
     return made
 

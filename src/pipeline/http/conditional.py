@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_tz
+from functools import lru_cache
 from time import time as clock
 from typing import Any
 
@@ -153,8 +154,11 @@ def _names(header: str, etag: str | None, *, strong: bool) -> bool:
 
 def _seconds(date: str | None) -> int | None:
     """Return an HTTP date as seconds since the epoch; None if it is not a valid date."""
-    if not date or len(date) > LONGEST_DATE:
-        return None
+    return _seconds_of(date) if date and len(date) <= LONGEST_DATE else None
+
+
+@lru_cache(maxsize=256)
+def _seconds_of(date: str) -> int | None:
     parsed = parsedate_tz(date)
     if parsed is None:
         return None

@@ -134,6 +134,8 @@ class Problem(NamedTuple):
     def all_headers(self, content_type: str) -> HeaderList:
         """Return the headers that the answer is sent with."""
         ours = [("Content-Type", content_type), NOSNIFF, NO_STORE]
+        if not self.headers:
+            return ours
         theirs = {name.lower() for name, _ in self.headers}
         return [*(pair for pair in ours if pair[0].lower() not in theirs), *self.headers]
 
@@ -236,26 +238,33 @@ def as_html(problem: Problem) -> str:
         return problem.page
     logged = f", logged as <code>{escape(problem.id)}</code>" if problem.id else ""
     shown = f"<pre>{escape(problem.traceback)}</pre>\n" if problem.traceback else ""
+    title, detail, code = _escaped(problem.title, problem.detail, problem.code)
     return f"""\
 <!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(problem.title)}</title>
+<title>{title}</title>
 <style>
 {_STYLE}
 </style>
 </head>
 <body>
 <main>
-<h1>{escape(problem.title)}</h1>
-<p>{escape(problem.detail)}</p>
-<p class="small">Status {escape(problem.code)}{logged}</p>
+<h1>{title}</h1>
+<p>{detail}</p>
+<p class="small">Status {code}{logged}</p>
 {shown}</main>
 </body>
 </html>
 """
+
+
+@lru_cache(maxsize=256)
+def _escaped(*texts: str) -> list[str]:
+    """Return the texts for HTML. Most error pages of a site have the same."""
+    return list(map(escape, texts))
 
 
 _PLAIN = "text/plain"

@@ -15,13 +15,15 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import formatdate
+from functools import lru_cache
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from webob.exc import HTTPNotFound
 
+from pipeline.http.conditional import NOT_MODIFIED, precondition
 from pipeline.request import Request
-from pipeline.response import NOSNIFF, Response, check_header
+from pipeline.response import NOSNIFF, HeaderList, Response, check_header
 
 BLOCK = 64 * 1024
 """Bytes per block, enough to make the cost per block negligible."""
@@ -35,49 +37,60 @@ _SAFE_IN_EXTENDED = "!#$&+-.^_`|~"  # RFC 8187 attr-char, beside letters and dig
 def serve(
     request: Request,
     response: Response,
-    file: str | os.PathLike[str] | BinaryIO | Any,
+    file: str | os.PathLike[str] | Unopened | BinaryIO | Any,
     *,
     content_type: str | None = None,
     name: str | None = None,
     etag: str | None = None,
     modified: datetime | float | None = None,
     inline: bool = False,
+    cache: str | None = None,
 ) -> None:
     """Answer with a file: the whole, the requested range, or 304 if the client has it already.
 
     file          a path, or a file open for reading in binary mode, which is sent from its current position and
                   closed with the request. A path that does not lead to a file is a 404. Check a path that contains
-                  input of a client: every file that it leads to is opened
+                  input of a client: every file that it leads to is opened, except for a 304
     content_type  default: guessed from the name, or application/octet-stream
     name          file name for a browser that saves the file; default: the last segment of the path
     etag          a text that changes whenever the bytes do; default: made of size and time of a plain file
     modified      datetime (naive is UTC) or seconds since the epoch; default: the time of a plain file
     inline        whether a browser may show the file instead of saving it. Never use this for uploads of visitors:
                   an HTML page among them would run its scripts as scripts of the site (S7)
+    cache         the header Cache-Control
     """
     if isinstance(file, (str, os.PathLike)):
         path = os.fspath(file)
-        file = _open(path)
+        file = unopened(request, response, path, _state_at, etag, modified) or _open(path)
         name = name or os.path.basename(path)
-    request.on_close(file.close)
-    body = FileBody(file)
-    if body.state is not None:
-        modified = body.state.st_mtime if modified is None else modified
-        etag = etag or f"{body.state.st_mtime_ns:x}-{body.state.st_size:x}"
+    if isinstance(file, Unopened):
+        body: Any = file
+    else:
+        request.on_close(file.close)
+        body = FileBody(file)
     headers = [("Content-Type", content_type or _guessed_type(name or "")), NOSNIFF]
     headers.append(("Content-Disposition", disposition(name, inline=inline)))
     if body.left is not None:
         headers += [("Content-Length", str(body.left)), ("Accept-Ranges", "bytes")]
-    if etag is not None:
-        headers.append(("ETag", f'"{etag}"'))
-    if modified is not None:
-        headers.append(("Last-Modified", _http_date(modified)))
+    headers += _validators(body.state, etag, modified)
+    if cache is not None:
+        headers.append(("Cache-Control", cache))
     for header in headers:
         check_header(*header)
     response.adopt(response.status, headers, body)
     response.conditional_response = True
 
 
+def _validators(state: os.stat_result | None, etag: str | None, modified: datetime | float | None) -> HeaderList:
+    """Return the headers ETag and Last-Modified, as far as they are known."""
+    if state is not None:
+        modified = state.st_mtime if modified is None else modified
+        etag = etag or f"{state.st_mtime_ns:x}-{state.st_size:x}"
+    validators = [] if etag is None else [("ETag", f'"{etag}"')]
+    return validators if modified is None else [*validators, ("Last-Modified", _http_date(modified))]
+
+
+@lru_cache(maxsize=256)
 def disposition(name: str | None, *, inline: bool = False) -> str:
     """Return a Content-Disposition header (RFC 6266). It has both forms of a name that is not ASCII (RFC 8187)."""
     kind = "inline" if inline else "attachment"
@@ -89,6 +102,49 @@ def disposition(name: str | None, *, inline: bool = False) -> str:
     if plain == name:
         return f'{kind}; filename="{plain}"'
     return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe=_SAFE_IN_EXTENDED)}"
+
+
+class Unopened:
+    """A plain file whose bytes the client has already, so that the edge answers 304.
+
+    It is opened only if an outer element has changed the answer, so that the bytes are sent after all.
+    """
+
+    def __init__(self, path: str, state: os.stat_result) -> None:
+        self.path = path
+        self.state = state
+        self.left = state.st_size
+        self.file: BinaryIO | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.file = _open(self.path)
+        return iter(FileBody(self.file))
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+
+
+def unopened(
+    request: Request,
+    response: Response,
+    path: str,
+    state: Callable[[str], os.stat_result | None],
+    etag: str | None,
+    modified: datetime | float | None = None,
+) -> Unopened | None:
+    """Return the file at ``path``, which has that state, if the answer is a 304 as things stand; else None."""
+    environ = request.environ
+    if "HTTP_IF_NONE_MATCH" not in environ and "HTTP_IF_MODIFIED_SINCE" not in environ:
+        return None
+    if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or response._status[:3] != "200":
+        return None
+    found = state(path)
+    if found is None:
+        return None
+    known = dict(_validators(found, etag, modified))
+    status = precondition(environ, known["ETag"], known["Last-Modified"])
+    return Unopened(path, found) if status == NOT_MODIFIED else None
 
 
 class FileBody:
@@ -204,14 +260,24 @@ class SentFile:
             close(read if read or self.end == self.start else None)
 
 
+def _state_at(path: str) -> os.stat_result:
+    """Return the state of the file at ``path``. Raise a 404 if there is none, or if it is a directory or a device."""
+    try:
+        state = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        state = None
+    if state is None or not stat.S_ISREG(state.st_mode):
+        raise HTTPNotFound("There is no such file.")
+    return state
+
+
 def _open(path: str) -> BinaryIO:
     """Open the file at ``path``. Raise a 404 if there is none, or if it is a directory or a device."""
+    _state_at(path)  # checked first: opening a named pipe would wait for a writer
     try:
-        if stat.S_ISREG(os.stat(path).st_mode):  # checked first: opening a named pipe would wait for a writer
-            return open(path, "rb", buffering=0)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        pass
-    raise HTTPNotFound("There is no such file.")
+        return open(path, "rb", buffering=0)
+    except FileNotFoundError:
+        raise HTTPNotFound("There is no such file.") from None
 
 
 def _state(file: Any) -> os.stat_result | None:
@@ -237,7 +303,12 @@ def _guessed_type(name: str) -> str:
 def _http_date(moment: datetime | float) -> str:
     if isinstance(moment, datetime):
         moment = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-    return formatdate(min(moment, time.time()), usegmt=True)  # never in the future (RFC 9110 section 8.8.2.1)
+    return _date_of_second(int(min(moment, time.time())))  # never in the future (RFC 9110 section 8.8.2.1)
+
+
+@lru_cache(maxsize=256)
+def _date_of_second(second: int) -> str:
+    return formatdate(second, usegmt=True)
 
 
 def _nothing() -> None:

@@ -45,11 +45,12 @@ def finish(request: Request, response: Response, body: Any) -> Any:
 
 def _describe_stream(response: Response, body: Any) -> None:
     """Add the headers that only a stream needs: the length of a file, and the order not to buffer live blocks."""
-    headers = response.headers
-    if isinstance(body, FileBody) and (length := body.length()) is not None:
-        headers.setdefault("Content-Length", str(length))
-    if (response.content_type or "").lower() in LIVE:
-        headers.setdefault("X-Accel-Buffering", "no")
+    headers = response._headerlist
+    given = {name.lower(): value for name, value in headers}
+    if isinstance(body, FileBody) and "content-length" not in given and (length := body.length()) is not None:
+        headers.append(("Content-Length", str(length)))
+    if given.get("content-type", "").partition(";")[0].strip().lower() in LIVE and "x-accel-buffering" not in given:
+        headers.append(("X-Accel-Buffering", "no"))
 
 
 def _may_have_body(status: str) -> bool:

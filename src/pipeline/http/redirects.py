@@ -22,6 +22,9 @@ from pipeline.request import Request
 from pipeline.response import HeaderList, Response
 
 _ASCII = "".join(map(chr, range(33, 127)))
+_MALFORMED = re.compile(r"[\x00-\x20\x7f]")
+_PATH_ALONE = re.compile(r"/(?!/)[!-\[\]-~]*+")
+"""A path on this host, in which no client reads anything else: one slash at its start, and no backslash."""
 _ABSOLUTE = re.compile(r"(?:(https?):)?//([^/?#]*)", re.IGNORECASE)
 _HAS_SCHEME = re.compile(r"[^/?#]*:")
 
@@ -38,10 +41,11 @@ def redirect(location: str, status: int = 302, *, trusted: bool = False) -> HTTP
     blank or a control character. The origin is checked when the view has returned.
     """
     _refuse_malformed(location)
-    try:
-        location = quote(location, safe=_ASCII)
-    except UnicodeEncodeError:
-        raise UnsafeRedirect(f"a redirect to {location!r}, which cannot be encoded as UTF-8") from None
+    if not location.isascii():
+        try:
+            location = quote(location, safe=_ASCII)
+        except UnicodeEncodeError:
+            raise UnsafeRedirect(f"a redirect to {location!r}, which cannot be encoded as UTF-8") from None
     if status not in (301, 302, 303, 307, 308):
         raise ValueError(f"{status} is not the status of a redirect: use 301, 302, 303, 307 or 308")
     kind = status_map.get(status, HTTPFound)
@@ -54,7 +58,7 @@ def judge(request: Request, response: Response, view: object = None) -> None:
     if status[:1] != "3" or status[:3] == "304":
         return
     for name, location in response._headerlist:
-        if name.lower() == "location" and type(location) is not Trusted:
+        if name.lower() == "location" and type(location) is not Trusted and not _PATH_ALONE.fullmatch(location):
             try:
                 refuse_leaving(location, request.host_url)
             except UnsafeRedirect as error:
@@ -87,7 +91,7 @@ def _is_same(host: str, own_host: str, scheme: str) -> bool:
 
 def _refuse_malformed(location: str) -> None:
     """Refuse blanks and control characters. A browser drops some of them, and so reads another address."""
-    if any(character <= " " or character == "\x7f" for character in location):
+    if _MALFORMED.search(location) is not None:
         raise UnsafeRedirect(
             f"a redirect to {location!r}, which has a blank or control character: percent-encode it"
         )

@@ -31,6 +31,8 @@ SERVERS = {
 """The module of each server, whose ``serve(choice, listener, load)`` returns when the server has stopped."""
 
 EVERY_ADDRESS = ("0.0.0.0", "::", "*", "")
+ADDRESSES = ("listen", "unix_socket", "bind", "uds")
+"""Options of [server:main] with which a server opens its sockets by itself."""
 TEMPLATES = ("html", "htm", "jinja2", "j2", "pt", "xml", "txt", "md", "rst", "mo")
 """Suffixes of files beside the code whose change reloads the site."""
 
@@ -156,7 +158,7 @@ def listen(choice: Choice) -> socket.socket | None:
 
     Raises ValueError, with the remedy, if the address cannot be listened on.
     """
-    if any(name in choice.settings for name in ("listen", "unix_socket", "bind", "uds")):
+    if any(name in choice.settings for name in ADDRESSES):
         return None
     host = "" if choice.host == "*" else choice.host
     try:
@@ -173,10 +175,12 @@ def listen(choice: Choice) -> socket.socket | None:
 
 def announce(choice: Choice, ini: Path) -> None:
     """Say on the terminal where the site is, and what it means to listen on every address."""
+    own = [choice.settings[name] for name in ADDRESSES if name in choice.settings]
+    hosts = [address.rpartition(":")[0] for address in " ".join(own).split()] if own else [choice.host]
     host = "127.0.0.1" if choice.host in EVERY_ADDRESS else choice.host
-    shown = f"[{host}]" if ":" in host else host
-    print(f"{ini.name}: http://{shown}:{choice.port}/ by {choice.server}. Ctrl-C stops it.", flush=True)
-    if choice.host in EVERY_ADDRESS:
+    where = " ".join(own) or f"http://{f'[{host}]' if ':' in host else host}:{choice.port}/"
+    print(f"{ini.name}: {where} by {choice.server}. Ctrl-C stops it.", flush=True)
+    if any(host in EVERY_ADDRESS for host in hosts if host or not own):
         print(
             "It listens on every address of this machine: everybody who reaches the machine can use the site, "
             "without TLS and without a proxy's limits. --host 127.0.0.1 keeps it to this machine.",
