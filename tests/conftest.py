@@ -34,7 +34,9 @@ def _missing(what: str, remedy: str) -> NoReturn:
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 TOP = Path(__file__).resolve().parents[1]
-NOT_IN_THE_WHEEL = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "_build", "build", "dist", "var")
+NOT_IN_THE_WHEEL = shutil.ignore_patterns(
+    ".*", "__pycache__", "*.egg-info", "_build", "build", "dist", "Data.fs*", "blobs*"
+)
 KINDS = ("browser", "servers", "slow", "faults")
 """Marks of the tests that ``make test`` leaves out."""
 
