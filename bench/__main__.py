@@ -23,6 +23,7 @@ from bench.show import budget_cells, lines, show
 SUITES = {
     "inprocess": "bench.suites",
     "requests": "bench.requests",
+    "default": "bench.default",
     "zodb": "bench.suites",
     "elements": "bench.suites",
     "instructions": "bench.instructions",

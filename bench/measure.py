@@ -227,7 +227,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-PACKAGES = ["WebOb", "zope.interface", "ZODB", "waitress", "gunicorn", "uWSGI", "wheezy.web", "falcon", "bottle"]
+PACKAGES = ["WebOb", "zope.interface", "ZODB", "waitress", "gunicorn", "granian", "uWSGI", "wheezy.web", "falcon", "bottle"]
 PACKAGES += ["Flask", "pyramid", "morepath", "CherryPy", "zope.publisher", "Zope"]
 
 
