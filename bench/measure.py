@@ -227,8 +227,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-PACKAGES = ["WebOb", "zope.interface", "ZODB", "waitress", "gunicorn", "granian", "uWSGI", "wheezy.web", "falcon", "bottle"]
-PACKAGES += ["Flask", "pyramid", "morepath", "CherryPy", "zope.publisher", "Zope"]
+PACKAGES = ["WebOb", "zope.interface", "ZODB", "waitress", "gunicorn", "granian", "uWSGI", "wheezy.web"]
+PACKAGES += ["falcon", "bottle", "Flask", "pyramid", "morepath", "CherryPy", "zope.publisher", "Zope"]
 
 
 def _versions() -> Iterator[tuple[str, str]]:

@@ -261,7 +261,7 @@ class SentFile:
 
 
 def _state_at(path: str) -> os.stat_result:
-    """Return the state of the file at ``path``. Raise a 404 if there is none, or if it is a directory or a device."""
+    """Return the state of the file at ``path``. Raise a 404 if there is none, or if it is not a plain file."""
     try:
         state = os.stat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
