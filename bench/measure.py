@@ -272,6 +272,16 @@ Result = dict[str, Table]
 """What a suite found: its tables, by a short name."""
 
 
+REFERENCE = "3.11"
+"""The version of Python whose figures are judged; those of others are kept beside them."""
+
+
+def kept_as(suite: str, version: str = "") -> str:
+    """Return the name under which the figures of a suite are kept, for this version of Python or another."""
+    version = version or ".".join(platform.python_version_tuple()[:2])
+    return suite if version == REFERENCE else f"{suite}-{version}"
+
+
 def write(suite: str, facts: Mapping[str, Any], result: Result) -> None:
     """Keep what a suite found."""
     RESULTS.mkdir(exist_ok=True)

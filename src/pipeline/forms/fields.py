@@ -51,6 +51,8 @@ def _charset_of(sent: str) -> str:
 
 def _text(sent: str, charset: str) -> str:
     """Return the text of a name or value."""
+    if "%" not in sent and charset == "utf-8" and sent.isascii():
+        return sent
     raw = sent.encode("latin-1", "replace")
     try:
         return (unquoted(raw) if b"%" in raw else raw).decode(charset)
