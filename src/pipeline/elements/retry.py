@@ -175,7 +175,7 @@ def keep_body(request: RetryRequest, limit: int) -> ReplayableBody | ShortBody:
     environ = request.environ
     length = environ.get("CONTENT_LENGTH")
     stream = environ["wsgi.input"]
-    if type(stream) is ShortBody and int(length) <= limit:
+    if type(stream) is ShortBody and int(length or 0) <= limit:
         return stream
     body = ReplayableBody(request, stream, int(length) if length else None, limit)
     if body.left is not None and body.left > limit:
