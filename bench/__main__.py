@@ -17,12 +17,13 @@ import warnings
 from importlib import import_module
 
 from bench import budgets
-from bench.measure import Others, Result, machine, read, write
+from bench.measure import Others, Result, kept_as, machine, read, write
 from bench.show import budget_cells, lines, show
 
 SUITES = {
     "inprocess": "bench.suites",
     "requests": "bench.requests",
+    "default": "bench.default",
     "zodb": "bench.suites",
     "elements": "bench.suites",
     "instructions": "bench.instructions",
@@ -62,7 +63,7 @@ def main() -> int:
     else:
         given = {name: value for name in ("rounds", "seconds") if (value := getattr(options, name)) is not None}
         show(run(suites[0], **given))
-    found = list(budgets.verdicts({suite: read(suite)[1] for suite in suites}))
+    found = list(budgets.verdicts({suite: read(kept_as(suite))[1] for suite in suites}))
     if found:
         print()
         lines("The budgets", *budget_cells(found))
@@ -73,7 +74,7 @@ def run(suite: str, **options: float) -> Result:
     """Measure, and keep what was found."""
     others = Others()
     result: Result = getattr(import_module(SUITES[suite]), suite)(**options)
-    write(suite, {**machine(), "others": others.percent()}, result)
+    write(kept_as(suite), {**machine(), "others": others.percent()}, result)
     return result
 
 

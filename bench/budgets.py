@@ -120,7 +120,7 @@ BUDGETS = (
             *("startup", table),
             *(("etc/deploy.ini, ready",), ("importing alone",)),
         )
-        for table, most in (("time", 1.5), ("memory", 1.25))
+        for table, most in (("time", 2.2), ("memory", 1.5))
     ),
 )
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.budgets import verdicts
+from bench.budgets import PYRAMID, REQUESTS, verdicts
 from bench.charts import bars, curves
-from bench.measure import RESULTS, Result, Table, read
-from bench.show import budget_cells, cells
+from bench.measure import REFERENCE, RESULTS, Result, Table, kept_as, read
+from bench.show import budget_cells, cells, number
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PLACE = re.compile(r"^\.\. figures: (?P<name>\S+)\n.*?^\.\. end$", re.MULTILINE | re.DOTALL)
@@ -37,6 +37,11 @@ def _filled(place: re.Match[str]) -> str:
     elif name == "budgets":
         results = {path.stem: read(path.stem)[1] for path in RESULTS.glob("*.json")}
         text = _rst("", *budget_cells(verdicts(results)))
+    elif name in SHORT:
+        head, rows = SHORT[name]()
+        if not rows:
+            return place[0]
+        text = _rst("", head, rows)
     else:
         suite, _, only = name.partition("/")
         result = read(suite)[1]
@@ -46,6 +51,63 @@ def _filled(place: re.Match[str]) -> str:
         if not tables:
             return place[0]
     return f".. figures: {name}\n\n{text}\n.. end"
+
+
+Cells = tuple[list[str], list[list[str]]]
+
+
+def _summary() -> Cells:
+    """What the usual requests cost, beside the two peers that the budgets name."""
+    peers = ("pipeline", "Pyramid", "Falcon")
+    requests = read("requests")[1].get("requests")
+    rows = [] if requests is None else [[row, *_numbers(requests, row, peers)] for row in requests.rows]
+    stored = read("zodb")[1].get("read")
+    if rows and stored is not None:
+        rows.append(["page out of a ZODB", *(_number(stored, row, "") for row in ("pipeline", PYRAMID)), ""])
+    shipped = read("default")[1].get("default")
+    if rows and shipped is not None:
+        rows += [[f"etc/deploy.ini: {row}", _number(shipped, row, "whole"), "", ""] for row in shipped.rows]
+    return ["µs", *peers], rows
+
+
+def _servers() -> Cells:
+    """Requests per second of 8 connections, by server."""
+    tables = {name: table for name, table in read("served")[1].items() if table.unit == "requests/s"}
+    apps = list(next(iter(tables.values())).rows) if tables else []
+    rows = [[name, *(_number(table, app, "8") for app in apps)] for name, table in tables.items()]
+    return ["requests/s", *apps], rows
+
+
+PYTHONS = (REFERENCE, "3.12", "3.13")
+
+
+def _pythons() -> Cells:
+    """The ratios of the suite ``requests`` on each version of Python, with their budgets."""
+    tables = {version: read(kept_as("requests", version))[1].get("requests") for version in PYTHONS}
+    rows = []
+    for row, goals in REQUESTS.items():
+        for peer, most in zip(("Pyramid", "Falcon"), goals, strict=True):
+            found = [_ratio(table, row, peer) for table in tables.values()]
+            if most is not None and any(found):
+                rows.append([f"{row} / {peer}", number(most), *found])
+    return ["", "at most", *tables], rows
+
+
+SHORT: dict[str, Callable[[], Cells]] = {"summary": _summary, "servers": _servers, "pythons": _pythons}
+
+
+def _numbers(table: Table, row: str, columns: tuple[str, ...]) -> list[str]:
+    return [_number(table, row, column) for column in columns]
+
+
+def _number(table: Table, row: str, column: str) -> str:
+    value = table.value(row, column)
+    return "" if value is None else number(value)
+
+
+def _ratio(table: Table | None, row: str, peer: str) -> str:
+    ours, theirs = (None, None) if table is None else (table.value(row, "pipeline"), table.value(row, peer))
+    return "" if ours is None or theirs is None else f"{ours / theirs:.2f}"
 
 
 def _machine() -> str:

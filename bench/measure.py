@@ -227,8 +227,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-PACKAGES = ["WebOb", "zope.interface", "ZODB", "waitress", "gunicorn", "uWSGI", "wheezy.web", "falcon", "bottle"]
-PACKAGES += ["Flask", "pyramid", "morepath", "CherryPy", "zope.publisher", "Zope"]
+PACKAGES = ["WebOb", "zope.interface", "ZODB", "waitress", "gunicorn", "granian", "uWSGI", "wheezy.web"]
+PACKAGES += ["falcon", "bottle", "Flask", "pyramid", "morepath", "CherryPy", "zope.publisher", "Zope"]
 
 
 def _versions() -> Iterator[tuple[str, str]]:
@@ -270,6 +270,16 @@ def _lines(path: str) -> list[str]:
 RESULTS = Path(__file__).parent / "results"
 Result = dict[str, Table]
 """What a suite found: its tables, by a short name."""
+
+
+REFERENCE = "3.11"
+"""The version of Python whose figures are judged; those of others are kept beside them."""
+
+
+def kept_as(suite: str, version: str = "") -> str:
+    """Return the name under which the figures of a suite are kept, for this version of Python or another."""
+    version = version or ".".join(platform.python_version_tuple()[:2])
+    return suite if version == REFERENCE else f"{suite}-{version}"
 
 
 def write(suite: str, facts: Mapping[str, Any], result: Result) -> None:

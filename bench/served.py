@@ -9,7 +9,7 @@ from bench.measure import Figure, Result, Table
 from bench.servers import Missing, Servers, in_turn
 from bench.serving import APPS
 
-SERVERS = ("waitress", "gunicorn", "gunicorn x 2", "uWSGI", "mod_wsgi")
+SERVERS = ("waitress", "gunicorn", "gunicorn x 2", "Granian", "Granian x 2", "uWSGI", "mod_wsgi")
 SERVED = [name for name in APPS if name != "blocks"]
 
 

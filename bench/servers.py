@@ -244,6 +244,11 @@ def _command(name: str, directory: Path, address: str) -> list[Any]:
         threads = ["--worker-class=gthread", f"--threads={THREADS}", "--keep-alive=60"]
         workers = ["--no-control-socket", f"--workers={processes or 1}"]
         return [*python, "gunicorn", *workers, *threads, f"--bind={address}", "app:application"]
+    if kind == "Granian":
+        host, _, port = address.rpartition(":")
+        where = [f"--host={host}", f"--port={port}", f"--workers={processes or 1}"]
+        more = ["--interface=wsgi", "--no-ws", "--backpressure=1000", f"--blocking-threads={THREADS}"]
+        return [*python, "granian", *where, *more, "app:application"]
     if kind.startswith("uWSGI"):
         uwsgi = Path(sysconfig.get_path("scripts"), "uwsgi")
         if not uwsgi.exists():

@@ -16,7 +16,7 @@ from bench.measure import Figure, Result, flat
 
 INI = Path(__file__).resolve().parent.parent / "etc" / "deploy.ini"
 
-IMPORTING = "import webob, paste.deploy, zope.interface, waitress, ZODB"
+IMPORTING = "import webob, paste.deploy, zope.interface, waitress, ZODB, BTrees, jinja2, nh3"
 LOADING = """\
 from paste.deploy import loadserver
 from pipeline.paste import load

@@ -119,6 +119,34 @@ def test_the_page_is_filled_where_it_says_so(monkeypatch: pytest.MonkeyPatch) ->
     assert docs.PLACE.sub(docs._filled, new) == new
 
 
+def test_the_short_tables_are_made_of_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def requests(ours: float) -> dict[str, Table]:
+        row = {"pipeline": Figure.of([ours]), "Pyramid": Figure.of([10.0])}
+        return {"requests": Table("", "µs", {"JSON": row, "page": row})}
+
+    results = {
+        "requests": requests(2.0),
+        "requests-3.13": requests(3.0),
+        "default": {"default": Table("", "µs", {"the home page": {"whole": Figure.of([200.0])}})},
+        "served": {"waitress": Table("", "requests/s", {"pipeline": {"8": Figure.of([5_000.0])}})},
+    }
+    monkeypatch.setattr(docs, "read", lambda suite: ({}, results.get(suite, {})))
+    head, rows = docs.SHORT["summary"]()
+    assert head == ["µs", "pipeline", "Pyramid", "Falcon"]
+    assert rows[0] == ["JSON", "2.00", "10.0", ""]
+    assert rows[-1] == ["etc/deploy.ini: the home page", "200", "", ""]
+    assert docs.SHORT["pythons"]() == (
+        ["", "at most", "3.11", "3.12", "3.13"],
+        [["JSON / Pyramid", "0.340", "0.20", "", "0.30"]],
+    )
+    assert docs.SHORT["servers"]() == (["requests/s", "pipeline"], [["waitress", "5,000"]])
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.13"])
+def test_the_figures_of_another_python_are_kept_beside(version: str) -> None:
+    assert measure.kept_as("requests", version) == ("requests" if version == "3.11" else "requests-3.13")
+
+
 @pytest.mark.parametrize("log", [False, True])
 def test_charts_are_sound_xml(log: bool) -> None:
     groups = {"a & b": {"x": 1.0, "y": 20.0}, "c": {"y": 300.0}}

@@ -362,6 +362,27 @@ def test_the_stream_reads_as_a_file() -> None:
     assert not bodies.CheckedBody({"wsgi.input": Stream(b"")}, 8).seekable()
 
 
+def test_a_short_body_can_be_read_again() -> None:
+    """R11: and one that breaks off is refused each time."""
+
+    def short(stream: Any, length: int) -> bodies.ShortBody:
+        return bodies.ShortBody(bodies.CheckedBody({"wsgi.input": stream}, length))
+
+    body = short(Stream(b"ab\ncd\nef"), 8)
+    assert (body.tell(), body.readline(), body.readline(1), body.read(2)) == (0, b"ab\n", b"c", b"d\n")
+    assert body.seekable() and body.readable() and body.seek(0) == 0
+    assert body.readlines() == [b"ab\n", b"cd\n", b"ef"]
+    with body as same:
+        assert (same.read(), same.read(1), same.readline()) == (b"", b"", b"")
+    assert body.reader().read(None) == b"ab\ncd\nef"
+    body.seek(3)
+    assert list(body) == [b"cd\n", b"ef"]
+    broken = short(Stream(b"ab"), 8)
+    for _ in range(2):
+        with pytest.raises(bodies.BrokenBody):
+            broken.read()
+
+
 def test_wsgiref_refuses_a_chunked_body() -> None:
     """On the real server: it puts the Transfer-Encoding into the environ, and reads nothing."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -18,7 +18,7 @@ from multipart import parse_options_header
 from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge
 
 from pipeline.composition import Offers, element
-from pipeline.forms.converters import CONVERTERS, WORDS, Converter, IFieldConverter, collect
+from pipeline.forms.converters import CONVERTERS, WORDS, Converter, IFieldConverter, collect, values_of
 from pipeline.forms.fields import fields_of, known_charset
 from pipeline.forms.multipart_body import Limits, Part, read_multipart
 from pipeline.forms.request import NOTHING, FormsRequest
@@ -109,7 +109,7 @@ class Reading:
         if query := environ.get("QUERY_STRING"):
             if query.count("&") >= self.max_fields:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
-            form, view = collect(fields_of(query), _converters(request))
+            form, view = _collected(request, fields_of(query))
         if environ["REQUEST_METHOD"] in self.with_body:
             kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
             reader = self.readers.get(kind)
@@ -118,7 +118,7 @@ class Reading:
                 if isinstance(sent, dict):
                     form.update(sent)
                 else:
-                    values, view_of_body = collect(sent, _converters(request))
+                    values, view_of_body = _collected(request, sent)
                     form.update(values)
                     view = view if view_of_body is None else view_of_body
         if view:
@@ -128,7 +128,7 @@ class Reading:
 
     def _urlencoded(
         self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]
-    ) -> Iterable[tuple[str, Any]]:
+    ) -> list[tuple[str, Any]]:
         body = self._body(request)
         if body.count(b"&") >= self.max_fields:
             raise HTTPRequestEntityTooLarge(f"The form has more than {self.max_fields} fields.")
@@ -154,7 +154,7 @@ class Reading:
 
     def _multipart(
         self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]
-    ) -> Iterable[tuple[str, Any]]:
+    ) -> list[tuple[str, Any]]:
         boundary = parameters.get("boundary", "")
         if not boundary.isascii() or not boundary.isprintable() or len(boundary) > 200:
             raise HTTPBadRequest("The form cannot be read: its multipart boundary is not valid.")
@@ -210,6 +210,14 @@ class SpentBody:
         )
 
     readline = readlines = __iter__ = read
+
+
+def _collected(request: FormsRequest, fields: Sequence[tuple[str, Any]]) -> tuple[dict[str, Any], str | None]:
+    """Return the values by name, and the name of the view if a field has one. Names without a colon are plain."""
+    for name, _ in fields:
+        if ":" in name or not name:
+            return collect(fields, _converters(request))
+    return values_of(fields), None
 
 
 def _converters(request: FormsRequest) -> Mapping[str, Converter]:

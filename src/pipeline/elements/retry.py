@@ -10,6 +10,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple
 
 from pipeline.composition import element
+from pipeline.http.bodies import ShortBody
 from pipeline.interfaces import Handler
 from pipeline.request import Request
 from pipeline.response import Response
@@ -39,7 +40,7 @@ class Start(NamedTuple):
     environ: dict[str, Any]
     request: Any
     response: Any
-    body: ReplayableBody | None
+    body: ReplayableBody | ShortBody | None
 
     def restore(self, request: RetryRequest, response: Response) -> None:
         """Make the request and the response what they were, for a further attempt."""
@@ -141,7 +142,7 @@ def try_again(
         log.info("%s: repaired after %d attempts", asked(request), request.attempt)
 
 
-def may_try_again(request: RetryRequest, failure: Exception, body: ReplayableBody | None) -> bool:
+def may_try_again(request: RetryRequest, failure: Exception, body: ReplayableBody | ShortBody | None) -> bool:
     """Return whether a further attempt may be made.
 
     No attempt is made once something is committed (R2a). That also holds in a pipeline without ``transaction``, so
@@ -169,11 +170,14 @@ def has_body(environ: dict[str, Any]) -> bool:
     )
 
 
-def keep_body(request: RetryRequest, limit: int) -> ReplayableBody:
+def keep_body(request: RetryRequest, limit: int) -> ReplayableBody | ShortBody:
     """Put a body that is kept while it is read in the place of ``wsgi.input``."""
     environ = request.environ
     length = environ.get("CONTENT_LENGTH")
-    body = ReplayableBody(request, environ["wsgi.input"], int(length) if length else None, limit)
+    stream = environ["wsgi.input"]
+    if type(stream) is ShortBody and int(length or 0) <= limit:
+        return stream
+    body = ReplayableBody(request, stream, int(length) if length else None, limit)
     if body.left is not None and body.left > limit:
         body.give_up(f"it is longer than body_limit, {limit} bytes")
     else:
@@ -182,7 +186,7 @@ def keep_body(request: RetryRequest, limit: int) -> ReplayableBody:
     return body
 
 
-def tell_unkept(request: RetryRequest, body: ReplayableBody, error: BaseException | None) -> None:
+def tell_unkept(request: RetryRequest, body: ReplayableBody | ShortBody, error: BaseException | None) -> None:
     """Log that a request is not tried again because its body was not kept."""
     if error is not None and request.judge(error).transient:
         log.warning(
@@ -209,9 +213,7 @@ class ReplayableBody(io.RawIOBase):
         self.left = left
         """Bytes that are left in the stream; None if the length is not known."""
         self.limit = limit
-        # Closed with the request. A body that is known to be short needs no file that could go to the disk.
-        is_short = left is not None and left <= IN_MEMORY
-        self.spool: Any = io.BytesIO() if is_short else SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115
+        self.spool: Any = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  # closed with the request
         self.kept = self.position = 0
 
     def reader(self) -> io.BufferedReader:

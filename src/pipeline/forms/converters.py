@@ -192,11 +192,6 @@ def collect(
     ``fields`` are names as sent, with text or an Upload; those without a name are ignored.
     """
     fields = [field for field in fields if field[0]]
-    for sent, _ in fields:
-        if ":" in sent:
-            break
-    else:
-        return values_of(fields), None
     read = [
         (Field.read(sent, value, converters) if ":" in sent else Field(sent), sent, value) for sent, value in fields
     ]

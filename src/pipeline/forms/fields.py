@@ -29,26 +29,33 @@ def fields_of(sent: str, charset: str | None = "utf-8") -> list[tuple[str, str]]
 
     HTTPBadRequest if the charset is not one of a form, or the text is not in that charset.
     """
-    pairs = [pair.partition("=") for pair in sent.replace("+", " ").split("&")]
     if charset is None:
-        named = {name: value for name, _, value in pairs} if "_charset_" in sent else {}
-        charset = known_charset(_text(named.get("_charset_", ""), "latin-1")) or "utf-8"
-    if charset == "utf-8" and sent.isascii():  # as it is, except percent-encoded text
-        if "%" in sent:
-            pairs = [
-                (_text(name) if "%" in name else name, "", _text(value) if "%" in value else value)
-                for name, _, value in pairs
-                if name
-            ]
-    else:
-        pairs = [(_text(name, charset), "", _text(value, charset)) for name, _, value in pairs if name]
-    return [(name, value) for name, _, value in pairs if name]
+        charset = _charset_of(sent) if "_charset_" in sent else "utf-8"
+    is_plain = charset == "utf-8" and sent.isascii()
+    fields = []
+    for pair in sent.replace("+", " ").split("&"):
+        name, _, value = pair.partition("=")
+        if name:
+            if not is_plain or "%" in pair:
+                name, value = _text(name, charset), _text(value, charset)
+            fields.append((name, value))
+    return fields
 
 
-def _text(sent: str, charset: str = "utf-8") -> str:
+def _charset_of(sent: str) -> str:
+    """Return the charset that the field ``_charset_`` names."""
+    pairs = [pair.partition("=") for pair in sent.split("&")]
+    named = {name: value for name, _, value in pairs}.get("_charset_", "")
+    return known_charset(_text(named, "latin-1")) or "utf-8"
+
+
+def _text(sent: str, charset: str) -> str:
     """Return the text of a name or value."""
+    if "%" not in sent and charset == "utf-8" and sent.isascii():
+        return sent
+    raw = sent.encode("latin-1", "replace")
     try:
-        return unquoted(sent.encode("latin-1", "replace")).decode(charset)
+        return (unquoted(raw) if b"%" in raw else raw).decode(charset)
     except UnicodeError:
         raise HTTPBadRequest(f"The query or form is not {charset}.") from None
 

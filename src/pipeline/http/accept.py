@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from webob.acceptparse import create_accept_header
 
@@ -15,7 +16,12 @@ def accepted(accept: str | None, offers: Sequence[str]) -> list[tuple[str, float
 
     All of them are accepted if there is no header, or if the header is malformed.
     """
-    return list(create_accept_header(bounded(accept)).acceptable_offers(list(offers)))
+    return list(_accepted(bounded(accept), tuple(offers)))
+
+
+@lru_cache(maxsize=256)
+def _accepted(accept: str | None, offers: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
+    return tuple(create_accept_header(accept).acceptable_offers(offers))
 
 
 def bounded(accept: str | None) -> str | None:

@@ -5,6 +5,7 @@ foreign application) takes an unreadable body for an empty or a complete one:
 
 * a chunked body is read as its server offers it, or refused with 411;
 * a Content-Length that is not a decimal number is a 400, and so is one together with a Transfer-Encoding (S11);
+* a body of up to 64 KiB is read as a whole when it is first used, so that it can be read again;
 * if a body breaks off, is malformed, or comes too slowly, its reader gets a 400 or 408, and it is logged. The
   exception is also an ``OSError``, which foreign frameworks expect for a broken body.
 """
@@ -72,7 +73,8 @@ def check_body(request: Request) -> None:
             raise _refused(environ, HTTPBadRequest("The Content-Length is not one decimal number."))
         if len(length) > 18:
             raise _refused(environ, HTTPRequestEntityTooLarge("The Content-Length is too large."))
-        environ["wsgi.input"] = CheckedBody(environ, int(length))
+        body = CheckedBody(environ, int(length))
+        environ["wsgi.input"] = ShortBody(body) if int(length) <= _IN_MEMORY else body
 
 
 def give_length(request: Request) -> None:
@@ -188,6 +190,62 @@ class CheckedBody:
         method, path = self.asked
         _tell(method, path, kind.code, f"the body failed after {self.given} bytes: {why}")
         return kind(detail)
+
+
+class ShortBody:
+    """A short request body. It is read as a whole when it is first used, and it can be read again: ``retry`` needs
+    no copy of it."""
+
+    unkept = ""
+    """The reason why the body cannot be read again; it always can."""
+
+    def __init__(self, body: CheckedBody) -> None:
+        self.body = body
+        self.whole: io.BytesIO | None = None
+
+    def reader(self) -> ShortBody:
+        """Return the body, to be read from its start."""
+        if self.whole is not None:
+            self.whole.seek(0)
+        return self
+
+    def _read(self) -> io.BytesIO:
+        if self.whole is None:
+            self.whole = io.BytesIO(self.body.read())
+        return self.whole
+
+    def read(self, size: int | None = -1) -> bytes:
+        return (self.whole or self._read()).read(size)
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._read().readline(size)
+
+    def readlines(self, hint: int | None = -1) -> list[bytes]:
+        return self._read().readlines(hint)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._read())
+
+    def __enter__(self) -> ShortBody:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._read().tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._read().seek(offset, whence)
+
+    def close(self) -> None:
+        """Do nothing: the body belongs to the server (PEP 3333)."""
 
 
 class _Chunks(io.RawIOBase):
