@@ -1,4 +1,4 @@
-"""The commands of README.rst and docs/howto/serving.rst, run as they are printed, until a site is served.
+"""The commands of README.rst, run as they are printed: from Debian's Python to its site, served.
 
 What they install is there already: the environment of this directory's tests stands in its place.
 """
@@ -37,14 +37,15 @@ def block(text: str, words: str, language: str = "sh") -> str:
 
 
 @pytest.mark.parametrize(
-    ("title", "count", "programs"),
+    ("title", "words", "count", "programs"),
     [
-        ("Behind nginx, in five commands", 5, ("nginx", "systemd-socket-activate")),
-        ("With Apache, in four commands", 4, ("apache2",)),
+        ("Behind nginx, in five commands", "after five:", 5, ("nginx", "systemd-socket-activate")),
+        ("With Apache, in four commands", "after four commands:", 4, ("apache2",)),
     ],
 )
 def test_first_steps(
     title: str,
+    words: str,
     count: int,
     programs: tuple[str, ...],
     python: Path,
@@ -62,8 +63,8 @@ def test_first_steps(
     (here / "venv").symlink_to(python.parent.parent)
     own(here)
     port = unused_port()
-    lines = block(SERVING, title).splitlines()
-    assert len(lines) == count
+    lines = block(README, words).splitlines()
+    assert len(lines) == count and block(SERVING, title).splitlines() == lines
     left = [line for line in lines if not re.search(r"\bapt install|-m venv|pip install", line)]
     assert len(left) == count - 2
     running = []
@@ -92,10 +93,6 @@ def test_first_steps(
                     pass
             process.wait()
         shutil.rmtree(here, ignore_errors=True)
-
-
-def test_the_readme_has_the_commands_for_nginx() -> None:
-    assert block(README, "after five commands") == block(SERVING, "Behind nginx, in five commands")
 
 
 def page(url: str) -> bytes:
