@@ -247,7 +247,9 @@ class Record:
     @property
     def notes(self) -> list[Note]:
         """What was noted, in the order of time."""
-        return [Note(kind, part.name if part else "", *rest) for kind, part, *rest in self.noted]
+        return [
+            Note(kind, part.name if part else "", text, at, seconds) for kind, part, text, at, seconds in self.noted
+        ]
 
     def close(self, request: Any, response: Any) -> None:
         """Note the answer as it was sent, and forget all objects of the request."""
