@@ -216,7 +216,7 @@ class Request(BaseRequest):
     """``(request, error, id)`` is called for each error that is logged. Offered by the same element."""
 
     measures: Any = None
-    """The ``pipeline.measuring.Measures`` of this request; None where the element that measures does not stand."""
+    """The measures of this request (``pipeline.measuring``); None if nothing measures it."""
 
     bytes_sent: int | None = 0
     """Bytes of the body that the server took; known when the request is closed. None means that the server sent a

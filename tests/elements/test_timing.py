@@ -27,7 +27,7 @@ from pipeline.elements.retry import retry
 from pipeline.elements.timing import timing
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, OrderError
-from pipeline.measuring import Measures, attempts, view_name
+from pipeline.measuring.measures import Measures, attempts, view_name
 from pipeline.publisher import publisher
 
 PAUSE = 0.02
@@ -294,7 +294,7 @@ def test_log_may_stand_outside_or_inside() -> None:
     [("metrics", "prometheus_client", "prometheus"), ("spans", "opentelemetry", "opentelemetry")],
 )
 def test_a_missing_extra_is_named(option: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("pipeline.metrics", "pipeline.spans"):
+    for name in ("pipeline.measuring.metrics", "pipeline.measuring.spans"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigurationError, match=rf"timing: .*{option}.*pip install 'wsgi-pipeline\[{extra}\]'"):

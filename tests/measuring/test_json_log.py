@@ -124,7 +124,7 @@ def test_a_stream_is_measured_until_it_is_closed(logged: Any) -> None:
 def test_the_trace_is_in_it(logged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from opentelemetry.sdk.trace import TracerProvider
 
-    from pipeline import spans
+    from pipeline.measuring import spans
 
     monkeypatch.setattr(spans, "tracer", TracerProvider().get_tracer("tests"))
     trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -18,7 +18,7 @@ from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from pipeline.interfaces import Handler
-from pipeline.measuring import Measures, attempts, broken_stream, is_failure, view_name
+from pipeline.measuring.measures import Measures, attempts, broken_stream, is_failure, view_name
 from pipeline.request import Request
 from pipeline.response import Response
 

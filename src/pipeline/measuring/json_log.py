@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from pipeline.measuring import Measures, attempts, view_name
+from pipeline.measuring.measures import Measures, attempts, view_name
 from pipeline.request import Request
 from pipeline.response import Response
 

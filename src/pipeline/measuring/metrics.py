@@ -33,7 +33,7 @@ from pipeline.auth.keys import read_keys
 from pipeline.composition import element
 from pipeline.database import pools
 from pipeline.interfaces import Handler
-from pipeline.measuring import Measures, attempts, broken_stream, view_name
+from pipeline.measuring.measures import Measures, attempts, broken_stream, view_name
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.views import View

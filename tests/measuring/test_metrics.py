@@ -23,7 +23,7 @@ from pipeline.elements.retry import retry
 from pipeline.elements.timing import timing
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
-from pipeline.metrics import metrics
+from pipeline.measuring.metrics import metrics
 from pipeline.publisher import publisher
 
 TOKEN = "a-token-of-the-metrics-that-is-long-enough"
@@ -257,7 +257,7 @@ from pipeline.elements.errors import errors
 from pipeline.elements.timing import timing
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
-from pipeline.metrics import metrics
+from pipeline.measuring.metrics import metrics
 from pipeline.publisher import publisher
 from webob import Request
 

@@ -20,11 +20,11 @@ from webob.exc import HTTPNotFound, HTTPSeeOther
 
 from asking import ask
 from pipeline import Pipeline, element, view
-from pipeline import spans as module_of_spans
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.timing import timing
 from pipeline.elements.traverse import traverse
+from pipeline.measuring import spans as module_of_spans
 from pipeline.publisher import publisher
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
