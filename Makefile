@@ -92,9 +92,11 @@ lint: $(VENV)/lint.stamp
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
 
-# The version is that of src/pipeline/__init__.py. The release is then committed and tagged by hand.
+# The version is that of src/pipeline/__init__.py. The release is then committed and tagged by hand. In that commit, or in a
+# checkout of the tag, there are no changes to write, and the same files are built again.
 release: $(VENV)/release.stamp
-	$(VENV)/bin/towncrier build --yes --version "$$($(VENV)/bin/python -W ignore -c 'import pipeline; print(pipeline.__version__)')"
+	test -z "$$(ls changes/*.*.rst 2>/dev/null)" || $(VENV)/bin/towncrier build --yes \
+	    --version "$$($(VENV)/bin/python -W ignore -c 'import pipeline; print(pipeline.__version__)')"
 	rm -rf dist
 	PYTHON=$(VENV)/bin/python .ci/make-dist dist
 	PYTHON=$(VENV)/bin/python .ci/try-dist dist/*

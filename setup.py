@@ -166,7 +166,7 @@ setup(
         ],
         "paste.app_factory": [
             "health = pipeline.health:health",
-            "metrics = pipeline.metrics:metrics",
+            "metrics = pipeline.measuring.metrics:metrics",
             "publisher = pipeline.publisher:publisher",
             "ztk = pipeline.ztk.application:ztk",
             "ztk_publisher = pipeline.ztk.publisher:ztk_publisher",

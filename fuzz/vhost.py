@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuzz.target import Environ, environ, pipeline, run, site
-from pipeline.elements.vhost import HEADERS, READERS
+from pipeline.http.forwarding import HEADERS, READERS
 
 NAMES = (*HEADERS, "HTTP_HOST", "REMOTE_ADDR")
 

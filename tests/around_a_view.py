@@ -1,4 +1,4 @@
-"""A pipeline around one view that is a plain function."""
+"""Elements of tests: the end of a pipeline that calls a plain function, and one that only looks at the request."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import asking
 from pipeline import Request, Response, element
+from pipeline.composition import Element
 
 View = Callable[[Request, Response], object]
+Look = Callable[[Any], object]
 
 
 @element
@@ -20,6 +22,20 @@ def end(*, view: View) -> Any:
         response.app_iter = [b"done"] if body is None else body
 
     return end
+
+
+def looking(look: Look, *, named: str = "looking") -> Element:
+    """Return an element that calls ``look`` with each request, on the way in."""
+
+    def factory(next: Any) -> Any:
+        def looking(request: Any, response: Any) -> None:
+            look(request)
+            next(request, response)
+
+        return looking
+
+    factory.__name__ = named
+    return element(factory)
 
 
 def ask(app: Any, path: str = "/", method: str = "POST", **options: Any) -> asking.Answer:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,7 +34,9 @@ def _missing(what: str, remedy: str) -> NoReturn:
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 TOP = Path(__file__).resolve().parents[1]
-NOT_IN_THE_WHEEL = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "_build", "build", "dist", "var")
+NOT_IN_THE_WHEEL = shutil.ignore_patterns(
+    ".*", "__pycache__", "*.egg-info", "_build", "build", "dist", "Data.fs*", "blobs*"
+)
 KINDS = ("browser", "servers", "slow", "faults")
 """Marks of the tests that ``make test`` leaves out."""
 
@@ -81,6 +84,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def missing() -> Callable[[str, str], NoReturn]:
     """``missing("mod_wsgi", "apt install ...")`` skips the test, or fails it under PIPELINE_CI."""
     return _missing
+
+
+@pytest.fixture(scope="session")
+def need_packages() -> Callable[..., None]:
+    """``need_packages("redis", "limits")`` skips the test, or fails it under PIPELINE_CI, if one is missing."""
+
+    def need_packages(*names: str) -> None:
+        for name in names:
+            try:
+                found = find_spec(name)
+            except ModuleNotFoundError:  # of the package that it is in
+                found = None
+            if found is None:
+                _missing(f"the package {name}", "pip install 'wsgi-pipeline[test]'")
+
+    return need_packages
 
 
 @pytest.fixture

@@ -17,11 +17,13 @@ import pipeline
 
 TOP = Path(__file__).resolve().parents[1]
 NOT_COPIED = shutil.ignore_patterns(
-    ".venv*", ".git", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "var"
+    ".venv*", ".git", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "Data.fs*", "blobs*"
 )
 ENVIRON = {
     name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "MAKE"))
 }
+NEXT = "99.0"
+"""The version that the test releases: CHANGES.rst may have the present one already."""
 GIT = ["git", "-c", "user.name=A test", "-c", "user.email=test@example.org"]
 
 
@@ -35,22 +37,29 @@ def run(*command: str | Path, cwd: Path) -> str:
 @pytest.mark.timeout(900)
 def test_a_release_is_built_and_tried_in_an_empty_environment(tmp_path: Path) -> None:
     clone = shutil.copytree(TOP, tmp_path / "clone", ignore=NOT_COPIED, symlinks=True)
+    before = (clone / "CHANGES.rst").read_text("utf-8")
+    (clone / "changes" / "a-test.feature.rst").write_text("A change that no version has.\n")
+    version = clone / "src" / "pipeline" / "__init__.py"
+    version.write_text(version.read_text("utf-8").replace(f'"{pipeline.__version__}"', f'"{NEXT}"'))
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "a clone"]):
         run(*GIT, *command, cwd=clone)
     said = run("make", "release", f"PYTHON={sys.executable}", cwd=clone)
-    sdist, wheel = (f"wsgi_pipeline-{pipeline.__version__}{end}" for end in (".tar.gz", "-py3-none-any.whl"))
+    sdist, wheel = (f"wsgi_pipeline-{NEXT}{end}" for end in (".tar.gz", "-py3-none-any.whl"))
     assert sorted(path.name for path in (clone / "dist").iterdir()) == [wheel, sdist]
     for file in (sdist, wheel):
         assert f"{file}: tried in an empty environment" in said
 
     changes = (clone / "CHANGES.rst").read_text("utf-8")
-    assert f"\n{pipeline.__version__} (20" in changes
+    top = changes.index(f"\n{NEXT} (20")
+    assert "* A change that no version has." in changes[top:]
+    assert changes.endswith(before[before.index(".. towncrier") :].partition("\n")[2].lstrip("\n"))
     docutils.core.publish_string(changes, settings_overrides={"halt_level": 2, "report_level": 2})
     assert not [path for path in (clone / "changes").glob("*.rst") if path.name != "README.rst"]
 
     with ZipFile(clone / "dist" / wheel) as packed:
         names = packed.namelist()
-    assert "pipeline/py.typed" in names and "pipeline/testing/plugin.py" in names
+    assert "pipeline/py.typed" in names and "pipeline/tools/new/site/var/dot-gitignore.txt" in names
+    assert "pipeline/testing/plugin.py" in names
     assert not [name for name in names if name.startswith(("tests/", "examples/"))]
     with tarfile.open(clone / "dist" / sdist) as packed_source:
         inside = {name.partition("/")[2] for name in packed_source.getnames()}

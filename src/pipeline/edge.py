@@ -49,7 +49,7 @@ class Edge:
     begin: Callable[[type[Request], dict[str, Any]], Request]
     """Function that makes a request with these fields."""
     finished: bool
-    """Whether the pipeline is known to be complete, so that ``request_class`` is final."""
+    """True if the pipeline is known to be complete, so that ``request_class`` is final."""
 
     def finish(self) -> None:
         """Check that the pipeline is complete, and make the class of its requests."""

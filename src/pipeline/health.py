@@ -47,7 +47,7 @@ def health(global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
     for step in _database_steps(global_conf, options.get("app", "main")):
         place = f"{step.name} {sorted(map(str, step.options.items()))}"
         checks.setdefault(place, Database(step))
-    return Health(tuple(checks.values()), options.get("timeout", 3.0))
+    return Pipeline(report(databases=tuple(checks.values()), timeout=options.get("timeout", 3.0)))
 
 
 def _database_steps(global_conf: Mapping[str, str], app: str) -> Iterable[Element]:
@@ -107,34 +107,31 @@ def question(*, name: str) -> Handler:
     return question
 
 
-class Health:
-    """The WSGI app of ``health``."""
+@element
+def report(*, databases: tuple[Database, ...], timeout: float) -> Handler:
+    """Tell whether this process is alive, and whether every database answers within ``timeout`` seconds."""
 
-    def __init__(self, databases: tuple[Database, ...], timeout: float) -> None:
-        self.databases = databases
-        self.timeout = timeout
+    def report(request: Request, response: Response) -> None:
+        alive = request.environ.get("PATH_INFO", "").rstrip("/").endswith("/alive")
+        problems = [] if alive else problems_of(databases, timeout)
+        if problems:
+            response.status = "503 Service Unavailable"
+        response.headers["Content-Type"] = "text/plain; charset=utf-8"
+        response.headers["Cache-Control"] = "no-store"
+        response.app_iter = [f"{line}\n".encode() for line in problems or ["alive" if alive else "ready"]]
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        alive = environ.get("PATH_INFO", "").rstrip("/").endswith("/alive")
-        problems = [] if alive else self.problems()
-        body = "".join(f"{problem}\n" for problem in problems or ["alive" if alive else "ready"]).encode()
-        headers = [
-            ("Content-Type", "text/plain; charset=utf-8"),
-            ("Content-Length", str(len(body))),
-            ("Cache-Control", "no-store"),
-        ]
-        start_response("503 Service Unavailable" if problems else "200 OK", headers)
-        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+    return report
 
-    def problems(self) -> list[str]:
-        """Return a line for each database that does not answer in time."""
-        asked = [(database, database.start()) for database in self.databases]
-        end = time.monotonic() + self.timeout
-        found = []
-        for database, answer in asked:
-            wait([answer], max(0.0, end - time.monotonic()))
-            if not answer.done():
-                found.append(f"{database.name}: no answer within {self.timeout:g} s")
-            elif answer.exception() is not None:
-                found.append(f"{database.name}: cannot be reached")
-        return found
+
+def problems_of(databases: Iterable[Database], timeout: float) -> list[str]:
+    """Return a line for each database that does not answer in time."""
+    asked = [(database, database.start()) for database in databases]
+    end = time.monotonic() + timeout
+    found = []
+    for database, answer in asked:
+        wait([answer], max(0.0, end - time.monotonic()))
+        if not answer.done():
+            found.append(f"{database.name}: no answer within {timeout:g} s")
+        elif answer.exception() is not None:
+            found.append(f"{database.name}: cannot be reached")
+    return found

@@ -89,7 +89,7 @@ class Verdict(NamedTuple):
 
     error: BaseException
     transient: bool
-    """Whether the same request may succeed if it is tried again."""
+    """True if the same request may succeed in another attempt."""
 
 
 class OnFirstUse:
@@ -188,7 +188,7 @@ class Request(BaseRequest):
     traversal_hooks: tuple[Callable[[Request, Any], object], ...]
 
     announces_body: bool
-    """Whether the request has a Content-Length or a Transfer-Encoding, and so most likely a body."""
+    """True if the request has a Content-Length or a Transfer-Encoding, and so most likely a body."""
     attempts_left: int
     """Number of further attempts if this one fails with a transient error. A view that must not run twice sets it
     to 0."""
@@ -196,7 +196,7 @@ class Request(BaseRequest):
     """The verdict on the last error that was caught, see ``judge``."""
     outcome: str = ""
     """The outcome of the changes of this request, when its transaction has ended: "committed", "unknown" (R4), or
-    "" if there are none. The answer to a later error says so in the header ``X-Outcome``."""
+    "" if it has made no changes. The answer to a later error repeats the outcome in the header ``X-Outcome``."""
 
     read_afresh: Callable[[Any], None] | None = None
     """``(request)`` ends the transaction of the request. From then on the request reads the current state of the
@@ -216,7 +216,7 @@ class Request(BaseRequest):
     """``(request, error, id)`` is called for each error that is logged. Offered by the same element."""
 
     measures: Any = None
-    """The ``pipeline.measuring.Measures`` of this request; None where the element that measures does not stand."""
+    """The measures of this request (``pipeline.measuring``); None if nothing measures it."""
 
     bytes_sent: int | None = 0
     """Bytes of the body that the server took; known when the request is closed. None means that the server sent a
@@ -388,7 +388,9 @@ def beginning(values: Mapping[str, Any]) -> Callable[[type[Request], dict[str, A
     """Return a function ``(cls, environ)`` that makes a request as ``cls(environ)`` does, but with these first
     values for some fields."""
     first = OF_ALL_ATTEMPTS | OF_AN_ATTEMPT
-    first |= {name: value for name, value in values.items() if name in first}
-    constants = (f"request.{name} = {name if value else repr(value)}" for name, value in first.items())
-    lines = ["request = new(cls)", "request.environ = environ", *constants, "return request"]
+    given = {name: value for name, value in values.items() if name in first}
+    literals = {name: repr(value) for name, value in first.items() if not value and name not in given}
+    fields = (f"request.{name} = {literals.get(name, name)}" for name in first)
+    lines = ["request = new(cls)", "request.environ = environ", *fields, "return request"]
+    first |= given
     return _compiled("begin", "cls, environ", lines, {"new": object.__new__, **first})  # type: ignore[no-any-return]

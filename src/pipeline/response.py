@@ -96,7 +96,7 @@ class Response(webob.Response):
     delivery_filters: tuple[tuple[Filter, bool], ...]
     """Filters that see the body after all output filters; with each, whether it changes the bytes."""
     filters_applied = False
-    """Whether the edge has put the filters around the body."""
+    """True if the edge has put the filters around the body."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
         self._status = OK
@@ -130,13 +130,8 @@ class Response(webob.Response):
 
     @property
     def in_memory(self) -> bool:
-        """Whether the body is a list or tuple of blocks, before any filter."""
+        """True if the body is a list or tuple of blocks, before any filter."""
         return type(self._app_iter) in (list, tuple)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the body is in memory and has no filters, so that sending it cannot fail."""
-        return type(self._app_iter) in (list, tuple) and not self.filters and not self.delivery_filters
 
     @property  # type: ignore[override]
     def headers(self) -> Headers:

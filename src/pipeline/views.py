@@ -50,7 +50,7 @@ class Fill(Protocol):
 
 Arguments: TypeAlias = Callable[[Callable[..., Any], int], Fill | None]
 """``(function, leading)`` returns the Fill for the parameters of a function behind the leading ones. It returns
-None if there are none, and raises ViewError for a parameter that it cannot fill."""
+None if no parameter is left to fill, and raises ViewError for a parameter that it cannot fill."""
 
 
 class View:
@@ -382,7 +382,7 @@ def _specification(for_: Any, who: Any, default: Any = Interface) -> Any:
 
 
 def _filling(function: Callable[..., Any], leading: int, arguments: Arguments | None) -> Fill | None:
-    """Return the Fill for the parameters behind the leading ones, or None if there are none to fill."""
+    """Return the Fill for the parameters behind the leading ones, or None if no parameter is left to fill."""
     try:
         further = list(inspect.signature(function).parameters.values())[leading:]
     except (TypeError, ValueError):  # some builtins have no signature

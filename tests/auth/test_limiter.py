@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from webob.exc import HTTPTooManyRequests
@@ -158,8 +158,8 @@ def test_what_is_shared_refuses_too(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("uri", ["nonsense", "unknown://127.0.0.1", "redis://user:secret@127.0.0.1:x/"])
-def test_a_store_that_cannot_be_used_is_refused_at_load(uri: str) -> None:
-    pytest.importorskip("limits")
+def test_a_store_that_cannot_be_used_is_refused_at_load(uri: str, need_packages: Callable[..., None]) -> None:
+    need_packages("limits")
     with pytest.raises(OptionError, match="option 'limits'") as refused:
         authenticate(check=lambda *_: None, limits=uri)(lambda request, response: None)
     assert "secret" not in str(refused.value)

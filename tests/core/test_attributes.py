@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from zope.interface import Interface, alsoProvides, implementer, providedBy
 
+from around_a_view import Look, looking
 from asking import ask
 from pipeline import Pipeline, Request, Response, element, view
 from pipeline.attributes import composed, declaration, names_of
@@ -21,8 +22,6 @@ from pipeline.interfaces import ConfigurationError, IJSONRequest, IRequest
 from pipeline.publisher import publisher
 from pipeline.request import OnFirstUse, on_first_use
 from pipeline.testing import fault
-
-Look = Callable[[Any], object]
 
 
 class ColourRequest(Request):
@@ -52,20 +51,6 @@ def adding(added: type[Request] | None, *, named: str = "adding", **offered: Any
 
     factory.__name__ = named
     return element(adds=added)(factory)
-
-
-def looking(look: Look, *, named: str = "looking") -> Element:
-    """Return an element that looks at each request."""
-
-    def factory(next: Any) -> Any:
-        def looking(request: Any, response: Any) -> None:
-            look(request)
-            next(request, response)
-
-        return looking
-
-    factory.__name__ = named
-    return element(factory)
 
 
 @element
@@ -627,3 +612,17 @@ def _nothing_is_left_on_the_classes() -> Iterator[None]:
         assert {k: v for k, v in old.items() if k not in interfaces} == {
             k: v for k, v in new.items() if k not in interfaces
         }
+
+
+def test_an_offered_field_may_be_an_empty_object() -> None:
+    class Shelf(dict[str, Any]):
+        def __repr__(self) -> str:
+            return "<a shelf>"
+
+    @element
+    def shelving(next: Any) -> Offers:
+        return Offers(next, context=shelf)
+
+    shelf, seen = Shelf(), []
+    ask(Pipeline(shelving(), end(look=lambda request: seen.append(request.context))))
+    assert seen[0] is shelf

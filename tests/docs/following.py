@@ -3,13 +3,15 @@
 A code block with a ``:caption:`` is a file of that name. ``:caption: more of FILE`` adds to the file. In a block of
 ``console`` each line that begins with ``$`` is a command, and the lines below are what it prints. The commands of a
 block with ``:class: server`` are servers. They begin with those lines, and run until the next such block or the end
-of the page. A block of ``diff`` replaces lines of a file; an empty line separates two changes.
+of the page. A block of ``diff`` replaces lines of a file; an empty line separates two changes. ``cd DIR`` and
+``. FILE`` count for all that follows, as in the shell of the reader.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import textwrap
@@ -93,6 +95,7 @@ class Reader:
     ) -> None:
         self.as_user = as_user
         self.directory = directory
+        self.sourced: list[Path] = []
         self.replaced = dict(replaced)
         self.servers: list[subprocess.Popen[bytes]] = []
         self.log = directory.parent / "server.log"
@@ -143,11 +146,16 @@ class Reader:
             text = (before + "\n\n" if caption.startswith("more of ") else "") + block.code
         path.write_text(text, encoding="utf-8")
 
+    def shell(self, text: str) -> list[str]:
+        """Return what runs a command of the page in the shell of the reader."""
+        lines = [f". {shlex.quote(str(file))}" for file in self.sourced]
+        return self.as_user(["sh", "-c", "\n".join([*lines, self.here(text)])])
+
     def run(self, command: Command) -> None:
         """Run a command, and compare what it prints."""
         with self.noticed():
             ran = subprocess.run(
-                self.as_user(["sh", "-c", self.here(command.text)]),
+                self.shell(command.text),
                 cwd=self.directory,
                 env=self.environ,
                 stdin=subprocess.DEVNULL,
@@ -157,6 +165,12 @@ class Reader:
                 check=False,
             )
         self.compare(command, ran.stdout.decode())
+        if found := re.fullmatch(r"(cd|\.) (\S+)", command.text):
+            place = self.directory / found[2]
+            if found[1] == "cd":
+                self.directory = place
+            else:
+                self.sourced.append(place)
 
     def compare(self, command: Command, printed: str) -> None:
         """Raise Difference if the output is not that of the page."""
@@ -171,7 +185,7 @@ class Reader:
         for command in commands:
             with self.log.open("ab") as log:
                 server = subprocess.Popen(
-                    self.as_user(["sh", "-c", f"exec {self.here(command.text)}"]),
+                    self.shell(f"exec {command.text}"),
                     cwd=self.directory,
                     env=self.environ,
                     stdin=subprocess.DEVNULL,
@@ -218,7 +232,8 @@ class Reader:
 
     def files(self) -> dict[Path, int]:
         """Return the files that the server watches, with the times of their last changes."""
-        watched = [*self.directory.glob("wiki.py"), *self.directory.glob("*.ini")]
+        patterns = ("wiki/models.py", "wiki/views.py", "wiki/templates/*", "development.ini", "site.ini")
+        watched = [path for pattern in patterns for path in self.directory.glob(pattern)]
         return {path: path.stat().st_mtime_ns for path in watched}
 
     def stop(self) -> None:

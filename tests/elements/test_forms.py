@@ -473,7 +473,7 @@ def test_files_on_disk_share_one_temporary_file(site: Any) -> None:
         return f"{len(uploads)} {len(os.listdir('/proc/self/fd')) - before}"
 
     if not Path("/proc/self/fd").exists():
-        pytest.skip("the descriptors cannot be counted here")
+        pytest.skip("the open files are counted in /proc, which Linux has")
     contents = [b"%d\n" % number + b"x" * (size - len(str(number)) - 1) for number in range(count)]
     body = multipart(*((f'name="f{n}"; filename="{n}"', "", content) for n, content in enumerate(contents)))
     app = site(all_)

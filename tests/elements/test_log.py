@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from webob import Request
 
-from pipeline import Pipeline, element
+from around_a_view import looking
+from pipeline import Pipeline
 from pipeline.elements.errors import errors
 from pipeline.elements.log import log
 from pipeline.interfaces import ConfigurationError
@@ -122,15 +123,7 @@ def test_a_stream_that_was_given_up_says_how_far_it_got(caplog: pytest.LogCaptur
 
 
 def inside(change: Callable[[Any], Any]) -> Any:
-    @element
-    def inner(next: Any) -> Any:
-        def inner(request: Any, response: Any) -> None:
-            change(request)
-            next(request, response)
-
-        return inner
-
-    return Pipeline(log(), inner, app)
+    return Pipeline(log(), looking(change), app)
 
 
 @pytest.mark.parametrize(
@@ -243,23 +236,9 @@ def test_another_logger(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_logger_that_is_off_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="pipeline.access")
     closers: list[Any] = []
-    pipeline = Pipeline(
-        log(), element(lambda_named("see", lambda request: closers.append(request._closers))), app
-    )
+    pipeline = Pipeline(log(), looking(lambda request: closers.append(request._closers)), app)
     Request.blank("/").get_response(pipeline)
     assert closers == [None] and caplog.records == []
-
-
-def lambda_named(name: str, change: Callable[[Any], Any]) -> Any:
-    def factory(next: Any) -> Any:
-        def handler(request: Any, response: Any) -> None:
-            change(request)
-            next(request, response)
-
-        return handler
-
-    factory.__name__ = name
-    return factory
 
 
 def test_a_log_that_fails_fails_no_request(caplog: pytest.LogCaptureFixture) -> None:

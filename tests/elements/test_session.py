@@ -14,6 +14,7 @@ from itsdangerous.timed import TimestampSigner
 from webob.exc import HTTPConflict, HTTPSeeOther
 from webtest import TestApp
 
+from around_a_view import looking
 from asking import ask
 from pipeline import Pipeline, Response, element, redirect, view
 from pipeline.auth.keys import read_keys
@@ -396,20 +397,8 @@ def test_a_session_beyond_the_limit_names_its_keys(
 def test_what_cannot_be_stored_is_refused(
     make: Callable[..., Any], caplog: pytest.LogCaptureFixture, change: Callable[[Any], object], message: str
 ) -> None:
-    assert ask(make(doing(change)), "/").status == 500
+    assert ask(make(looking(change)), "/").status == 500
     assert message in caplog.text
-
-
-def doing(change: Callable[[Any], object]) -> Any:
-    @element
-    def doing(next: Any) -> Any:
-        def doing(request: SessionRequest, response: Response) -> None:
-            change(request)
-            next(request, response)
-
-        return doing
-
-    return doing
 
 
 # Streams
@@ -522,7 +511,7 @@ def test_it_is_a_mapping(make: Callable[..., Any]) -> None:
         del data["b"]
         seen.extend([repr(data), len(data), list(data), "a" in data, data.get("c")])
 
-    ask(make(doing(use)), "/")
+    ask(make(looking(use)), "/")
     assert seen == ["<session of a>", 1, ["a"], True, None]
 
 

@@ -23,7 +23,9 @@ from sqlalchemy.schema import ForeignKey
 
 from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
+from pipeline.database import pools
 from pipeline.database.outages import Outage
+from pipeline.database.pools import Usage
 from pipeline.database.sql_errors import code_of, was_answered
 from pipeline.elements import sql as module
 from pipeline.elements import transaction as transaction_module
@@ -107,6 +109,24 @@ def add(request: Request, response: Response) -> None:
 def test_what_is_written_is_committed(url: str) -> None:
     assert ask(site(url, add)).status_int == 200
     assert titles(url) == ["a", "b", "c", "new"]
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"), [({}, 15), ({"pool_size": 2, "max_overflow": 1}, 3), ({"max_overflow": -1}, None)]
+)
+def test_the_usage_of_the_pool(url: str, options: dict[str, Any], limit: int | None) -> None:
+    during: list[Usage] = []
+
+    def view(request: Request, response: Response) -> None:
+        request.sql.execute(text("SELECT 1"))
+        during.append(database(url).usage())
+
+    app = site(url, view, **options)
+    assert database(url).usage()[1:] == (0, 0, limit), "nothing is opened"
+    assert ask(app).status_int == 200
+    assert during == [Usage(database(url).shown, 1, 0, limit)]
+    assert database(url).usage()[1:] == (0, 1, limit)
+    assert database(url).usage() in pools.usages(), "the counters of the inspector and the metrics have it"
 
 
 @pytest.mark.parametrize("status", [400, 404, 500])

@@ -18,6 +18,7 @@ from paste.deploy import loadapp
 from transaction.interfaces import TransientError
 from webob.exc import HTTPNotFound
 
+from around_a_view import looking
 from asking import ask
 from pipeline import Pipeline, Request, Response, element, view
 from pipeline.elements.errors import errors
@@ -26,23 +27,15 @@ from pipeline.elements.retry import retry
 from pipeline.elements.timing import timing
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, OrderError
-from pipeline.measuring import Measures, attempts, view_name
+from pipeline.measuring.measures import Measures, attempts, view_name
 from pipeline.publisher import publisher
 
 PAUSE = 0.02
 
 SEEN: list[Request] = []
 
-
-@element
-def looking(next: Any) -> Any:
-    """Keep the request, so that a test can look at it when it is closed."""
-
-    def looking(request: Request, response: Response) -> None:
-        SEEN.append(request)
-        next(request, response)
-
-    return looking
+seeing = looking(SEEN.append)
+"""Keeps the request, so that a test can look at it when it is closed."""
 
 
 @element
@@ -90,7 +83,7 @@ def server_timing(answer: Any) -> dict[str, float]:
 
 
 def test_each_element_has_its_own_time() -> None:
-    app = Pipeline(looking(), timing(), retry(), slow(before=PAUSE, after=PAUSE), errors(), end(do=lambda *_: None))
+    app = Pipeline(seeing, timing(), retry(), slow(before=PAUSE, after=PAUSE), errors(), end(do=lambda *_: None))
     own = measured(app).own_times()
     assert list(own) == ["retry", "slow", "errors", "end"]
     assert 2 * PAUSE <= own["slow"] < 2 * PAUSE + 0.5
@@ -106,7 +99,7 @@ def test_the_times_of_all_attempts_are_added() -> None:
         if len(tries) < 3:
             raise TransientError
 
-    app = Pipeline(looking(), timing(), retry(delay=0.0), errors(), end(do=do))
+    app = Pipeline(seeing, timing(), retry(delay=0.0), errors(), end(do=do))
     measures = measured(app)
     assert 3 * PAUSE <= measures.own_times()["end"] < 3 * PAUSE + 0.5
     assert measures.own_times()["errors"] < PAUSE
@@ -121,7 +114,7 @@ def test_a_foreign_middleware_and_a_foreign_app_are_measured() -> None:
 
         return pausing
 
-    own = measured(Pipeline(looking(), timing(), pausing, errors(), hello)).own_times()
+    own = measured(Pipeline(seeing, timing(), pausing, errors(), hello)).own_times()
     assert list(own) == ["pausing", "errors", "hello"]
     assert own["pausing"] >= PAUSE > own["errors"]
 
@@ -131,7 +124,7 @@ def test_an_exception_ends_a_stay_too() -> None:
         time.sleep(PAUSE)
         raise HTTPNotFound
 
-    measures = measured(Pipeline(looking(), timing(), errors(), end(do=do)))
+    measures = measured(Pipeline(seeing, timing(), errors(), end(do=do)))
     assert measures.own_times()["end"] >= PAUSE > measures.own_times()["errors"]
 
 
@@ -153,7 +146,7 @@ def site() -> Iterator[Callable[..., Pipeline]]:
             function.__module__ = name
             setattr(module, function.__name__, function)
         return Pipeline(
-            *(looking(), timing(**options), errors(), traverse(root=lambda: {"page": {}}), publisher(scan=(name,)))
+            *(seeing, timing(**options), errors(), traverse(root=lambda: {"page": {}}), publisher(scan=(name,)))
         )
 
     yield site
@@ -301,7 +294,7 @@ def test_log_may_stand_outside_or_inside() -> None:
     [("metrics", "prometheus_client", "prometheus"), ("spans", "opentelemetry", "opentelemetry")],
 )
 def test_a_missing_extra_is_named(option: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("pipeline.metrics", "pipeline.spans"):
+    for name in ("pipeline.measuring.metrics", "pipeline.measuring.spans"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigurationError, match=rf"timing: .*{option}.*pip install 'wsgi-pipeline\[{extra}\]'"):

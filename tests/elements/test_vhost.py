@@ -21,12 +21,13 @@ from paste.deploy import loadapp
 from webob import Request as Asked
 from webob import Response as Answer
 
-from pipeline import Pipeline, Request, Response, element, redirect, view
+from pipeline import Pipeline, Request, Response, redirect, view
 from pipeline.elements.errors import errors
 from pipeline.elements.log import log
 from pipeline.elements.retry import retry
 from pipeline.elements.traverse import traverse
-from pipeline.elements.vhost import HEADERS, MOST_TOLD, READERS, vhost
+from pipeline.elements.vhost import MOST_TOLD, vhost
+from pipeline.http.forwarding import HEADERS, READERS
 from pipeline.interfaces import OptionError, OrderError
 from pipeline.publisher import publisher
 
@@ -256,27 +257,6 @@ def test_honoured_from_trusted_peers_for_allowed_hosts(
     assert seen["SCRIPT_NAME"].encode("latin-1").decode() == "".join(f"/{name}" for name in address.prefix)
     assert seen["REMOTE_ADDR"] == (VISITOR if "Forwarded" in form.name else peer)
     assert not set(HEADERS) & set(seen)
-
-
-@forms
-def test_it_is_remembered_that_there_was_a_proxy(form: Form) -> None:
-    """S17: who comes through a proxy of this machine is not on this machine."""
-    seen: list[bool] = []
-
-    @element
-    def look(next: Any) -> Any:
-        def look(request: Request, response: Response) -> None:
-            seen.append(request.forwarded)
-            next(request, response)
-
-        return look
-
-    path, headers = form.write(Address(path="/"))
-    for options in ({}, {"trusted": PROXIES, "accept": ALL, "allowed_hosts": ("*",)}):
-        visit(site(look(), **options), path, REMOTE_ADDR="10.0.0.1", **headers)
-    assert seen == [not form.in_path, True], "of a path it cannot be told unless it is a form"
-    visit(site(look()))
-    assert seen.pop() is False
 
 
 @forms

@@ -380,7 +380,7 @@ def test_a_copy_that_is_older_than_its_file_is_left_out(
 ) -> None:
     os.utime(top / "app.js.gz", (1, 1))
     assert "app.js" in copied.copies and "app.js" not in Resources("site", module(), top).copies
-    assert f"{top}/app.js.gz is older than {top}/app.js, and is not served for it; make it again" in caplog.text
+    assert f"{top}/app.js.gz is older than {top}/app.js and is not served: compress it again" in caplog.text
 
 
 def test_a_copy_that_is_larger_than_its_file_is_left_out(top: Path, module: Callable[..., str]) -> None:
@@ -412,7 +412,7 @@ def test_the_directory_may_be_beside_the_module(top: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("name", ["", "a/b", "a@b", "_a", ".a", "a b", "ä", "++a"])
 def test_a_name_that_no_path_leads_to_is_refused(top: Path, module: Callable[..., str], name: str) -> None:
-    with pytest.raises(ConfigurationError, match="a name is of letters"):
+    with pytest.raises(ConfigurationError, match="a name consists of letters"):
         Resources(name, module(), top)
 
 

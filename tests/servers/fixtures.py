@@ -11,7 +11,6 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -63,27 +62,16 @@ def running(kind: type[SomeServer], directory: Path, missing: Skip, **options: A
         shutil.rmtree(own, ignore_errors=True)
 
 
-def need_packages(missing: Skip, *names: str) -> None:
-    """Skip, or fail, for want of a package that talks to the server."""
-    for name in names:
-        try:
-            found = find_spec(name)
-        except ModuleNotFoundError:  # of the package that it is in
-            found = None
-        if found is None:
-            missing(name, "pip install 'wsgi-pipeline[databases]'")
-
-
 @pytest.fixture(scope="session")
-def postgres(servers_dir: Path, missing: Skip) -> Iterator[Postgres]:
-    need_packages(missing, "relstorage", "psycopg2", "sqlalchemy", "zope.sqlalchemy")
+def postgres(servers_dir: Path, missing: Skip, need_packages: Callable[..., None]) -> Iterator[Postgres]:
+    need_packages("relstorage", "psycopg2", "sqlalchemy", "zope.sqlalchemy")
     with running(Postgres, servers_dir, missing) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def mariadb(servers_dir: Path, missing: Skip) -> Iterator[MariaDB]:
-    need_packages(missing, "relstorage", "mysql.connector")
+def mariadb(servers_dir: Path, missing: Skip, need_packages: Callable[..., None]) -> Iterator[MariaDB]:
+    need_packages("relstorage", "mysql.connector")
     with running(MariaDB, servers_dir, missing) as server:
         yield server
 

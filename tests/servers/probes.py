@@ -11,7 +11,7 @@ from ast import literal_eval
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import closing
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 GOOD = "good"
 PROBES: dict[str, Callable[[Target], str]] = {}
@@ -312,15 +312,33 @@ def at_a_prefix(target: Target) -> str:
     return GOOD if place in right else f"{answer.status} {place}"
 
 
-class Load:
+class Threads:
+    """Threads that send requests, from the beginning to the end of a ``with`` block."""
+
+    def __init__(self, *sending: Callable[[], object]) -> None:
+        self.stopping = threading.Event()
+        """Set at the end of the block. Then the functions return."""
+        self.threads = [threading.Thread(target=send) for send in sending]
+
+    def __enter__(self) -> Self:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join()
+
+
+class Load(Threads):
     """Clients that ask which process answers, until they are told to stop."""
 
     def __init__(self, target: Target, clients: int) -> None:
+        super().__init__(*[self.ask] * clients)
         self.target = target
         self.answers: list[str] = []
         """The process, or what went wrong."""
-        self.stopping = threading.Event()
-        self.threads = [threading.Thread(target=self.ask) for _ in range(clients)]
 
     def ask(self) -> None:
         while not self.stopping.is_set():
@@ -335,16 +353,6 @@ class Load:
     def processes(self, since: int = 0) -> set[str]:
         """Return the processes that have answered, but for the first ``since`` answers."""
         return set(filter(str.isdecimal, self.answers[since:]))
-
-    def __enter__(self) -> Load:
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stopping.set()
-        for thread in self.threads:
-            thread.join()
 
     @property
     def failed(self) -> int:

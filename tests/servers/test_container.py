@@ -40,7 +40,7 @@ print(answer.split(b"\\r\\n")[0].decode(), answer.rstrip().endswith(b"</html>"),
 @pytest.fixture
 def container(python: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Iterator[Container]:
     if os.getuid() != 0 or not can_be():
-        pytest.skip("only root makes namespaces, and only where the kernel lets it")
+        pytest.skip("it needs namespaces: run it as root, on a kernel that allows them")
     place = public_dir / "container"
     shutil.copytree(TOP / "etc", place / "etc")
     deployed = Deployed(python, place / "etc" / "deploy.ini", place / "site", "container")

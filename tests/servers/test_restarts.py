@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,6 +26,7 @@ import pytest
 from faults.length import length
 from servers.base import find, wait_until
 from servers.deployed import Deployed, as_user, own
+from servers.probes import Threads
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(1200)]
 
@@ -136,16 +138,15 @@ def service(
         shutil.rmtree(own_inis, ignore_errors=True)
 
 
-class Clients:
+class Clients(Threads):
     """Send POSTs of 16 KiB; every second client keeps its connection."""
 
     def __init__(self, port: int) -> None:
+        super().__init__(*(partial(self.post, number % 2 == 0) for number in range(CLIENTS)))
         self.port = port
-        self.stopping = threading.Event()
         self.good = 0
         self.failed: list[str] = []
         self.lock = threading.Lock()
-        self.threads = [threading.Thread(target=self.post, args=(number % 2 == 0,)) for number in range(CLIENTS)]
 
     def post(self, keep: bool) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -177,16 +178,6 @@ class Clients:
         """Return when there are so many more good answers."""
         enough = self.good + answers
         wait_until(lambda: self.good >= enough, 60, f"{answers} more answers")
-
-    def __enter__(self) -> Clients:
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stopping.set()
-        for thread in self.threads:
-            thread.join()
 
 
 @contextmanager

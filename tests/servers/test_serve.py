@@ -228,8 +228,10 @@ def test_sigterm_lets_it_finish_what_it_has_begun(
 
 @pytest.mark.parametrize("server", ["gunicorn", "granian"])
 @pytest.mark.servers
-def test_several_workers(server: str, ini: Path, start: Callable[..., Any], free_port: int) -> None:
-    pytest.importorskip(server)
+def test_several_workers(
+    server: str, ini: Path, start: Callable[..., Any], free_port: int, need_packages: Callable[..., None]
+) -> None:
+    need_packages(server)
     command = [*COMMAND, ini, "word=given", "--server", server, "--workers", "2", "--threads", "2"]
     running = start([*command, "--port", str(free_port)], free_port)
     wait_for("given", lambda: get(free_port, "/option"))
@@ -256,9 +258,14 @@ def test_several_workers(server: str, ini: Path, start: Callable[..., Any], free
 )
 @pytest.mark.servers
 def test_the_ini_can_say_the_same(
-    section: str, settings: str, ini: Path, start: Callable[..., Any], free_port: int
+    section: str,
+    settings: str,
+    ini: Path,
+    start: Callable[..., Any],
+    free_port: int,
+    need_packages: Callable[..., None],
 ) -> None:
-    pytest.importorskip(section[4:].split("#")[0].replace("wsgi-pipeline", "granian").lower())
+    need_packages(section[4:].split("#")[0].replace("wsgi-pipeline", "granian").lower())
     text = ini.read_text().replace(
         "egg:waitress#main", f"{section}\nhost = 127.0.0.1\nport = {free_port}\n{settings}"
     )

@@ -18,10 +18,12 @@ import webob
 from pipeline import Pipeline, element
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
-from servers.fixtures import need_packages, running
+from servers.fixtures import running
 from servers.stores import Memcached, Redis
 
-shared_limits = pytest.importorskip("pipeline.auth.shared_limits", reason="needs the extra limits")
+shared_limits = pytest.importorskip(
+    "pipeline.auth.shared_limits", reason="it needs the extra limits: pip install 'wsgi-pipeline[test]'"
+)
 pytestmark = pytest.mark.servers
 
 
@@ -43,9 +45,13 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(params=[Redis, Memcached])
 def store(
-    request: pytest.FixtureRequest, servers_dir: Path, clients: None, missing: Callable[[str, str], NoReturn]
+    request: pytest.FixtureRequest,
+    servers_dir: Path,
+    clients: None,
+    missing: Callable[[str, str], NoReturn],
+    need_packages: Callable[..., None],
 ) -> Iterator[Any]:
-    need_packages(missing, "redis", "pymemcache")
+    need_packages("redis", "pymemcache")
     with running(request.param, servers_dir, missing) as server:
         yield server
 
@@ -145,9 +151,9 @@ def test_a_store_that_is_gone_refuses_no_login_and_each_process_counts(
 
 @pytest.mark.usefixtures("clients")
 def test_the_password_of_the_store_is_not_logged(
-    caplog: pytest.LogCaptureFixture, missing: Callable[[str, str], NoReturn]
+    caplog: pytest.LogCaptureFixture, need_packages: Callable[..., None]
 ) -> None:
-    need_packages(missing, "redis")
+    need_packages("redis")
     limits = shared_limits.SharedLimits("redis://user:secret@127.0.0.1:1/0", 3, 90)
     limits.count(["ann"])
     assert "redis://127.0.0.1:1/0 does not answer" in caplog.text and "secret" not in caplog.text

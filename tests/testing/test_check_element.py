@@ -22,7 +22,8 @@ from pipeline.elements.zodb import zodb
 from pipeline.publisher import publisher
 from pipeline.request import on_first_use
 from pipeline.testing import NotConforming, check_element
-from pipeline.testing.conformance import RULES, fits
+from pipeline.testing.conformance import RULES
+from pipeline.testing.declarations import fits
 from pipeline.testing.probes import logged
 
 _numbers = count()
@@ -315,49 +316,50 @@ def fails_to_clean_up(next: Any) -> Any:
     return fails_to_clean_up
 
 
-@breaks("interrupts")
-def answers_interrupts(next: Any) -> Any:
-    """Answer even SystemExit."""
+def apologizing(
+    next: Any, caught: type[BaseException] = Exception, *, restores: bool = True, lets_conflicts_pass: bool = True
+) -> Any:
+    """Return a handler that answers errors with a page: rightly, if called with ``next`` alone."""
 
-    def answers_interrupts(request: Any, response: Any) -> None:
+    def apologizing(request: Any, response: Any) -> None:
         before = response.snapshot()
         try:
             next(request, response)
-        except BaseException:
-            response.restore(before)
+        except caught as error:
+            if lets_conflicts_pass and request.attempts_left and request.judge(error).transient:
+                raise
+            if restores:
+                response.restore(before)
             response.plain("500 Internal Server Error", "sorry")
 
-    return answers_interrupts
+    return apologizing
+
+
+def test_control_an_element_that_answers_errors_rightly_keeps_the_protocol() -> None:
+    @element
+    def apologizes(next: Any) -> Any:
+        """Answer errors."""
+        return apologizing(next)
+
+    check_element(apologizes)
+
+
+@breaks("interrupts")
+def answers_interrupts(next: Any) -> Any:
+    """Answer even SystemExit."""
+    return apologizing(next, BaseException)
 
 
 @breaks("taken back")
 def leaves_half_an_answer(next: Any) -> Any:
     """Answer an error on top of what the view had begun."""
-
-    def leaves_half_an_answer(request: Any, response: Any) -> None:
-        try:
-            next(request, response)
-        except Exception as error:
-            if request.attempts_left and request.judge(error).transient:
-                raise
-            response.plain("500 Internal Server Error", "sorry")
-
-    return leaves_half_an_answer
+    return apologizing(next, restores=False)
 
 
 @breaks("attempts")
 def answers_conflicts(next: Any) -> Any:
     """Answer an error that ``retry`` would repair."""
-
-    def answers_conflicts(request: Any, response: Any) -> None:
-        before = response.snapshot()
-        try:
-            next(request, response)
-        except Exception:
-            response.restore(before)
-            response.plain("500 Internal Server Error", "sorry")
-
-    return answers_conflicts
+    return apologizing(next, lets_conflicts_pass=False)
 
 
 @breaks("environ")
@@ -420,6 +422,21 @@ def lets_one_in_at_a_time(next: Any) -> Any:
     return lets_one_in_at_a_time
 
 
+@element
+def spends_uploads(next: Any) -> Any:
+    """Read a multipart body, and put back only what fits in memory."""
+
+    def spends_uploads(request: Any, response: Any) -> None:
+        environ = request.environ
+        kind = environ.get("CONTENT_TYPE") or ""
+        if kind:
+            body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+            environ["wsgi.input"] = io.BytesIO(b"" if kind.startswith("multipart/") else body)
+        next(request, response)
+
+    return spends_uploads
+
+
 SPECIAL: dict[str, dict[str, Any]] = {"environ": {"wsgiorg.routing_args": ([], {})}}
 """Keys of the environ that show the fault."""
 
@@ -466,6 +483,35 @@ def test_a_broken_element_breaks_its_rule(rule: str, monkeypatch: pytest.MonkeyP
     message = str(caught.value)
     assert message.startswith(f"{broken.name} breaks the rule {rule!r}: {RULES[rule]} Found: ")
     assert FOUND[rule] in message
+
+
+def test_an_element_that_spends_a_multipart_body_breaks_the_rule_of_the_body__R11() -> None:
+    with pytest.raises(NotConforming) as caught:
+        check_element(spends_uploads)
+    assert caught.value.rule == "body"
+    assert "the inner parts read b'' in place of b'--limit" in str(caught.value)
+    assert str(caught.value).endswith("multipart/form-data; boundary=limit")
+
+
+def test_an_element_may_refuse_that_a_body_is_read_twice__R11() -> None:
+    class Spent(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            raise RuntimeError("the body was read before")
+
+    @element
+    def reads_once(next: Any) -> Any:
+        """Read the body, and refuse a second reader."""
+
+        def reads_once(request: Any, response: Any) -> None:
+            environ = request.environ
+            if environ.get("CONTENT_LENGTH"):
+                environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+                environ["wsgi.input"] = Spent()
+            next(request, response)
+
+        return reads_once
+
+    check_element(reads_once)
 
 
 def test_each_rule_has_a_broken_element() -> None:

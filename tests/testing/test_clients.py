@@ -47,6 +47,11 @@ def secret(context: object, request: Request) -> str:
     return f"<p>the secret of {request.principal}</p>"
 
 
+@view(context=dict, name="change", methods=("POST",), permission="secret")
+def change(context: object, request: Request) -> str:
+    return f"<p>changed by {request.principal}</p>"
+
+
 @view(context=dict, name="fails")
 def fails(context: object, request: Request) -> str:
     raise ZeroDivisionError
@@ -164,6 +169,13 @@ def test_a_visitor_logs_in_at_the_login_page(tmp_path: Path) -> None:
     assert log_in(client, "ada", "open") is client
     client.get("/secret").mustcontain("the secret of ada")
     guarded(tmp_path, **options).get("/secret", status=401)
+
+
+def test_who_is_logged_in_sends_forms_as_a_browser_does(tmp_path: Path) -> None:
+    """A browser says that a form comes from the site itself; without that, the form would need a token."""
+    client = log_in(guarded(tmp_path, by=("session",), keys=str(tmp_path / "keys")), "ada", "open")
+    client.post("/change").mustcontain("changed by ada")
+    client.post("/change", headers={"Sec-Fetch-Site": "cross-site"}, status=403)
 
 
 def test_a_visitor_logs_in_by_basic_authentication(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,26 @@ def test_it_is_served(new: Path, start: Callable[..., Process], free_port: int) 
         assert "There is not a note yet." in answer.read().decode()
 
 
+def test_its_production_ini_has_what_this_one_has(new: Path) -> None:
+    """The server, the health of the site and the log of etc/production.ini, and the elements of etc/deploy.ini."""
+    ours, its = (ini_of(place / "production.ini") for place in (TOP / "etc", new))
+    assert set(ours) - set(its) == set()
+    for section in ours:
+        if section.startswith(("composite:", "app:health", "logger", "handler", "formatter")):
+            assert dict(its[section]) == dict(ours[section]), section
+    assert {name.removeprefix("get ") for name in ours["server:main"]} == set(its["server:main"])
+    deployed = ini_of(TOP / "etc" / "deploy.ini")["pipeline:main"]["pipeline"].split()
+    listed = ini_of(new / "site.ini")["pipeline:main"]["pipeline"].split()
+    assert [name for name in listed if name != "stopwatch"] == [name for name in deployed if name != "authenticate"]
+
+
+def ini_of(path: Path) -> ConfigParser:
+    """Return the sections of an ini, without the values of [DEFAULT]."""
+    parser = ConfigParser(interpolation=None, default_section="")
+    parser.read(path)
+    return parser
+
+
 def test_its_files_are_package_data(tmp_path: Path) -> None:
     """What setup.py puts into a wheel has all of them."""
     run(sys.executable, "-W", "ignore", "setup.py", "-q", "build_py", "--build-lib", tmp_path, cwd=TOP)
@@ -76,7 +97,9 @@ def test_from_a_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
     [wheel] = (tmp_path / "wheels").glob("*.whl")
     run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", f"wsgi-pipeline[zodb,forms,jinja] @ file://{wheel}", cwd=tmp_path)
+    run(
+        python, "-m", "pip", "install", "-q", f"wsgi-pipeline[auth,forms,jinja,zodb] @ file://{wheel}", cwd=tmp_path
+    )
     run(python, "-m", "pipeline", "new", "my-site", cwd=tmp_path)
     site = tmp_path / "my-site"
     run(python, "-m", "pip", "install", "-q", "-e", ".[test]", cwd=site)

@@ -16,7 +16,7 @@ import pytest
 from pipeline.testing import Ledger
 from processes import Process, unused_port
 
-pytest.importorskip("ZEO")
+pytest.importorskip("ZEO", reason="it needs ZEO, which make test-ztk installs")
 
 HERE = Path(__file__).parent
 WRITERS = 8

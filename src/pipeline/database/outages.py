@@ -33,7 +33,7 @@ class Outage:
         self.since: float | None = None
         """Begin of the outage, in the time of ``time.monotonic``; None if there is no outage."""
         self.damaged = False
-        """Whether the content of the database cannot be read, so that another try does not help."""
+        """True if the content of the database cannot be read, so that another try does not help."""
         self._state = "cannot be reached"
         self._next_try = 0.0
         self._lock = Lock()

@@ -45,7 +45,7 @@ class TransactionFailed(Exception):
     def __init__(self, message: str, transient: bool) -> None:
         super().__init__(message)
         self.transient = transient
-        """Whether the error that was swallowed is worth another attempt."""
+        """True if the same statements may succeed in another attempt."""
 
 
 def is_transient(error: BaseException) -> bool:

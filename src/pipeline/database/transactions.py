@@ -1,8 +1,8 @@
 """The transaction that the elements of databases share.
 
 Every request that uses a database has one transaction manager, ``request.tm``, for all its databases. The manager
-is explicit: no transaction begins by itself, and after its end there is none. The element of the outermost database
-makes the manager. One request at a time uses it.
+is explicit: a transaction never begins by itself, also not when another one has ended. The element of the
+outermost database makes the manager. One request at a time uses it.
 
 The package ``transaction`` has no public way to tell whether a data manager has joined, or how far a commit got
 before it failed. Only this module reads the private attributes that tell, except ``_txn``.
@@ -87,9 +87,9 @@ class Manager(TransactionManager):  # type: ignore[misc]
         self._synchs = Synchronizers()
         self._txn: Any = None
         self.deferred = False
-        """Whether a transaction has begun whose object is not made yet. ``get`` makes it."""
+        """True if a transaction has begun, but its object is not made yet. ``get`` makes the object."""
         self.must_discard = False
-        """Whether the objects in memory may differ from the database, so that this manager must not be used
+        """True if the objects in memory may differ from the database, so that this manager must not be used
         again."""
         self.outcome = ""
         """The outcome of the changes of this request: "committed", "unknown" (R4), or "" if none was stored."""
@@ -177,7 +177,7 @@ class DatabaseRequest(Request):
     """The attributes that every element that uses a transaction adds to a request."""
 
     reading_only: bool = False
-    """Whether further transactions of this request only read, since its changes are committed or aborted (R8)."""
+    """True if further transactions of this request only read, since its changes are committed or aborted (R8)."""
 
 
 def begin(request: DatabaseRequest, tm: Manager) -> None:

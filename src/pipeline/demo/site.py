@@ -34,7 +34,7 @@ DEFAULT_URI = "file://var/Data.fs?blobstorage_dir=var/blobs"
 
 
 def root(mapping: Any) -> Site:
-    """Return the site in the root mapping of a database. Make it in the current transaction if there is none."""
+    """Return the site in the root mapping of a database. Make a missing site in the current transaction."""
     site: Site | None = mapping.get(KEY)
     if site is None:
         site = _make(mapping)

@@ -5,8 +5,9 @@ request. So every form carries a token, signed with the secret of the site and b
 is not a browser (curl, a script) sends the header ``X-Requested-With`` with any value instead. A page of another
 site could make a browser send that header only if this site allowed it, which it never does.
 
-The token of a session (``request.csrf_token``) cannot replace it: there is none under HTTP basic, and a form whose
-session has ended still proves by its token which login it was made for (``pipeline.demo.views.kept``).
+The token of a session (``request.csrf_token``) cannot replace this token. A request with HTTP basic has no session.
+And a form whose session has ended still proves by this token which login it was made for
+(``pipeline.demo.views.kept``).
 """
 
 from __future__ import annotations

@@ -112,8 +112,7 @@ def compress(
         if not encoding:
             return chunks
         headers["Content-Encoding"] = encoding
-        in_memory = type(response._app_iter) in (list, tuple)
-        return (pack_whole if in_memory else pack)(chunks, starts[encoding])
+        return (pack_whole if response.in_memory else pack)(chunks, starts[encoding])
 
     return compress
 

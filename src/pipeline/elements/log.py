@@ -15,7 +15,7 @@ from pipeline.options import on_demand
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 
-json_line = on_demand("pipeline.json_log:json_line")
+json_line = on_demand("pipeline.measuring.json_log:json_line")
 
 problems = logging.getLogger("pipeline.log")
 

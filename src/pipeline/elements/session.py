@@ -35,7 +35,7 @@ class SessionData(MutableMapping[str, Any]):
         self.data = data
         self.messages = messages
         self.taken = False
-        """Whether this request has taken the messages."""
+        """True if this request has taken the messages."""
         self.closed = closed
         """The reason why the session cannot be changed any more, or ""."""
         self.before = self.encoded()

@@ -24,8 +24,8 @@ def site(next: Handler) -> Handler:
     """
     setHooks()  # without the hooks zope.component ignores the local site
     sites: dict[type, bool] = {}
-    """Whether objects of a class may be sites, because the class has ``getSiteManager``. Objects that are not sites
-    cost one dictionary look-up; asking for their interfaces would take ten times as long."""
+    """For each class, True if its objects may be sites, because the class has ``getSiteManager``. Objects that are
+    not sites cost one dictionary look-up; asking for their interfaces would take ten times as long."""
 
     def enter(request: Request, obj: Any) -> None:
         try:

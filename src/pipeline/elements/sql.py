@@ -158,11 +158,11 @@ class Database:
         self.begin_reading = BEGIN_READING.get(dialect.name, ())
         self.end_reading = END_READING.get(dialect.name)
         self.at_connect = time_outs(dialect.name, **time_limits)
-        self.outage = Outage(f"the database {loggable_url(parsed)}")
+        self.shown = loggable_url(parsed)
+        self.outage = Outage(f"the database {self.shown}")
         self.managers: deque[Manager] = deque()
         self.in_use: set[Manager] = set()
         self._listen(dialect.name)
-        self.shown = loggable_url(parsed)
         pools.add(self)
 
     def usage(self) -> pools.Usage:
@@ -280,7 +280,7 @@ class RequestSession(Session):
 
     @property
     def twophase(self) -> bool:
-        """Whether to commit in two phases. A transaction that only reads does not need it."""
+        """True to commit in two phases. A transaction that only reads does not need it."""
         return self._twophase and not reads_only(self.bound.tm)
 
     @twophase.setter
@@ -301,16 +301,16 @@ class Bound:
     connection: Connection | None = None
     """The connection of the session, or its last one."""
     committing = False
-    """Whether COMMIT was sent, and is not answered yet."""
+    """True if COMMIT was sent, and the database has not answered yet."""
     changed = False
-    """Whether the transaction of the database has had a statement that is not known to be a plain read."""
+    """True if the transaction of the database has had a statement that is not known to be a plain read."""
     open = False
-    """Whether the driver has reported, after a change, that its transaction is open."""
+    """True if the driver has reported, after a change, that its transaction is open."""
     failure = ""
     """The last error of the database in this transaction."""
     failure_is_transient = False
     rolled_back = False
-    """Whether the database has rolled back the transaction because of that error."""
+    """True if the database has rolled back the transaction because of that error."""
     resource: Any = None
     """The data manager of the session, while a transaction is being completed."""
 

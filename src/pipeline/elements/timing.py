@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.composition import element
 from pipeline.interfaces import ConfigurationError, Handler
-from pipeline.measuring import Measures, between
+from pipeline.measuring.measures import Measures, between
 from pipeline.options import resolve
 from pipeline.request import Request
 from pipeline.response import Response
@@ -42,10 +42,10 @@ def timing(next: Handler, *, header: bool = False, metrics: bool = False, spans:
     """
     ends: list[End] = []
     if metrics:
-        ends.append(_of_an_extra("metrics", "prometheus", "pipeline.metrics:observe"))
+        ends.append(_of_an_extra("metrics", "prometheus", "pipeline.measuring.metrics:observe"))
     if spans:
-        next = _of_an_extra("spans", "opentelemetry", "pipeline.spans:traced")(next)
-        ends.append(resolve("pipeline.spans:end"))
+        next = _of_an_extra("spans", "opentelemetry", "pipeline.measuring.spans:traced")(next)
+        ends.append(resolve("pipeline.measuring.spans:end"))
 
     def timing(request: Request, response: Response) -> None:
         measures = request.measures = _new(Measures)

@@ -180,7 +180,7 @@ class PooledConnection:
     """A connection that stays open between requests, with a transaction manager of its own."""
 
     inherited = False
-    """Whether a parent process has opened the connection."""
+    """True if a parent process has opened the connection."""
 
     def __init__(self, pool: Pool, db: DB) -> None:
         self.pool = pool
@@ -245,7 +245,7 @@ class Pool:
     """One main database of this process, the databases beside it, and the idle connections."""
 
     made_of: object = None
-    """What the element was given, by which another element with the same URI finds the same pool."""
+    """The URIs and options of the element. Another element with the same ones gets the same pool."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ _SAFE_IN_EXTENDED = "!#$&+-.^_`|~"  # RFC 8187 attr-char, beside letters and dig
 def serve(
     request: Request,
     response: Response,
-    file: str | os.PathLike[str] | Unopened | BinaryIO | Any,
+    file: str | os.PathLike[str] | BinaryIO | Any,
     *,
     content_type: str | None = None,
     name: str | None = None,
@@ -261,7 +261,7 @@ class SentFile:
 
 
 def _state_at(path: str) -> os.stat_result:
-    """Return the state of the file at ``path``. Raise a 404 if there is none, or if it is not a plain file."""
+    """Return the state of the file at ``path``. Raise a 404 if it is missing, a directory or a device."""
     try:
         state = os.stat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -272,7 +272,7 @@ def _state_at(path: str) -> os.stat_result:
 
 
 def _open(path: str) -> BinaryIO:
-    """Open the file at ``path``. Raise a 404 if there is none, or if it is a directory or a device."""
+    """Open the file at ``path``. Raise a 404 if it is missing, a directory or a device."""
     _state_at(path)  # checked first: opening a named pipe would wait for a writer
     try:
         return open(path, "rb", buffering=0)

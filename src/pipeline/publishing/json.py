@@ -24,13 +24,13 @@ class _JSON:
 
 @adapter(dict, IResult)
 def dict_result(value: dict[str, Any]) -> _JSON:
-    """A dict as an object."""
+    """Return the result that sends a dict as a JSON object."""
     return _JSON(value)
 
 
 @adapter(list, IResult)
 def list_result(value: list[Any]) -> Any:
-    """A list as an array; a list of bytes is a body as it is everywhere."""
+    """Return the result that sends a list as a JSON array. A list of bytes is a body, as everywhere."""
     if value and all(isinstance(block, bytes) for block in value):
         return lambda request, response: iter(value)
     return _JSON(value)

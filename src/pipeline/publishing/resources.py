@@ -1,25 +1,25 @@
 """Static files of a package, or of any directory, at ``++resource++name@version/path``.
 
-A module that is scanned makes them, and its views ask for their addresses::
+A module that is scanned creates the resources, and its views ask for the addresses of files::
 
     STATIC = Resources("site", __name__, "static")      # the directory "static" beside this module
 
     STATIC.url(request, "style.css")       # http://host/++resource++site@0f343b0931126a20/style.css
 
-The version is a hash of all names and contents. So a file that links to another one by a relative address
-links to the same version of it, and under the version that is here clients and proxies may keep a file for
-ever. Under another version, or none, the file of today is served all the same, to be asked for again each time
-(its ETag makes that a 304): by a redirect, two servers with two versions behind one address would send a
+The version is a hash of all names and contents. So a relative link from one file to another leads to the same
+version. Clients and proxies may keep a file of the current version for ever. An address with another version, or
+without a version, gets the current file too, but the client must ask for it again each time (the ETag makes that a
+304). A redirect to the current version would not do: two servers with two versions behind one address would send a
 visitor to and fro.
 
-Files are listed and hashed when the module is imported. A path leads to nothing else (S14). Left out are names
-that begin with "." or "_" or like a namespace, which traversal takes for something else (S3), and links that lead
-out of the directory. A directory has no address, and a file has none with a slash at its end.
+Files are listed and hashed when the module is imported. A path leads to these files only (S14). A name is left out
+if it begins with ".", "_" or the marks of a namespace, because traversal gives such a name another meaning (S3). A
+link that leads out of the directory is left out too. A directory has no address. A slash at the end of a file's
+address is a 404.
 
 A file may have compressed copies beside it: ``app.js.br``, ``app.js.zst``, ``app.js.gz``. The client gets the
-smallest one that it accepts, so that no file is compressed for each request (the element ``compress`` leaves them
-alone).
-A copy that is older than its file is not served; a warning says so.
+smallest copy that it accepts, so no request has to wait for compression (the element ``compress`` leaves such an
+answer alone). A copy that is older than its file is not served; a warning says so.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FOR_EVER = "public, max-age=31536000, immutable"
 ASK_AGAIN = "public, no-cache"
 
 ENCODINGS = {".br": "br", ".zst": "zstd", ".gz": "gzip"}
-"""What the name of a compressed copy ends with, and its encoding."""
+"""Encoding of a compressed copy, by the end of its name."""
 
 _log = logging.getLogger("pipeline.resources")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -59,20 +59,20 @@ _NO_NAME = (".", "_", "@@", "++")
 
 
 class IResources(Interface):
-    """Under this interface resources stand in the registry. Applications use ``Resources``."""
+    """Interface under which resources stand in the registry. Applications use ``Resources``."""
 
 
 class Resources:
     """The static files of a directory.
 
-    name       in their address: letters, digits, ``.``, ``_`` and ``-``
-    module     ``__name__`` of the module that makes them; its ``scan`` publishes them
-    directory  absolute, or beside that module's file; ConfigurationError if there is none
+    name       name in the addresses: letters, digits, ``.``, ``_`` and ``-``
+    module     ``__name__`` of the module that creates the resources; a ``scan`` of it publishes them
+    directory  absolute path, or a path from the directory of that module; ConfigurationError if it is missing
     """
 
     def __init__(self, name: str, module: str, directory: str | Path) -> None:
         if not _NAME.fullmatch(name):
-            raise ConfigurationError(f"resources {name!r}: a name is of letters, digits, '.', '_' and '-'")
+            raise ConfigurationError(f"resources {name!r}: a name consists of letters, digits, '.', '_' and '-'")
         beside = Path(getattr(modules[module], "__file__", None) or "")
         self.top = os.path.realpath(beside.parent / directory)
         if not os.path.isdir(self.top):
@@ -84,7 +84,7 @@ class Resources:
         self.folders = {path[:end] for path in self.files for end in range(len(path)) if path[end] == "/"}
         contents = "".join(f"{path}\0{file.sha256}\0" for path, file in self.files.items())
         self.version = hashlib.sha256(contents.encode()).hexdigest()[:16]
-        self.__module__ = module  # where `scan` looks for what is noted
+        self.__module__ = module  # `scan` looks for notes by module
         self.__dict__[NOTES] = (self,)
 
     def register(self, views: Views, target: Any) -> None:
@@ -94,18 +94,18 @@ class Resources:
         views.add(show, Resource, "", ("GET",), None, PUBLIC)
 
     def url(self, request: Request, path: str) -> str:
-        """The address of a file, with the version; KeyError if there is no such file."""
+        """Return the address of a file, with the version. Raise KeyError if there is no such file."""
         if path not in self.files:
-            raise KeyError(f"resources {self.name!r}: {self.top} has no {path!r} that is published")
+            raise KeyError(f"resources {self.name!r}: {self.top} does not publish a file {path!r}")
         place = quote(path, safe="/" + PATH_SAFE)
         return f"{request.application_url}/++resource++{self.name}@{self.version}/{place}"
 
 
 class File(NamedTuple):
-    """A file as it was found."""
+    """A file as it was when the module was imported."""
 
     path: str
-    """Its path, links followed."""
+    """The path of the file, with links resolved."""
     sha256: str
     state: tuple[int, ...]
 
@@ -133,7 +133,7 @@ class File(NamedTuple):
         return self.unchanged(self.path) is not None
 
     def open(self, top: str) -> tuple[BinaryIO, bool]:
-        """Return the open file, and whether it is as it was found. 404 if it is gone, or leads out of ``top``."""
+        """Return the open file, and True if it is unchanged. Raise a 404 if it is gone, or leads out of ``top``."""
         try:
             file = open(self.path, "rb", buffering=0, opener=_at_once)  # noqa: SIM115
         except OSError as error:
@@ -150,18 +150,18 @@ class File(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """A file that a path has led to."""
+    """The file that the path of a request leads to."""
 
     resources: Resources
     path: str
     current: bool
-    """Whether the path has the version that is here."""
+    """True if the path has the current version."""
 
 
 def show(resource: Resource, request: Request, response: Response) -> None:
-    """Serve a static file; it is the site's own, so that a browser may show it."""
+    """Serve a static file. A browser may show it, because the file belongs to the site."""
     resources, path, current = resource
-    if request.environ["PATH_INFO"].rpartition("/")[2] in ("", "."):  # relative links in the file would lead astray
+    if request.environ["PATH_INFO"].rpartition("/")[2] in ("", "."):  # relative links in the file would be wrong
         raise HTTPNotFound("There is no such file.")
     found = resources.files[path]
     if copies := resources.copies.get(path):
@@ -188,7 +188,7 @@ def show(resource: Resource, request: Request, response: Response) -> None:
 
 @implementer(IPublishTraverse)
 class Folder:
-    """A directory of resources that a path has led to. It has no view."""
+    """A directory of resources on the way to a file. It has no view."""
 
     def __init__(self, resources: Resources, path: str, current: bool) -> None:
         self.resources = resources
@@ -235,13 +235,13 @@ def _files(top: str) -> Iterator[tuple[str, File]]:
 
 
 def _copies(files: dict[str, File]) -> Iterator[tuple[str, dict[str, File]]]:
-    """The compressed copies of each file that has some: by encoding, smallest first."""
+    """Yield each file that has compressed copies, with these by encoding, smallest first."""
     for path, file in files.items():
         copies = {}
         for ending, encoding in ENCODINGS.items():
             copy = files.get(path + ending)
             if copy is not None and copy.modified < file.modified:
-                _log.warning("%s is older than %s, and is not served for it; make it again", copy.path, file.path)
+                _log.warning("%s is older than %s and is not served: compress it again", copy.path, file.path)
             elif copy is not None and copy.size < file.size:
                 copies[encoding] = copy
         if copies:
@@ -249,7 +249,7 @@ def _copies(files: dict[str, File]) -> Iterator[tuple[str, dict[str, File]]]:
 
 
 def _type_of(path: str) -> str | None:
-    """Return the content type of a text, which is UTF-8; None for any other, which ``serve`` knows."""
+    """Return the content type of a text file, in UTF-8. Return None for others: ``serve`` finds their type."""
     kind, packed = mimetypes.guess_type(path)
     return f"{kind}; charset=UTF-8" if kind and kind.startswith("text/") and not packed else None
 
@@ -263,7 +263,7 @@ def _inside(top: str, path: str) -> bool:
 
 
 def _is_at(path: str, top: str, found: os.stat_result) -> bool:
-    """Whether the file that was opened at a path is there, and inside: it may be a link by now."""
+    """Return whether the open file still stands at the path, inside ``top``. The path may be a link by now."""
     now = os.path.realpath(path)
     try:
         return _inside(top, now) and os.path.samestat(os.lstat(now), found)
@@ -272,12 +272,12 @@ def _is_at(path: str, top: str, found: os.stat_result) -> bool:
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:
-    """Return the values that differ if a file was replaced or changed."""
+    """Return values that differ if the file was replaced or changed."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Open a file; do not wait for a writer if it is a pipe."""
+    """Open a file. Do not wait for a writer if the path is a named pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 

@@ -104,4 +104,6 @@ def log_in(client: TestApp, login: str, password: str, *, page: str = "/@@login"
     answer = form.submit(expect_errors=True)
     if not 300 <= answer.status_int < 400:
         raise AssertionError(f"the site refused the login of {login!r}: it answered {answer.status}")
+    # A browser says so of the forms of the site. The site refuses a form of which it does not know whose it is.
+    client.extra_environ["HTTP_SEC_FETCH_SITE"] = "same-origin"
     return client

@@ -18,7 +18,7 @@ from pipeline.request import Request
 from pipeline.response import Response
 
 Act = Callable[[Any, Response], None]
-"""What the end of the pipeline does with a request."""
+"""A function that the end of the pipeline calls with a request and its response."""
 
 
 class Failed(Exception):
@@ -51,7 +51,7 @@ RULES = {
     "provided": "Each attribute that an element declares has a value: a default, or the one that it offers.",
     "types": "The value of each attribute has the declared type.",
     "answer": "An ordinary request is answered without an error, as PEP 3333 demands.",
-    "body": "The body of the request is left for the inner parts, or is put back.",
+    "body": "The inner parts can read the body of the request, or reading it is an error. It is not empty (R11).",
     "streams": "A streamed body is not read before the server asks for it. Use response.add_filter.",
     "closed": "The body of the response is closed by the pipeline: once, when the request is closed (R7).",
     "length": "Content-Length is right or absent. response.add_filter keeps it right.",
@@ -286,6 +286,7 @@ def send(app: Any, path: str, environ: Mapping[str, Any], blocks: int | None = N
     errors = io.StringIO()
     given: dict[str, Any] = {**environ, "wsgi.errors": errors}
     sent = Request.blank(path, given, **more).environ
+    sent.pop("webob.is_body_seekable", None)  # the input of the validator can be read once, as that of a server
     started: list[tuple[str, list[tuple[str, str]]]] = [("", [])]
 
     def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:

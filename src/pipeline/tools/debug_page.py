@@ -224,7 +224,7 @@ def way_section(request: Any, told: Told) -> str:
     if record is not None:
         rows = "".join(
             f'<tr><th scope="row"><span class="name">{escape(part.name)}</span></th>'
-            f'<td class="number">{_taken(part)}</td><td>{escape(part.raised)}</td></tr>\n'
+            f'<td class="number">{_taken(record, part)}</td><td>{escape(part.raised)}</td></tr>\n'
             for part in record.parts
             if part.attempt == record.attempts
         )
@@ -239,8 +239,8 @@ def way_section(request: Any, told: Told) -> str:
     return section("The way it took", text)
 
 
-def _taken(part: Any) -> str:
-    return f"{part.own * 1_000:.2f} ms" if part.ended else ""
+def _taken(record: Any, part: Any) -> str:
+    return f"{record.own(part) * 1_000:.2f} ms" if part.ended else ""
 
 
 def databases_section(request: Any) -> str:

@@ -53,7 +53,7 @@ class Memory:
 def memory() -> Memory:
     """Return the memory of the site of this thread.
 
-    It is an attribute of its registry: one that is read anew from a database has none.
+    It is an attribute of the registry. A registry that is loaded from a database gets a new memory.
     """
     registry = getSiteManager().adapters
     try:
@@ -73,18 +73,19 @@ class Kind(NamedTuple):
     """Kind of the objects that provide the same interfaces, for requests that do."""
 
     handlers: list[Any] | None
-    """The subscribers of its BeforeTraverseEvent; None if it has others, which do not depend on the object"""
+    """The subscribers of the BeforeTraverseEvent of such an object. None if there are further subscribers, which do
+    not depend on the object."""
     is_site: bool
     publishes: bool
-    """Whether the object itself takes the step"""
+    """True if the object itself takes the step."""
     traverser: Any
-    """The factory of the adapter that takes the step, or None"""
+    """The factory of the adapter that takes the step, or None."""
     views: bool
-    """Whether the namespace ``view`` looks for a view and nothing else"""
+    """True if the namespace ``view`` looks for a view and nothing else."""
     leads_on: bool
-    """Whether the object itself tells its default view"""
+    """True if the object itself tells its default view."""
     default: Any
-    """The factory of the adapter that tells its default view, or None"""
+    """The factory of the adapter that tells its default view, or None."""
 
 
 def kind_of(registry: Any, provided: Any, requested: Any) -> Kind:

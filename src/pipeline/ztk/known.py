@@ -87,9 +87,9 @@ class Ways(NamedTuple):
     url: bool
     """``getURL``"""
     without_proxies: bool
-    """Whether the publication is one of Grok's, which takes security proxies off."""
+    """True if the publication is one of Grok's, which takes security proxies off."""
     without_body: bool
-    """Whether ``afterCall`` takes the body away for HEAD."""
+    """True if ``afterCall`` takes the body away for HEAD."""
 
 
 NOTHING: frozenset[str] = frozenset()

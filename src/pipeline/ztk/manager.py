@@ -22,7 +22,7 @@ class ImplicitManager(Manager):
     """
 
     running = False
-    """Whether a request uses this manager, and applications see it as ``transaction.manager``."""
+    """True if a request uses this manager, and applications see it as ``transaction.manager``."""
 
     def __init__(self) -> None:
         super().__init__()

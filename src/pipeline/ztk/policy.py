@@ -123,7 +123,7 @@ def grants_of(registry: Any, provided: Any, cls: type) -> Grants:
 
 
 _WRAPPERS = (LocatingTrustedAdapterFactory, TrustedAdapterFactory, LocatingUntrustedAdapterFactory)
-"""What ZCML puts around a factory that is trusted or that gets a location."""
+"""Factories that ZCML puts around a factory that is trusted or that makes located objects."""
 
 
 def makes(factory: Any, cls: type) -> bool:

@@ -15,12 +15,11 @@ current: Callable[[], Any] = lambda: None  # noqa: E731
 """Function that returns the record of the request that this thread is at work for, or None."""
 
 
-def watch_connection(record: Any, request: Any) -> None:
+def watch_connection(request: Any) -> None:
     """Have the objects noted that the ZODB connection of a request loads and registers as changed."""
     pooled = getattr(request, "zodb_pooled", None)
     if pooled is None or "setstate" in pooled.connection.__dict__:
         return
-    record.pools[id(pooled.pool)] = pooled.pool
     connection = pooled.connection
     load, register = connection.setstate, connection.register
 
@@ -79,7 +78,6 @@ def listen(of_this_thread: Callable[[], Any]) -> None:
         def after(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
             record = current()
             if record is not None:
-                record.pools[id(connection.engine)] = connection.engine.pool
                 record.note("sql", statement, perf_counter() - connection.info["began"])
 
         listen(engine, "before_cursor_execute", before)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from pipeline.elements.traverse import takes_request
 from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.causes import Cause, causes
-from pipeline.tools.inspector.recording import GONE, Part, Record, named
+from pipeline.tools.inspector.changes import GONE
+from pipeline.tools.inspector.recording import Part, Record, named
 from pipeline.tools.inspector.secrets import HEADERS, masked_text
 from pipeline.tools.walking import Walk, walk_again
 from pipeline.tools.watching import Recorder, Visit
@@ -43,7 +44,7 @@ def nested(record: Record, parts: list[Part]) -> list[Visit]:
         visit.error, visit.walk, visit.look = part.error, part.walk, part.look
         visit.views = part.views
         visit.fields = named(part.fields) if part.fields is not None else {}
-        visit.seconds, visit.outside = part.seconds, part.inner
+        visit.seconds, visit.outside = part.seconds, record.inside(part)
         visit.begun, visit.response = {}, {"status": status_of(parts, number), **part.answered}
         inner.append(visit)
         inner = visit.inner

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
 from functools import partial
 from time import perf_counter, time
 from typing import Any, NamedTuple
@@ -46,12 +45,11 @@ class Inspector:
         self.records: deque[Record] = deque(maxlen=keep)
         self.lock = threading.Lock()
         self.steps = linked()
-        self.pools: dict[int, Any] = {}
         listen(current.get)
 
     def record(self, request: Any, response: Any) -> None:
         """Have a request answered, and note the way that it takes."""
-        record = Record(request, self.pools)
+        record = Record(request)
         request.on_close(partial(record.close, request, response))
         with self.lock:
             self.records.append(record)
@@ -99,15 +97,6 @@ class Inspector:
             sum(record.attempts > 1 and record.code != 503 for record in records),
             sum(record.code == 503 for record in records),
         )
-
-    def pool_lines(self) -> Iterator[str]:
-        """Yield a line for each pool of connections that requests have used."""
-        for pool in list(self.pools.values()):
-            if hasattr(pool, "idle"):
-                most = "" if pool.max is None else f", at most {pool.max}"
-                yield f"{len(pool.all)} open, {len(pool.idle)} idle, {pool.size} are kept{most} ({pool.main.shown})"
-            elif hasattr(pool, "status"):
-                yield str(pool.status())
 
 
 def share(times: list[float], of: float) -> float:

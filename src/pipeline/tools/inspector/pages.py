@@ -11,11 +11,14 @@ from urllib.parse import parse_qsl, urlencode
 
 from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 
+from pipeline.database import pools
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
+from pipeline.tools.drawing import drawing
+from pipeline.tools.inspector.changes import GONE
 from pipeline.tools.inspector.explaining import parts_by_attempt, walk_of
-from pipeline.tools.inspector.recording import GONE, Part, Record
+from pipeline.tools.inspector.recording import Part, Record
 from pipeline.tools.inspector.secrets import value_of
 from pipeline.tools.inspector.styling import TEMPLATES, policy, style
 from pipeline.tools.show import described
@@ -23,6 +26,7 @@ from pipeline.tools.telling import look_lines, look_title
 
 try:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 except ImportError as error:
     raise ConfigurationError(
         "inspector: its pages need Jinja2. Install it: pip install 'wsgi-pipeline[inspector]'"
@@ -80,7 +84,9 @@ def answer(inspector: Any, request: Any, response: Any) -> None:
         if filters.live:
             response.headers["Refresh"] = str(SECONDS_BETWEEN)
     elif rest == "pipeline":
-        put(response, "pipeline.html", chains=drawn(inspector.steps))
+        chains = drawn(inspector.steps)
+        shown = drawing(chains, "The parts that a request passes")
+        put(response, "pipeline.html", chains=chains, drawing=Markup(shown))
     else:
         record = inspector.find(int(rest)) if rest.isascii() and rest.isdecimal() and len(rest) < 16 else None
         if record is None:
@@ -100,7 +106,6 @@ def environment() -> Environment:
     )
     made.filters["ms"] = milliseconds
     made.filters["clock"] = lambda when: strftime("%H:%M:%S", localtime(when))
-    made.filters["secret"] = value_of
     made.globals["style"] = style()
     return made
 
@@ -142,7 +147,7 @@ def listed(inspector: Any, filters: Filters) -> dict[str, Any]:
         "methods": sorted({record.method for record in kept} | {"GET", "POST"}),
         "classes": CLASSES,
         "counters": inspector.counters(),
-        "pools": list(inspector.pool_lines()),
+        "pools": sorted(pools.usages()),
     }
 
 
@@ -174,8 +179,9 @@ def bars_of(record: Record, parts: Iterable[Part]) -> list[Bar]:
     def bar(part: Part) -> Bar:
         began = percent(part.began - record.began)
         foreign = part.step.element is None
-        waited = min(part.waited, part.own)
-        widths = percent(part.seconds), part.own, waited, part.seconds, percent(part.own), percent(waited)
+        own = record.own(part)
+        waited = min(part.waited, own)
+        widths = percent(part.seconds), own, waited, part.seconds, percent(own), percent(waited)
         return Bar(part.name, part.step.where, part.depth, began, *widths, part.raised, foreign)
 
     rows = [bar(part) for part in parts]
@@ -277,8 +283,11 @@ def grouped(record: Record) -> dict[str, Notes]:
 
 
 def drawn(steps: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the pipelines as ``pipeline show`` describes them."""
-    return [described(Chain("", tuple(chain))) for chain in chains_of(steps)]
+    """Return the pipelines as ``pipeline show`` describes them, with secrets masked."""
+    chains = [described(Chain("", tuple(chain))) for chain in chains_of(steps)]
+    for part in (part for chain in chains for part in chain["parts"]):
+        part["options"] = {name: value_of(name, value) for name, value in part["options"].items()}
+    return chains
 
 
 def chains_of(steps: Iterable[Any]) -> list[list[Any]]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from itertools import count
 from operator import attrgetter
 from time import perf_counter
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
@@ -21,45 +22,36 @@ from pipeline.composition import Offers
 from pipeline.http.error_pages import text_of, traceback_of
 from pipeline.interfaces import Handler
 from pipeline.paste import Step
-from pipeline.request import OF_AN_ATTEMPT
 from pipeline.tools.between import openers
 from pipeline.tools.candidates import Look, look_up
-from pipeline.tools.inspector.databases import watch_connection
-from pipeline.tools.inspector.secrets import (
-    LONGEST,
-    PLAIN,
-    TELLERS,
-    is_plain,
-    masked_text,
-    told,
-    told_header,
-    told_variable,
-    value_of,
+from pipeline.tools.inspector.changes import (
+    GONE,
+    NO_ANSWER,
+    State,
+    changed_request,
+    changed_response,
+    kept_environ,
+    kept_headers,
 )
+from pipeline.tools.inspector.databases import watch_connection
+from pipeline.tools.inspector.secrets import LONGEST, masked_text, told_variable
 from pipeline.tools.walking import FIELDS, Walk, walk_again
-from pipeline.tools.watching import UNTOLD, is_traverse
+from pipeline.tools.watching import TOLD, is_traverse
 
 MOST_PARTS = 300
 """Parts of one request that are noted: a request that is tried a hundred times passes a thousand."""
 MOST_NOTES = 100
 """Statements, objects and lines of the log that are kept for one request, of each."""
 LONGEST_NOTE = 2_000
-GONE = "(gone)"
-
-INTERNAL = {"pipeline.request", "pipeline.response", "pipeline.before", "wsgi.errors", "wsgi.input"}
-INTERNAL |= {f"wsgi.{name}" for name in ("version", "multithread", "multiprocess", "run_once", "file_wrapper")}
-"""Variables of the environ that say nothing to a person."""
-
 LINKED: list[Step] = []
 """The parts that watchers were linked in around, innermost first, since an inspector was made."""
 
 current: ContextVar[Record | None] = ContextVar("record", default=None)
 """The record of the request that this thread is at work for."""
 
-_TOLD = [name for name in OF_AN_ATTEMPT if name not in UNTOLD]
-_fields_of = attrgetter(*_TOLD)
+_fields_of = attrgetter(*TOLD)
 _walked_of = attrgetter(*FIELDS)
-_HIDDEN = {*UNTOLD, "inspected"}
+_new = object.__new__
 _UNCHANGED: dict[str, str] = {}
 _numbers = count(1)
 
@@ -91,8 +83,8 @@ class Part:
     """One part of the pipeline at work for one attempt."""
 
     # Defaults stand in the class: making one object for each part is a good share of what the inspector costs.
-    inner = waited = 0.0
-    """Seconds within the parts inside of it, and seconds of its own that it waited for a database."""
+    waited = 0.0
+    """Seconds of its own that it waited for a database."""
     began = ended = 0.0
     changed = _UNCHANGED
     """What the part outside of it has changed on the request, on the way in."""
@@ -107,10 +99,9 @@ class Part:
     look: Look | None = None
 
     attempt = 1
-
-    def __init__(self, step: Step, outer: Part | None) -> None:
-        self.step = step
-        self.outer = outer
+    step: Step
+    outer: Part | None
+    """The part outside of it. The watcher sets both: a call of ``__init__`` takes longer than all of the rest."""
 
     @property
     def depth(self) -> int:
@@ -126,11 +117,6 @@ class Part:
     def seconds(self) -> float:
         """Seconds within the part and all that is inside of it."""
         return self.ended - self.began
-
-    @property
-    def own(self) -> float:
-        """Seconds that the part itself took, with its waiting for a database."""
-        return max(0.0, self.seconds - self.inner)
 
 
 class Record:
@@ -154,47 +140,51 @@ class Record:
     again: Again | None = None
     """What it takes to walk again."""
 
-    def __init__(self, request: Any, pools: dict[int, Any]) -> None:
+    def __init__(self, request: Any) -> None:
         self.number = next(_numbers)
-        self.pools = pools
-        """The pools of connections that requests have used, shared with the inspector."""
-        self.came: dict[str, Any] = kept_variables(request.environ)
-        """The environ as it came in, without secrets and objects."""
+        self.came = kept_environ(request.environ)
+        """The environ as it came in."""
         self.parts: list[Part] = []
         self.part: Part | None = None
         """The part that is at work."""
-        self.notes: list[Note] = []
+        self.noted: list[tuple[str, Part | None, str, float, float]] = []
         self.counts: dict[str, int] = {}
         """Notes of each kind, with those beyond the limit."""
         request.inspected = self
         # The request and the response as the last part has left them.
-        self.environ_seen: Mapping[str, Any] = request.environ.copy()
-        self.added_seen: Mapping[str, Any] = request.__dict__.copy()
-        self.fields_seen: tuple[Any, ...] = _fields_of(request)
-        self.left: tuple[Any, ...] = (None, (), None, ())
+        self.state: State | None = None
+        self.seen: list[Any] = []
+        """The values of the state. They are compared for each part, and the state only if they differ."""
+        self.left = NO_ANSWER
         self.when = time.time()
         self.began = perf_counter()
 
     @property
     def environ(self) -> dict[str, str]:
         """The environ as it came in, as text."""
-        return {name: told_variable(name, value) for name, value in self.came.items()}
+        names, values = self.came
+        return {name: told_variable(name, value) for name, value in zip(names, values, strict=True)}
+
+    def variable(self, name: str) -> str:
+        """Return a variable of the environ as it came in; "" if it was not there."""
+        names, values = self.came
+        return values[names.index(name)] if name in names else ""
 
     @property
     def method(self) -> str:
         """The method of the request."""
-        return str(self.came["REQUEST_METHOD"])
+        return self.variable("REQUEST_METHOD")
 
     @property
     def path(self) -> str:
         """The path as the server has decoded it."""
-        path = f"{self.came.get('SCRIPT_NAME', '')}{self.came.get('PATH_INFO', '')}"
+        path = self.variable("SCRIPT_NAME") + self.variable("PATH_INFO")
         return path.encode("latin-1", "replace").decode("utf-8", "replace")
 
     @property
     def query(self) -> str:
         """The query without secrets."""
-        return str(self.came.get("QUERY_STRING", ""))
+        return self.variable("QUERY_STRING")
 
     @property
     def seconds(self) -> float:
@@ -211,32 +201,20 @@ class Record:
         """Whether the body is still being sent."""
         return not self.closed
 
-    def enter(self, part: Part, environ: Any, added: Any, fields: tuple[Any, ...]) -> None:
-        """Note what is different on the request since the last part was entered."""
-        changed: dict[str, str] = {}
-        if not same(environ, self.environ_seen):
-            changed = changed_variables(self.environ_seen, environ)
-            self.environ_seen = environ.copy()
-        if not same(added, self.added_seen):
-            self.attempts = added.get("attempt", 1)
-            seen = self.added_seen
-            for name, value in added.items():
-                if seen.get(name, GONE) is not value and name not in _HIDDEN and name[0] != "_":
-                    changed[f"request.{name}"] = value_of(name, value)
-            self.added_seen = added.copy()
-        if not same(fields, self.fields_seen):
-            for name, value, before in zip(_TOLD, fields, self.fields_seen, strict=True):
-                if value is not before:
-                    changed[f"request.{name}"] = value_of(name, value)
-            self.fields_seen = fields
-        part.changed = changed
+    def entered(self, request: Any, seen: list[Any]) -> dict[str, str]:
+        """Return what is different on the request since the last part was entered."""
+        before = self.state
+        self.state = now = State(request.environ.copy(), request.__dict__.copy(), _fields_of(request))
+        self.seen = seen
+        self.attempts = now.added.get("attempt", 1)
+        return changed_request(before, now) if before is not None else _UNCHANGED
 
     def failed(self, part: Part, request: Any, error: BaseException) -> None:
         """Note that a part has raised an error: why, while the objects of the request are there."""
         part.raised = f"{type(error).__name__}: {masked_text(text_of(error))[:LONGEST]}"
         part.error = error
         self.has_failed = True
-        self.left = (None, (), None, ())
+        self.left = NO_ANSWER
         if not isinstance(error, Exception) or (request.attempts_left and request.judge(error).transient):
             return
         if isinstance(error, HTTPException) and not is_error(error):
@@ -263,18 +241,19 @@ class Record:
             if at_work is not None:
                 at_work.waited += seconds
         if counted < MOST_NOTES:
-            part = at_work.name if at_work is not None else ""
             text = text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}..."
-            self.notes.append(Note(kind, part, text, perf_counter() - self.began - seconds, seconds))
+            self.noted.append((kind, at_work, text, perf_counter() - self.began - seconds, seconds))
+
+    @property
+    def notes(self) -> list[Note]:
+        """What was noted, in the order of time."""
+        return [Note(kind, part.name if part else "", *rest) for kind, part, *rest in self.noted]
 
     def close(self, request: Any, response: Any) -> None:
         """Note the answer as it was sent, and forget all objects of the request."""
         self.closed = perf_counter()
         self.status = response._status
-        self.headers = [
-            pair if pair[0] in PLAIN and len(pair[1]) <= LONGEST else (pair[0], told_header(*pair))
-            for pair in response._own_headers or ()
-        ]
+        self.headers = kept_headers(response._own_headers or ())
         self.bytes_sent = request.bytes_sent
         self.principal = request.principal
         current.set(None)
@@ -285,8 +264,15 @@ class Record:
             self.again.part.fields = None
         if self.again is not None and self.again.fields[_HOOKS]:
             self.again = self.again._replace(fields=without_closures(self.again.fields))
-        self.environ_seen = self.added_seen = _UNCHANGED
-        self.fields_seen = self.left = ()
+        del self.state, self.seen, self.left
+
+    def inside(self, part: Part) -> float:
+        """Return the seconds within the parts that are right inside of a part."""
+        return sum(one.seconds for one in self.parts if one.outer is part and one.ended)
+
+    def own(self, part: Part) -> float:
+        """Return the seconds that a part itself took, with its waiting for a database."""
+        return max(0.0, part.seconds - self.inside(part))
 
     def failed_parts(self) -> Iterator[Part]:
         """Yield the parts of the last attempt that raised an error, innermost first."""
@@ -314,64 +300,6 @@ class Record:
         return state
 
 
-def same(one: Any, other: Any) -> bool:
-    """Return whether two things are the same; those that cannot be compared are not."""
-    try:
-        return bool(one == other)
-    except Exception:
-        return False
-
-
-def kept_variables(environ: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an environ without secrets and objects. Most variables are known to be plain, and are kept as they
-    are."""
-    kept = dict(environ)
-    for name in kept.keys() - PLAIN.keys():
-        value = kept[name]
-        if name in INTERNAL:
-            del kept[name]
-        elif name in TELLERS:
-            kept[name] = TELLERS[name](value) if value else ""
-        elif type(value) is not str or not is_plain(name):
-            kept[name] = told_variable(name, value)
-    return kept
-
-
-def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> dict[str, str]:
-    """Return what is different in an environ."""
-    changed = {
-        name: told_variable(name, value)
-        for name, value in environ.items()
-        if before.get(name) is not value and name not in INTERNAL
-    }
-    if len(before) + len(changed) > len(environ):
-        changed |= {name: GONE for name in before if name not in environ}
-    return changed
-
-
-def answers(before: tuple[Any, ...], left: tuple[Any, ...]) -> dict[str, str]:
-    """Return what is different on a response since the part inside has answered."""
-    status, headers, body, filters = left
-    was_status, was, was_body, was_filters = before
-    changed: dict[str, str] = {}
-    if was_status != status:
-        changed["status"] = status
-    if headers != was:
-        headers, was = headers or (), was or ()
-        for pair in headers:
-            if pair not in was:
-                name, value = pair
-                changed[name] = value if name in PLAIN and len(value) <= LONGEST else told_header(name, value)
-        if was:
-            now = {name for name, _ in headers}
-            changed |= {name: GONE for name, _ in was if name not in now}
-    if body is not was_body:
-        changed["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else told(body)
-    if filters is not was_filters and filters:
-        changed["output filters"] = ", ".join(map(told, filters))
-    return changed
-
-
 _HOOKS = FIELDS.index("traversal_hooks")
 
 
@@ -382,9 +310,8 @@ def named(fields: tuple[Any, ...]) -> dict[str, Any]:
 
 def without_closures(fields: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the fields without traversal hooks that were made for the request, which may refer to it."""
-    hooks = (hook for hook in fields[_HOOKS] if not getattr(hook, "__self__", None))
-    kept = tuple(hook for hook in hooks if not getattr(hook, "__closure__", None))
-    return (*fields[:_HOOKS], kept, *fields[_HOOKS + 1 :])
+    hooks = [hook for hook in fields[_HOOKS] if type(hook) is FunctionType and hook.__closure__ is None]
+    return (*fields[:_HOOKS], tuple(hooks), *fields[_HOOKS + 1 :])
 
 
 def is_error(error: BaseException) -> bool:
@@ -404,44 +331,47 @@ def watcher(step: Step, next: Handler) -> Handler:
     walks = is_traverse(step)
 
     def watched(request: Any, response: Any) -> None:
-        record = getattr(request, "inspected", None)
+        added = request.__dict__
+        record = added.get("inspected")
         if record is None or len(record.parts) >= MOST_PARTS:
             if record is not None:
                 record.dropped += 1
             next(request, response)
             return
         outer = record.part
-        record.part = part = Part(step, outer)
+        part = record.part = _new(Part)
+        part.step = step
+        part.outer = outer
         record.parts.append(part)
-        environ, added, fields = request.environ, request.__dict__, _fields_of(request)
-        try:  # in line: a call for each part would cost more than the comparison
-            if environ != record.environ_seen or added != record.added_seen or fields != record.fields_seen:
-                record.enter(part, environ, added, fields)
+        # To compare the values takes a third of the time that it takes to compare the dicts.
+        seen = [*request.environ.values(), *added.values(), request.context, request.view_name]
+        seen.append(request.virtual_root_path)
+        try:
+            if seen != record.seen:
+                part.changed = record.entered(request, seen)
         except Exception:  # an object of the site that cannot be compared
-            record.enter(part, environ, added, fields)
+            part.changed = record.entered(request, seen)
         if record.attempts != 1:
             part.attempt = record.attempts
         if walks:
             part.fields = _walked_of(request)
             record.again = Again(part, request.pipeline, request.views, part.fields)
-        part.began = began = perf_counter()
+        part.began = perf_counter()
         try:
             next(request, response)
         except BaseException as error:
-            part.ended = ended = perf_counter()
+            part.ended = perf_counter()
             record.failed(part, request, error)
             raise
         else:
-            part.ended = ended = perf_counter()
-            before, status, filters = record.left, response._status, response.filters
-            headers, body = response._own_headers, response._app_iter
-            if before[2] is not body or before[0] is not status or before[1] != headers or before[3] is not filters:
-                record.left = status, headers and headers.copy(), body, filters
-                part.answered = answers(before, record.left)
+            part.ended = perf_counter()
+            before, status, body, filters = record.left, response._status, response._app_iter, response.filters
+            headers = response._own_headers or ()
+            if before[1] is not body or before[0] is not status or before[2] is not filters or before[3] != headers:
+                record.left = status, body, filters, [*headers]
+                part.answered = changed_response(before, record.left)
         finally:
             record.part = outer
-            if outer is not None:
-                outer.inner += ended - began
 
     return watched
 
@@ -455,7 +385,7 @@ def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
         began = perf_counter()
         value = opener(request)
         record.note("open", name, perf_counter() - began - (record.waited - waited))  # one opener may use another
-        watch_connection(record, request)
+        watch_connection(request)
         return value
 
     return open_watched

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from base64 import b64encode
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
+
+from pipeline.tools.drawing import STYLE
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -18,7 +20,8 @@ def style() -> str:
 
 @lru_cache(maxsize=1)
 def policy() -> str:
-    """Return the Content-Security-Policy: the style sheet by its hash, forms to this site, and nothing else."""
-    digest = b64encode(hashlib.sha256(f"\n{style()}".encode()).digest()).decode()
+    """Return the Content-Security-Policy: the style sheets by their hashes, forms to this site, no more."""
+    sheets = (f"\n{style()}", STYLE)
+    digests = " ".join(f"'sha256-{b64encode(sha256(sheet.encode()).digest()).decode()}'" for sheet in sheets)
     rest = "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    return f"default-src 'none'; style-src 'sha256-{digest}'; {rest}"
+    return f"default-src 'none'; style-src {digests}; {rest}"

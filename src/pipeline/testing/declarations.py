@@ -1,0 +1,94 @@
+"""Checks of the declarations of an element, for ``check_element``: docstring, options, places and attributes."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pipeline.attributes import declaration, names_of
+from pipeline.composition import Element
+from pipeline.options import convert
+from pipeline.request import Request
+from pipeline.testing.probes import NotConforming
+
+
+def check_declarations(element: Element) -> None:
+    """Check the docstring, the options, the places and the attributes of an element."""
+    for rule, faults in (
+        ("documented", undocumented(element)),
+        ("options", unwritable(element)),
+        ("reasons", unreasoned(element)),
+        ("defaults", shared_defaults(element)),
+    ):
+        for found in faults:
+            raise NotConforming(element.name, rule, found)
+
+
+def undocumented(element: Element) -> Iterator[str]:
+    text = element.__doc__ or ""
+    if not text.strip():
+        yield "it has no docstring"
+    words = set(text.replace("`", " ").replace(",", " ").split())
+    for name in element.signature.annotations:
+        if name not in words:
+            yield f"the docstring does not name the option {name!r}"
+
+
+def unwritable(element: Element) -> Iterator[str]:
+    for name, annotation in element.signature.annotations.items():
+        try:
+            convert("a text that is long enough", annotation)
+        except Exception as error:
+            if "cannot be written in an ini" in str(error):
+                yield f"option {name!r}: {error}"
+
+
+def unreasoned(element: Element) -> Iterator[str]:
+    contract = element.contract
+    for places in (contract.inside, contract.outside):
+        for name, reason in places.items():
+            if not isinstance(reason, str) or not reason.strip():
+                yield f"the place relative to {name!r} has the reason {reason!r}"
+    for name in contract.inside.keys() & contract.outside.keys():
+        yield f"it must be inside and outside of {name!r}"
+
+
+def shared_defaults(element: Element) -> Iterator[str]:
+    for name, cls in attributes_of(element):
+        value = declaration(cls, name)
+        if isinstance(value, (list, dict, set, bytearray)):
+            yield f"the default of request.{name} is {value!r}; declare it by on_first_use(), or use a tuple"
+
+
+def attributes_of(element: Element) -> Iterator[tuple[str, type]]:
+    """Yield each attribute that an element adds to requests, with the class that declares it."""
+    return names_of(element.contract.adds or Request)
+
+
+def hints_of(cls: type) -> dict[str, Any]:
+    """Return the declared types of a class of attributes. A name that only a type checker knows gives no types."""
+    try:
+        return get_type_hints(cls)
+    except (NameError, AttributeError, TypeError):
+        return {}
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value has the declared type, as far as this can be known without a type checker."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, one) for one in arguments)
+    if hint is None or hint is types.NoneType:
+        return value is None
+    if origin is Literal:
+        return value in arguments
+    if hint is float:
+        return isinstance(value, (int, float))
+    cls = origin or hint
+    if cls is Callable:
+        return callable(value)
+    try:
+        return not isinstance(cls, type) or isinstance(value, cls)
+    except TypeError:  # a protocol that cannot be checked
+        return True
