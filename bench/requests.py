@@ -181,8 +181,14 @@ def falcon() -> Site:
 
     pages: dict[str, Callable[[Any, Any], None]] = {
         "": lambda request, response: show("hello", response),
-        "form": fields, "get": fields, "arguments": arguments, "cookies": cookies, "json": json, "moved": moved,
-        "missing": missing, "fail": fail,
+        "form": fields,
+        "get": fields,
+        "arguments": arguments,
+        "cookies": cookies,
+        "json": json,
+        "moved": moved,
+        "missing": missing,
+        "fail": fail,
     }
     app = framework.App()
     app.add_error_handler(ZeroDivisionError, failed)
