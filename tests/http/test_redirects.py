@@ -18,7 +18,7 @@ from pipeline import Pipeline, Request, Response, element, redirect, view
 from pipeline.elements.errors import errors
 from pipeline.elements.transaction import transaction
 from pipeline.elements.vhost import vhost
-from pipeline.http.redirects import refuse_leaving
+from pipeline.http.redirects import _PATH_ALONE, refuse_leaving
 from pipeline.interfaces import UnsafeRedirect
 
 HERE = "http://127.0.0.1"
@@ -439,3 +439,19 @@ def test_what_passes_stays_as_a_browser_reads_it(location: str) -> None:
     assert (read.scheme, read.hostname, read.port or 80) == ("http", "localhost", 80), location
     assert "@" not in read.netloc
     refuse_leaving(location, "http://localhost:80")
+
+
+@given(st.lists(PIECES, max_size=8).map(lambda pieces: "/" + "".join(pieces)))
+@example("//evil.example").via("S8")
+@example("/\\evil.example").via("S8")
+@example("/\tevil.example").via("S8")
+def test_a_path_alone_needs_no_further_check__S8(location: str) -> None:
+    """``judge`` asks ``refuse_leaving`` about other addresses only."""
+    if _PATH_ALONE.fullmatch(location):
+        refuse_leaving(location, "http://localhost")
+
+
+def test_a_path_alone_is_what_views_answer__S8() -> None:
+    assert _PATH_ALONE.fullmatch("/a/b/c?d=e:f//g#h")
+    for location in ("a", "//a", "/\\a", "/a b", "/\xe9", "http://a/"):
+        assert not _PATH_ALONE.fullmatch(location)

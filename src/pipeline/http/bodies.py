@@ -61,9 +61,7 @@ def check_body(request: Request) -> None:
     length: str = environ.get("CONTENT_LENGTH") or ""
     if environ.get("HTTP_TRANSFER_ENCODING"):
         if length:
-            raise _refused(
-                environ, HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other.")
-            )
+            raise _refused(environ, HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other."))
         if not environ.get("wsgi.input_terminated"):
             environ["wsgi.input"] = _decoded(environ)
             environ["wsgi.input_terminated"] = True
