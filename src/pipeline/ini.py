@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from configparser import ParsingError, RawConfigParser
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from os import stat
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ class Source:
 
     def option(self, option: str, text: str | None = None) -> str:
         """Return ``file, section [...], line N`` of an option, as exactly as possible."""
-        for where, _, keys in self._sections():
+        for where, _, keys in self._sections:
             if option in keys and (text is None or keys[option][1] in (None, text)):
                 return f"{where}, line {keys[option][0]}"
         return self.section_of({})
@@ -47,7 +47,7 @@ class Source:
     def section_of(self, options: Mapping[str, object]) -> str:
         """Return ``file, section [...], line N`` of the section with these options, preferably with these texts."""
         found = ""
-        for where, line, keys in self._sections():
+        for where, line, keys in self._sections:
             if all(option in keys for option in options):
                 if all(keys[option][1] in (None, text) for option, text in options.items()):
                     return f"{where}, line {line}"
@@ -85,12 +85,19 @@ class Source:
         makers = _makers(_states(self.inis), tuple(sorted(self.global_conf.items())))
         return watched(element, makers, self, strings) if makers else element
 
-    def _sections(self) -> Iterator[tuple[str, int, dict[str, tuple[int, str | None]]]]:
-        for file, sections in self.inis.items():
-            for section, (line, keys) in sections.items():
-                if self._leads_here(file, section):
-                    options = {re.sub(r"^(set|get)\s+", "", key): place for key, place in keys.items()}
-                    yield f"{file}, section [{section}]", line, options
+    @cached_property
+    def _sections(self) -> list[tuple[str, int, dict[str, tuple[int, str | None]]]]:
+        """The sections that lead to the factory: the place of each, its line and its options."""
+        return [
+            (
+                f"{file}, section [{section}]",
+                line,
+                {re.sub(r"^(set|get)\s+", "", key): place for key, place in keys.items()},
+            )
+            for file, sections in self.inis.items()
+            for section, (line, keys) in sections.items()
+            if self._leads_here(file, section)
+        ]
 
     def _leads_here(self, file: str, section: str) -> bool:
         return any(factory is self.factory for factory in factories(self._loader(file), section, self.global_conf))

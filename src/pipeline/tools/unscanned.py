@@ -37,7 +37,7 @@ def unscanned(views: Iterable[Views], directory: Path) -> list[Unscanned]:
             registered.add((view.function.__module__, view.function.__qualname__))
             packages.add(view.function.__module__.partition(".")[0])
             if file is not None:
-                registered.add((str(Path(file).resolve()), view.function.__qualname__))
+                registered.add((str(_resolved(file)), view.function.__qualname__))
     found = []
     for file in _files(directory, packages - {"pipeline", "__main__"}):
         for one_view in _views_in(file, file.stat().st_mtime_ns):
@@ -61,8 +61,13 @@ def _files(directory: Path, packages: Iterable[str]) -> list[Path]:
             continue
         for place in (spec.submodule_search_locations or ()) if spec else ():
             files += Path(place).rglob("*.py")
-    own = {file.resolve() for file in files if not file.name.startswith(("test_", "conftest"))}
+    own = {_resolved(str(file)) for file in files if not file.name.startswith(("test_", "conftest"))}
     return sorted(own)[:MOST_FILES]
+
+
+@lru_cache(maxsize=MOST_FILES)
+def _resolved(file: str) -> Path:
+    return Path(file).resolve()
 
 
 @lru_cache(maxsize=MOST_FILES)
