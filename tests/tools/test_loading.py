@@ -25,6 +25,7 @@ def test_a_site_that_hangs_is_given_up_though_its_code_catches_errors(
 ) -> None:
     monkeypatch.setattr(loading, "LONGEST_LOAD", 1)
     monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr(loading, "set_up_logging", lambda ini, variables: None)  # the log is that of pytest
     (tmp_path / "hanging_site.py").write_text(HANGS)
     ini = tmp_path / "site.ini"
     ini.write_text("[app:main]\npaste.app_factory = hanging_site:make\n")
