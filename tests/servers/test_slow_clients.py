@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
 
 SECONDS = length(short=8, full=60)
 RATE = 50
-BLOCKED = length(short=9, full=30)
+BLOCKED = length(short=12, full=30)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,14 @@ def test_normal_requests_do_not_notice_slow_clients(server: Deployed) -> None:
     assert p99 < 1
 
 
-def test_blocked_threads_are_seen_and_end(server: Deployed) -> None:
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    """Connections that are closed after the test, however it ends."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_blocked_threads_are_seen_and_end(server: Deployed, opened: ExitStack) -> None:
     """Every thread sleeps. Health is an error within its 5 s, and the site answers as soon as they wake."""
     target = Target(server.port)
 
@@ -131,8 +138,9 @@ def test_blocked_threads_are_seen_and_end(server: Deployed) -> None:
             return bool(select.select(asked, [], [], 1)[0])
 
     sleepers: list[socket.socket] = []
-    while is_free():  # chance shares the sleepers out among gunicorn's two processes
-        sleepers += [ask(f"/@@nap?seconds={BLOCKED}") for _ in range(8)]
+    # Chance shares the sleepers out among gunicorn's two processes; and a busy machine can pause for a second.
+    while is_free() or is_free():
+        sleepers += [opened.enter_context(closing(ask(f"/@@nap?seconds={BLOCKED}"))) for _ in range(8)]
     began = time.monotonic()
     answer = target.ask("GET", "/@@health", "Connection: close")
     assert answer.status == 504 and time.monotonic() - began < 7
@@ -144,8 +152,7 @@ def test_blocked_threads_are_seen_and_end(server: Deployed) -> None:
     print(f"all threads blocked: a new client is answered {waiting} after {time.monotonic() - began:.1f} s")
     assert waiting in (200, 504) and time.monotonic() - began < 62  # the proxy's 60 s
     for sleeper in sleepers:
-        with closing(sleeper):
-            assert read(sleeper).status == 200
+        assert read(sleeper).status == 200
     woke = time.monotonic()
     assert target.ask("GET", "/@@health", "Connection: close").status == 200
     late = time.monotonic() - woke
