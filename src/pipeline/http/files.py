@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import formatdate
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
@@ -61,7 +61,8 @@ def serve(
     """
     if isinstance(file, (str, os.PathLike)):
         path = os.fspath(file)
-        file = unopened(request, response, path, _state_at, etag, modified) or _open(path)
+        open_it = partial(_open, path)
+        file = unopened(request, response, partial(_state_at, path), open_it, etag, modified) or open_it()
         name = name or os.path.basename(path)
     if isinstance(file, Unopened):
         body: Any = file
@@ -110,14 +111,14 @@ class Unopened:
     It is opened only if an outer element has changed the answer, so that the bytes are sent after all.
     """
 
-    def __init__(self, path: str, state: os.stat_result) -> None:
-        self.path = path
+    def __init__(self, state: os.stat_result, open: Callable[[], BinaryIO]) -> None:
         self.state = state
+        self.open = open
         self.left = state.st_size
         self.file: BinaryIO | None = None
 
     def __iter__(self) -> Iterator[bytes]:
-        self.file = _open(self.path)
+        self.file = self.open()
         return iter(FileBody(self.file))
 
     def close(self) -> None:
@@ -128,23 +129,23 @@ class Unopened:
 def unopened(
     request: Request,
     response: Response,
-    path: str,
-    state: Callable[[str], os.stat_result | None],
+    state: Callable[[], os.stat_result | None],
+    open: Callable[[], BinaryIO],
     etag: str | None,
     modified: datetime | float | None = None,
 ) -> Unopened | None:
-    """Return the file at ``path``, which has that state, if the answer is a 304 as things stand; else None."""
+    """Return the file in that state, for ``open`` to open, if the answer is a 304 as things stand; else None."""
     environ = request.environ
     if "HTTP_IF_NONE_MATCH" not in environ and "HTTP_IF_MODIFIED_SINCE" not in environ:
         return None
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or response._status[:3] != "200":
         return None
-    found = state(path)
+    found = state()
     if found is None:
         return None
     known = dict(_validators(found, etag, modified))
     status = precondition(environ, known["ETag"], known["Last-Modified"])
-    return Unopened(path, found) if status == NOT_MODIFIED else None
+    return Unopened(found, open) if status == NOT_MODIFIED else None
 
 
 class FileBody:

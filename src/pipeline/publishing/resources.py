@@ -121,16 +121,16 @@ class File(NamedTuple):
     def etag(self) -> str:
         return self.sha256[:32]
 
-    def unchanged(self, path: str) -> os.stat_result | None:
+    def unchanged(self) -> os.stat_result | None:
         """Return the ``stat`` of the file if it is as it was found."""
         try:
-            found = os.stat(path)
+            found = os.stat(self.path)
         except OSError:
             return None
         return found if _state(found) == self.state else None
 
     def is_unchanged(self) -> bool:
-        return self.unchanged(self.path) is not None
+        return self.unchanged() is not None
 
     def open(self, top: str) -> tuple[BinaryIO, bool]:
         """Return the open file, and True if it is unchanged. Raise a 404 if it is gone, or leads out of ``top``."""
@@ -170,7 +170,11 @@ def show(resource: Resource, request: Request, response: Response) -> None:
         if encoding and found.is_unchanged() and copies[encoding].is_unchanged():
             found = copies[encoding]
             response.headers["Content-Encoding"] = encoding
-    file: Unopened | BinaryIO | None = unopened(request, response, found.path, found.unchanged, found.etag)
+
+    def open_it() -> BinaryIO:
+        return found.open(resources.top)[0]
+
+    file: Unopened | BinaryIO | None = unopened(request, response, found.unchanged, open_it, found.etag)
     unchanged = True
     if file is None:
         file, unchanged = found.open(resources.top)
