@@ -20,7 +20,7 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import in_one_line
 from pipeline.tools.ini import add_ini, file_of, make_importable, options_of, parse_variables, plan_of, split_name
 from pipeline.tools.loading import application_of
-from pipeline.tools.servers.choice import Choice
+from pipeline.tools.servers.choice import Choice, is_everywhere
 from pipeline.tools.servers.on_waitress import DRAIN
 
 SERVERS = {
@@ -30,7 +30,6 @@ SERVERS = {
 }
 """The module of each server, whose ``serve(choice, listener, load)`` returns when the server has stopped."""
 
-EVERY_ADDRESS = ("0.0.0.0", "::", "*", "")
 ADDRESSES = ("listen", "unix_socket", "bind", "uds")
 """Options of [server:main] with which a server opens its sockets by itself."""
 TEMPLATES = ("html", "htm", "jinja2", "j2", "pt", "xml", "txt", "md", "rst", "mo")
@@ -176,11 +175,10 @@ def listen(choice: Choice) -> socket.socket | None:
 def announce(choice: Choice, ini: Path) -> None:
     """Say on the terminal where the site is, and what it means to listen on every address."""
     own = [choice.settings[name] for name in ADDRESSES if name in choice.settings]
-    hosts = [address.rpartition(":")[0] for address in " ".join(own).split()] if own else [choice.host]
-    host = "127.0.0.1" if choice.host in EVERY_ADDRESS else choice.host
+    host = "127.0.0.1" if is_everywhere(choice.host) else choice.host
     where = " ".join(own) or f"http://{f'[{host}]' if ':' in host else host}:{choice.port}/"
     print(f"{ini.name}: {where} by {choice.server}. Ctrl-C stops it.", flush=True)
-    if any(host in EVERY_ADDRESS for host in hosts if host or not own):
+    if any(map(is_everywhere, " ".join(own).split() or [choice.host])):
         print(
             "It listens on every address of this machine: everybody who reaches the machine can use the site, "
             "without TLS and without a proxy's limits. --host 127.0.0.1 keeps it to this machine.",

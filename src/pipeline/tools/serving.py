@@ -15,8 +15,8 @@ from paste.deploy.loadwsgi import SERVER, loadcontext
 from pipeline.ini import sections_of
 from pipeline.paste import named_errors
 from pipeline.tools.findings import Finding, of_error
+from pipeline.tools.servers.choice import is_everywhere
 
-EVERY_ADDRESS = ("0.0.0.0", "::", "[::]", "*")
 SERVERS = ("waitress", "gunicorn", "granian")
 """The packages of servers that a site is served by, as a rule."""
 OLDEST_SETUPTOOLS = 77
@@ -66,7 +66,7 @@ def of_port(path: Path, host: str, port: str) -> Iterator[Finding]:
     if not port.isdecimal() or ":" in host:
         return
     try:
-        socket.create_server(("" if host in EVERY_ADDRESS else host, int(port))).close()
+        socket.create_server(("" if is_everywhere(host) else host, int(port))).close()
     except (OSError, OverflowError):
         line, keys = sections_of(str(path))["server:main"]
         number = keys.get("port", keys.get("get port", (line, None)))[0]
@@ -122,7 +122,7 @@ def of_safety(path: Path) -> Iterator[Finding]:
     where = f"{path}, section [server:main], line"
     for key in ("host", "listen", "bind"):
         number, value = keys.get(key, (line, None))
-        if value is not None and (value in EVERY_ADDRESS or value.rpartition(":")[0] in EVERY_ADDRESS):
+        if value is not None and is_everywhere(value):
             remedy = "Listen on 127.0.0.1 behind a proxy that has TLS and limits."
             yield Finding("warning", f"{where} {number}", f"the server listens on every address ({value})", remedy)
     if "waitress" in text and "max_request_body_size" not in text:

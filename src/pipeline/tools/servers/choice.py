@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from pipeline.interfaces import WSGIApp
 
+EVERY_ADDRESS = ("0.0.0.0", "::", "[::]", "*", "")
+"""Hosts that stand for every address of this machine."""
+
 Load = Callable[[], WSGIApp]
 """Loads the app, in the process that serves it."""
 
@@ -22,3 +25,9 @@ class Choice(NamedTuple):
     threads: int
     settings: Mapping[str, str]
     """Other options of [server:main], as the server that it names takes them."""
+
+
+def is_everywhere(address: str) -> bool:
+    """Return whether a host, or a host with a port, stands for every address of this machine."""
+    host, colon, _ = address.rpartition(":")
+    return address in EVERY_ADDRESS or (bool(colon) and host in EVERY_ADDRESS)
