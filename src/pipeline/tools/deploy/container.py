@@ -43,7 +43,8 @@ GUNICORN = """\
 # gunicorn in the container. Written by `pipeline deploy container`.
 wsgi_app = "wsgi:application"
 chdir = "/srv/site"
-# Every address of the container; which of them the world sees, the container's ports say.
+# Every address of the container, for a proxy in front of it: its ports say who else can reach it. One visitor who
+# leaves a finished connection open stops the threads of gunicorn for 2 seconds.
 bind = ["0.0.0.0:8080"]
 # One process for one container: for more there are more containers, on a database server.
 workers = {workers}

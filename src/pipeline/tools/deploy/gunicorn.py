@@ -10,7 +10,8 @@ CONFIGURATION = """\
 wsgi_app = "wsgi:application"
 # The directory of wsgi.py.
 chdir = {directory!r}
-# A socket of systemd (LISTEN_FDS) takes the place of this one.
+# A socket of systemd (LISTEN_FDS) takes the place of this one. It is for a proxy: one visitor who leaves a
+# finished connection open stops the threads of a process for 2 seconds.
 bind = [{bind!r}]
 # Processes; one if the database is a file.
 workers = {site.workers}
