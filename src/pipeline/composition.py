@@ -242,7 +242,8 @@ class Pipeline(Edge):
         self.beyond = beyond
         self._behind: dict[Edge, Pipeline] = {}
         self.request_class = Request
-        self.fields = {name: value for name, value in offered.items() if name in OF_AN_ATTEMPT}
+        given = {name: value for name, value in offered.items() if name in OF_AN_ATTEMPT}
+        self.fields = {"pipeline": self, **given}
         self.begin = beginning(self.fields)
         self.finished = False
 

@@ -45,7 +45,7 @@ class Edge:
     handler: Handler
     request_class: type[Request]
     fields: Mapping[str, Any]
-    """First values of fields of the request that the elements offer."""
+    """First values of fields of the request: the pipeline itself, and what the elements offer."""
     begin: Callable[[type[Request], dict[str, Any]], Request]
     """Function that makes a request with these fields."""
     finished: bool
@@ -64,7 +64,6 @@ class Edge:
             return resume(self, environ, start_response)
         begin = self.begin  # read, then called: Python caches the reading, but not the lookup of a call
         request = environ["pipeline.request"] = begin(self.request_class, environ)
-        request.pipeline = self
         response = environ["pipeline.response"] = _new(Response)
         # As Response() does, without the call.
         response._status = OK
@@ -123,7 +122,6 @@ def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable
     for name, value in inner.fields.items():
         setattr(request, name, value)
     request.environ = environ
-    request.pipeline = inner
     request.announces_body = "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ
     try:
         inner.handler(request, response)

@@ -47,15 +47,17 @@ def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -
     find = views.find
 
     def publisher(request: Request, response: Response) -> None:
-        view = find(request.context, request, request.environ["REQUEST_METHOD"], request.view_name)
+        context = request.context
+        view = find(context, request, request.environ["REQUEST_METHOD"], request.view_name)
         if view is None:
             view = null_view(views, request)
             if view is None:
                 no_view(views, request, response)
                 return
+            context = request.context
         authorize = request.authorize  # read, then called: a method call would look it up more slowly
         authorize(request, view)
-        call_view(view, request.context, request, response)
+        call_view(view, context, request, response)
 
     return Offers(publisher, views=views)
 

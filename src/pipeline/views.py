@@ -310,17 +310,18 @@ class Views:
 
     def find(self, context: Any, request: Any, method: str, name: str) -> View | None:
         """Return the view of that name for a context, a type of request and a method, or None."""
-        methods = self.known.get(name)
-        kept = None if methods is None else methods.get(method)
+        try:
+            return self.known[name][method][providedBy(context)]
+        except KeyError:
+            return self._look_up(context, request, method, name)
+
+    def _look_up(self, context: Any, request: Any, method: str, name: str) -> View | None:
+        """Look a view up in the registry, and keep it for the next request unless the type of the request
+        matters."""
+        kept = self.known.get(name, {}).get(method)
         if kept is None:
             return None
         spec = providedBy(context)
-        view = kept.get(spec)
-        return self._look_up(spec, request, method, name, kept) if view is None else view
-
-    def _look_up(self, spec: Any, request: Any, method: str, name: str, kept: dict[Any, View]) -> View | None:
-        """Look a view up in the registry, and keep it for the next request unless the type of the request
-        matters."""
         key = f"{method} {name}"
         if (method, name) in self.typed:
             return self.lookup((spec, providedBy(request)), IView, key)  # type: ignore[no-any-return]

@@ -102,7 +102,7 @@ def walk_of(record: Record) -> Walked | None:
     for name in HEADERS:  # the credentials are masked
         environ.pop(name, None)
     request = again.pipeline.begin(again.pipeline.request_class, {**environ, **_DEFAULTS})
-    request.pipeline, request.views = again.pipeline, again.views
+    request.views = again.views
     try:
         root = options.get("root")
         if root is not None:
