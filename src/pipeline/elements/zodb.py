@@ -179,10 +179,9 @@ def _finder(root: str | Callable[[Any], Any]) -> Callable[[Any], Any] | None:
 class PooledConnection:
     """A connection that stays open between requests, with a transaction manager of its own."""
 
-    inherited = False
-    """True if a parent process has opened the connection."""
-
     def __init__(self, pool: Pool, db: DB) -> None:
+        self.inherited = False
+        """True if a parent process has opened the connection."""
         self.pool = pool
         self.epoch = pool.epoch
         self.since = 0.0
