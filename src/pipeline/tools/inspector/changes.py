@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from pipeline.tools.inspector.secrets import LONGEST, PLAIN, is_plain, told, told_header, told_variable, value_of
@@ -20,6 +20,7 @@ HIDDEN = {*UNTOLD, "inspected"}
 MOST_SHAPES = 500
 """Environs with other names that are remembered."""
 _STRINGS = {str}
+_told_of = attrgetter(*TOLD)
 
 
 class Shape(NamedTuple):
@@ -65,6 +66,21 @@ def kept_environ(environ: Mapping[str, Any]) -> Environ:
     return Environ(shape.names, (*values, *[told_variable(name, environ[name]) for name in shape.others]))
 
 
+class State(NamedTuple):
+    """What stands on a request."""
+
+    environ: Mapping[str, Any]
+    added: Mapping[str, Any]
+    """The attributes that elements have added, and those of the core that are not fields."""
+    fields: tuple[Any, ...]
+    """The fields of ``pipeline.tools.watching.TOLD``."""
+
+
+def state_of(request: Any) -> State:
+    """Return the state of a request."""
+    return State(request.environ.copy(), request.__dict__.copy(), _told_of(request))
+
+
 def same(one: Any, other: Any) -> bool:
     """Return whether two things are the same; those that cannot be compared are not."""
     try:
@@ -85,34 +101,24 @@ def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> 
     return changed
 
 
-class State(NamedTuple):
-    """What stands on a request."""
-
-    environ: Mapping[str, Any]
-    added: Mapping[str, Any]
-    """The attributes that elements have added, and those of the core that are not fields."""
-    fields: Sequence[Any]
-    """The fields of ``pipeline.tools.watching.TOLD``."""
-
-
 def changed_request(before: State, now: State) -> dict[str, str]:
     """Return what is different on a request."""
     changed = {} if same(before.environ, now.environ) else changed_variables(before.environ, now.environ)
     for name, value in now.added.items():
         if before.added.get(name, GONE) is not value and name not in HIDDEN and name[0] != "_":
             changed[f"request.{name}"] = value_of(name, value)
-    for name, value, was in zip(TOLD, now.fields, before.fields, strict=True):
-        if value is not was:
-            changed[f"request.{name}"] = value_of(name, value)
+    if not same(before.fields, now.fields):
+        for name, value, was in zip(TOLD, now.fields, before.fields, strict=True):
+            if value is not was:
+                changed[f"request.{name}"] = value_of(name, value)
     return changed
 
 
 def kept_headers(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the headers of an answer without secrets. Most answers have plain ones alone."""
-    values = dict(headers)
-    if values.keys() <= PLAIN.keys() and max(map(len, values.values()), default=0) <= LONGEST:
-        return list(headers)
-    return [(name, told_header(name, value)) for name, value in headers]
+    """Return the headers of an answer without secrets."""
+    return [
+        pair if pair[0] in PLAIN and len(pair[1]) <= LONGEST else (pair[0], told_header(*pair)) for pair in headers
+    ]
 
 
 Answer = tuple[str, Any, Any, list[tuple[str, str]]]
@@ -128,8 +134,10 @@ def changed_response(before: tuple[Any, ...], now: Answer) -> dict[str, str]:
     if was_status != status:
         changed["status"] = status
     if headers != was:
-        changed |= kept_headers([pair for pair in headers if pair not in was] if was else headers)
-        if was:
+        known = set(was)
+        new = [pair for pair in headers if pair not in known]
+        changed |= kept_headers(new)
+        if len(headers) < len(was) + len(new):
             left = {name for name, _ in headers}
             changed |= {name: GONE for name, _ in was if name not in left}
     if body is not was_body:

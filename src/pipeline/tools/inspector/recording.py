@@ -32,11 +32,12 @@ from pipeline.tools.inspector.changes import (
     changed_response,
     kept_environ,
     kept_headers,
+    state_of,
 )
 from pipeline.tools.inspector.databases import watch_connection
 from pipeline.tools.inspector.secrets import LONGEST, masked_text, told_variable
 from pipeline.tools.walking import FIELDS, Walk, walk_again
-from pipeline.tools.watching import TOLD, is_traverse
+from pipeline.tools.watching import is_traverse
 
 MOST_PARTS = 300
 """Parts of one request that are noted: a request that is tried a hundred times passes a thousand."""
@@ -49,7 +50,6 @@ LINKED: list[Step] = []
 current: ContextVar[Record | None] = ContextVar("record", default=None)
 """The record of the request that this thread is at work for."""
 
-_fields_of = attrgetter(*TOLD)
 _walked_of = attrgetter(*FIELDS)
 _new = object.__new__
 _UNCHANGED: dict[str, str] = {}
@@ -82,10 +82,14 @@ class Again(NamedTuple):
 class Part:
     """One part of the pipeline at work for one attempt."""
 
-    # Defaults stand in the class: making one object for each part is a good share of what the inspector costs.
+    # Making one object for each part is a good share of what the inspector costs. So what few parts have stands in
+    # the ``__dict__``, which is made when it is first used, and its defaults in the class.
+    __slots__ = ("__dict__", "began", "ended", "outer", "step")
+
+    began: float
+    ended: float
     waited = 0.0
     """Seconds of its own that it waited for a database."""
-    began = ended = 0.0
     changed = _UNCHANGED
     """What the part outside of it has changed on the request, on the way in."""
     answered = _UNCHANGED
@@ -101,7 +105,7 @@ class Part:
     attempt = 1
     step: Step
     outer: Part | None
-    """The part outside of it. The watcher sets both: a call of ``__init__`` takes longer than all of the rest."""
+    """The part outside of it. The watcher sets the slots: a call of ``__init__`` takes longer than the rest."""
 
     @property
     def depth(self) -> int:
@@ -204,7 +208,7 @@ class Record:
     def entered(self, request: Any, seen: list[Any]) -> dict[str, str]:
         """Return what is different on the request since the last part was entered."""
         before = self.state
-        self.state = now = State(request.environ.copy(), request.__dict__.copy(), _fields_of(request))
+        self.state = now = state_of(request)
         self.seen = seen
         self.attempts = now.added.get("attempt", 1)
         return changed_request(before, now) if before is not None else _UNCHANGED
@@ -344,6 +348,7 @@ def watcher(step: Step, next: Handler) -> Handler:
         part = record.part = _new(Part)
         part.step = step
         part.outer = outer
+        part.ended = 0.0
         record.parts.append(part)
         # To compare the values takes a third of the time that it takes to compare the dicts.
         seen = [*request.environ.values(), *added.values(), request.context, request.view_name]
