@@ -166,6 +166,16 @@ def place_of_value(file: str, text: str) -> str:
     return file
 
 
+def place_of_name(file: str, name: str) -> str:
+    """Return ``file, section [...], line N`` of the first option whose words have the name of a section."""
+    for ini, sections in _inis(file):
+        for section, (_, keys) in sections.items():
+            for line, value in keys.values():
+                if value is not None and name in value.split():
+                    return f"{ini}, section [{section}], line {line}"
+    return file
+
+
 _Section = tuple[int, dict[str, tuple[int, "str | None"]]]
 """The line of a section, and its keys, each with its line and, if it is known, its text."""
 

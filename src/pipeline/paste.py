@@ -17,7 +17,7 @@ from paste.deploy import loadapp
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.composition import Element
-from pipeline.ini import Source, place_of_value
+from pipeline.ini import Source, place_of_name, place_of_value, sections_of
 from pipeline.interfaces import WSGIApp
 from pipeline.order import refuse_missing, refuse_wrong_order
 from pipeline.switch import branch_lines, switch
@@ -82,7 +82,8 @@ def plan(
 
 @contextmanager
 def named_errors(uri: str) -> Iterator[None]:
-    """Say of ``use = egg:package#name`` that leads nowhere where it stands, and what was meant."""
+    """Say of a name that leads nowhere where it stands, and what was meant: ``use = egg:package#name``, or the name
+    of a section."""
     file = uri.removeprefix("config:").partition("#")[0]
     try:
         yield
@@ -90,6 +91,9 @@ def named_errors(uri: str) -> Iterator[None]:
         where = place_of_value(file, f"egg:{error.name}")
         raise LookupError(f"{where}: the package {error.name!r} is not installed") from None
     except LookupError as error:
+        missing = re.match(r"No section '(.+)' \(prefixed by '([\w-]+)'", str(error))
+        if missing is not None:
+            raise LookupError(_missing_section(file, *missing.groups())) from None
         found = re.match(r"Entry point '(.+)' not found in egg '(.+)' \(protocols: (.+);", str(error))
         if found is None:
             raise
@@ -97,6 +101,17 @@ def named_errors(uri: str) -> Iterator[None]:
         where = place_of_value(file, f"egg:{egg}#{name}")
         hint = _near(name, egg, protocols)
         raise LookupError(f"{where}: {egg} has no {name!r} for such a section; {hint}") from None
+
+
+def _missing_section(file: str, name: str, kind: str) -> str:
+    """Return what is said of a section that is not there, with its place and what may have been meant."""
+    sections = list(sections_of(file))
+    other = [section for section in sections if section.partition(":")[2] == name]
+    missing = f"{place_of_name(file, name)}: the section [{kind}:{name}] is missing"
+    if other:
+        return f"{missing}; [{other[0]}] is a section of another kind"
+    near = get_close_matches(f"{kind}:{name}", sections, n=1)
+    return f"{missing}; did you mean [{near[0]}]?" if near else missing
 
 
 _SECTIONS = {"filter_factory": "filter", "app_factory": "app", "composite_factory": "composite"}

@@ -134,7 +134,7 @@ def _put_blocks(result: Any, view: View, request: Request, response: Response) -
         return
     if isinstance(result, _NOT_BLOCKS) or not (hasattr(result, "read") or hasattr(result, "__iter__")):
         raise ResultError(
-            f"view {view} returned {result!r:.200}, a {type(result).__name__}; a view returns str, bytes, an "
+            f"view {view} returned {result!r:.200}, of type {type(result).__name__}; a view returns str, bytes, an "
             f"iterable of bytes, a binary file, None, a webob.Response, or a value with an IResult adapter"
         )
     close_with(request, result)

@@ -95,7 +95,7 @@ class Isbn:
     def __call__(self, text: str) -> str:
         figures = text.replace("-", "")
         if not (len(figures) == 13 and figures.isascii() and figures.isdigit()):
-            raise ValueError("it is no ISBN of 13 figures")
+            raise ValueError("it is not an ISBN of 13 figures")
         if sum(int(figure) * weight for figure, weight in zip(figures, (1, 3) * 6 + (1,), strict=True)) % 10:
             raise ValueError("its last figure is wrong")
         return figures

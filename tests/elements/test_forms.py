@@ -945,7 +945,7 @@ def test_converters_of_ones_own(site: Any) -> None:
     class Iban:
         def __call__(self, text: str) -> str:
             if not text.startswith("DE"):
-                raise ValueError("it is no German account")
+                raise ValueError("it is not a German account")
             return text.replace(" ", "")
 
     @utility(IFieldConverter, name="int")
@@ -965,7 +965,7 @@ def test_converters_of_ones_own(site: Any) -> None:
     }
     answer = visit(app, "/?a:iban=FR+12")
     assert answer.status_int == 400
-    assert answer.text == "Field 'a:iban', value 'FR 12': it is no German account.\n"
+    assert answer.text == "Field 'a:iban', value 'FR 12': it is not a German account.\n"
     assert visit(site(), "/?a:iban=DE").json == {"a:iban": "DE"}
 
 

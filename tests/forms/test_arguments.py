@@ -82,13 +82,13 @@ VALUES: list[tuple[Any, str, Any]] = [
     # annotation, query, value or the rule that is broken
     (int, "a=1", 1),
     (int, "a:int=1", 1),
-    (int, "a=x", "'x': it is no whole number"),
+    (int, "a=x", "'x': it is not a whole number"),
     (int, "", "'a': it is missing"),
     (int, "a=", "'a': it is missing"),
     (int, "a=1&a=2", "it is not a whole number"),
     (float, "a=1", 1.0),
     (float, "a:int=1", 1.0),
-    (float, "a=nan", "it is no number"),
+    (float, "a=nan", "it is not a number"),
     (bool, "a=on", True),
     (bool, "a=no", False),
     (bool, "a=x", "neither true nor false"),
@@ -101,15 +101,15 @@ VALUES: list[tuple[Any, str, Any]] = [
     (date, "a=2024-01-02", date(2024, 1, 2)),
     (date, "a:date=2024-01-02", date(2024, 1, 2)),
     (date, "a:datetime=2024-01-02T03:04", "it is not a date"),
-    (date, "a=x", "it is no date"),
+    (date, "a=x", "it is not a date"),
     (datetime, "a=2024-01-02T03:04", datetime(2024, 1, 2, 3, 4)),
-    (datetime, "a=2024-01-02", "it is no date and time"),
+    (datetime, "a=2024-01-02", "it is not a date and time"),
     (list[int], "a=1&a=2", [1, 2]),
     (list[int], "a=1", [1]),
     (list[int], "a:tuple:int=1", [1]),
     (list[int], "", []),
     (list[int], "a=", []),
-    (list[int], "a=1&a=x", "it is no whole number"),
+    (list[int], "a=1&a=x", "it is not a whole number"),
     (list, "a=1", ["1"]),
     (list[date], "a=2024-01-02", [date(2024, 1, 2)]),
     (list[list[str]], "a:lines:list=1", [["1"]]),
@@ -120,7 +120,7 @@ VALUES: list[tuple[Any, str, Any]] = [
     (int | None, "a=1", 1),
     (int | None, "", None),
     (int | None, "a=", None),
-    (int | None, "a=x", "no whole number"),
+    (int | None, "a=x", "not a whole number"),
     (str | None, "", None),
     (str | None, "a=", ""),
     (int | str, "a=x", "x"),
@@ -208,8 +208,8 @@ def test_field_errors_have_an_error_view(publish: Any, call: Any) -> None:
 
     app = publish(wrong, add, outer=(errors(), forms()))
     answer = call(app, "/?a=%3Cb%3E")
-    assert (answer.status, answer.text) == (400, "a|<b>|it is no whole number")
-    assert call(app, "/?b:int=x").text == "b:int|x|it is no whole number"
+    assert (answer.status, answer.text) == (400, "a|<b>|it is not a whole number")
+    assert call(app, "/?b:int=x").text == "b:int|x|it is not a whole number"
     plain = call(publish(add, outer=(errors(), forms())), "/?a=%3Cb%3E")
     assert plain.headers["Content-Type"].startswith("text/plain"), "S7"
 

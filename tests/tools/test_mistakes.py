@@ -327,8 +327,16 @@ MISTAKES = [
         ("two views are both for", "GET", "MODULE"),
         code=view("@view(context=Folder)\ndef other(context, request):\n    return ''"),
     ),
-    Mistake("section that is not there", ("No section 'traverze'",), ini(("errors traverse", "errors traverze"))),
-    Mistake("section of the wrong type", ("'errors'", "filter"), ini(("[filter:errors]", "[app:errors]"))),
+    Mistake(
+        "section that is not there",
+        ("[filter:traverze] is missing", "did you mean [filter:traverse]?", "LINE:pipeline = errors"),
+        ini(("errors traverse", "errors traverze")),
+    ),
+    Mistake(
+        "section of the wrong type",
+        ("[filter:errors] is missing", "[app:errors] is a section of another kind", "LINE:pipeline = errors"),
+        ini(("[filter:errors]", "[app:errors]")),
+    ),
     Mistake(
         "DEFAULT swallows root",
         ("[DEFAULT]", "option 'root' of traverse", "LINE:root = M"),
@@ -804,7 +812,7 @@ MISTAKES = [
     ),
     Mistake(
         "path of a proxy without vhost",
-        ("which a proxy writes for vhost", "accept = ++vh++"),
+        ("which a proxy writes for vhost", "Put vhost into the pipeline", "accept = ++vh++"),
         request=("GET", "/docs/++vh++http:www.example.com:80/++/"),
     ),
     Mistake(

@@ -61,7 +61,7 @@ class IFieldConverter(Interface):
 
 def to_int(text: str) -> int:
     if not _INT.fullmatch(text := text.strip()):
-        raise ValueError("it is no whole number")
+        raise ValueError("it is not a whole number")
     try:
         return int(text)
     except ValueError:  # Python's limit, since that conversion is not linear
@@ -70,7 +70,7 @@ def to_int(text: str) -> int:
 
 def to_float(text: str) -> float:
     if not _FLOAT.fullmatch(text := text.strip()) or not math.isfinite(number := float(text)):
-        raise ValueError("it is no number")
+        raise ValueError("it is not a number")
     return number
 
 
@@ -87,7 +87,7 @@ def to_date(text: str) -> date:
             return date.fromisoformat(text)
     except ValueError:
         pass
-    raise ValueError("it is no date such as 2026-01-31")
+    raise ValueError("it is not a date such as 2026-01-31")
 
 
 def to_datetime(text: str) -> datetime:
@@ -96,7 +96,7 @@ def to_datetime(text: str) -> datetime:
             return datetime.fromisoformat(text)
     except ValueError:
         pass
-    raise ValueError("it is no date and time such as 2026-01-31T12:00")
+    raise ValueError("it is not a date and time such as 2026-01-31T12:00")
 
 
 def to_text(text: str) -> str:
@@ -278,14 +278,14 @@ class _Collection:
             return
         shape = "record" if "record" in words else "records"
         if name in self.values or self.shape.setdefault(name, shape) != shape:
-            raise FieldError(sent, value, f"it is no {shape[:6]} elsewhere in the form")
+            raise FieldError(sent, value, f"it is not a {shape[:6]} elsewhere in the form")
         self.items.add((name, item))
         records = self.records.setdefault(name, [{}])
         record = records[-1]
         if sequence:
             items = record.setdefault(item, [])
             if not isinstance(items, list):
-                raise FieldError(sent, value, "it is no sequence elsewhere in the form")
+                raise FieldError(sent, value, "it is not a sequence elsewhere in the form")
             items.append(value)
             if sequence == "tuple":
                 self.tuples.setdefault(name, set()).add(item)

@@ -263,9 +263,13 @@ def of_proxy(failure: Failure) -> Cause | None:
         return None
     vhost = next((visit for visit in failure.path if visit.name == "vhost"), None)
     peer = failure.visit.request.get("environ['REMOTE_ADDR']", "the proxy")
-    why = f"the path has {form}, which a proxy writes for vhost, and vhost does not read it from {peer}"
-    remedy = f"If {peer} is your proxy: trusted = {peer}, accept = {form} and allowed_hosts in that section."
-    return Cause(vhost.step.where if vhost is not None else failure.here, why, remedy)
+    why = f"the path has {form}, which a proxy writes for vhost, and"
+    options = f"trusted = {peer}, accept = {form} and allowed_hosts"
+    if vhost is None:
+        remedy = f"Put vhost into the pipeline, outside of traverse. If {peer} is your proxy, give it {options}."
+        return Cause(failure.here, f"{why} the pipeline has no vhost", remedy)
+    remedy = f"If {peer} is your proxy: {options} in that section."
+    return Cause(vhost.step.where, f"{why} vhost does not read it from {peer}", remedy)
 
 
 def of_missing_view(failure: Failure) -> Cause | None:
