@@ -37,7 +37,7 @@ CONNECTIONS = ("1", "8", "120")
 BLOCK_SERVERS = ("waitress", "gunicorn", "uWSGI", "mod_wsgi")
 
 REQUESTS = {
-    "query that nobody reads": (0.45, 1.1),
+    "query that is not read": (0.45, 1.1),
     "query of 3 fields": (0.40, 1.9),
     "the same by request.GET": (0.50, 2.1),
     "arguments (a: int, b: str)": (0.55, 2.1),

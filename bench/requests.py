@@ -54,7 +54,7 @@ class Kind(NamedTuple):
 PLACE = "/a/b/c"
 KINDS = {
     "page": Kind(PLACE),
-    "query that nobody reads": Kind(PLACE, query=QUERY),
+    "query that is not read": Kind(PLACE, query=QUERY),
     "query of 3 fields": Kind(f"{PLACE}/form", b"1 two 3+4", query="a=1&b=two&c=3%2B4"),
     "the same by request.GET": Kind(f"{PLACE}/get", b"1 two 3+4", query="a=1&b=two&c=3%2B4"),
     "arguments (a: int, b: str)": Kind(f"{PLACE}/arguments", b"1 two", query="a=1&b=two"),

@@ -128,7 +128,7 @@ VALUES: list[tuple[Any, str, Any]] = [
     (list[int] | None, "", None),
     (list[int] | None, "a=1", [1]),
     (Literal["x", "y"], "a=x", "x"),
-    (Literal["x", "y"], "a=z", "it is none of x, y"),
+    (Literal["x", "y"], "a=z", "it is not one of x, y"),
     (Literal["x"], "a=", "missing"),
     (Upload, "a=1", "it is not a file"),
     (Upload | None, "", None),

@@ -314,7 +314,7 @@ def test_it_says_what_it_means_to_listen_on_every_address(
     ini: Path, start: Callable[..., Any], free_port: int
 ) -> None:
     server = start([*COMMAND, ini, "--host", "0.0.0.0", "--port", str(free_port), "--no-reload"], free_port)
-    assert "It listens on every address of this machine: everybody who reaches the machine" in server.said()
+    assert "It listens on every address of this machine: every client that reaches the machine" in server.said()
 
 
 @pytest.mark.servers

@@ -246,7 +246,7 @@ def _value(part: Part, charset: str) -> str | Upload:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether a value out of JSON is nested more than MAX_DEPTH deep; level by level, in linear time (S12)."""
+    """Return whether a value from JSON is nested more than MAX_DEPTH deep. The time is linear (S12)."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []

@@ -22,7 +22,7 @@ class InspectorRequest(Request):
     """The attribute that ``inspector`` adds to a request."""
 
     inspected: Any = None
-    """What is noted of this request."""
+    """The record of this request."""
 
 
 @element(

@@ -1,1 +1,1 @@
-"""What a request brings along: form fields, converted; uploads; and the parameters of views that they fill."""
+"""The fields of forms: read, converted, and handed to the parameters of views; and uploaded files."""

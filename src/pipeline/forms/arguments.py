@@ -1,22 +1,22 @@
 """Values of the form for the further parameters of a view.
 
 A view ``(context, request, count: int, tags: list[str], note: str = "")`` is called with the fields of these
-names, converted as the annotations say. These are looked at once, when the view is registered:
+names, converted as the annotations say. The annotations are read once, when the view is registered:
 
 =================================  ====================================================================
 str                                text
-int float bool date datetime       text that says one, or such a value out of JSON or a converter
-list[X]                            each value, also if there is but one; no field at all is no value
-dict, dict[str, Any]               a record, or an object out of JSON
+int float bool date datetime       text of that form, or such a value from JSON or from a converter
+list[X]                            a list of the values, also of a single one; empty without a field
+dict, dict[str, Any]               a record, or an object from JSON
 Upload                             a file
 Literal["a", "b"]                  one of these texts
 X | Y, X | None                    the first that fits; None if the field is missing
 Any, object, none                  the value as it is
 =================================  ====================================================================
 
-A missing field has the parameter's default, and so does an empty one that is no ``str``: that is what a
-browser sends of an input that was left empty. One without a default, or one that does not fit, is a 400
-(FieldError).
+If a field is missing, its parameter gets its default. An empty field counts as missing, except for ``str``: a
+browser sends it for an input that was left empty. A missing field without a default, and a value that does not
+fit, are a 400 (FieldError).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Argument(NamedTuple):
     convert: Convert
     default: Any
     takes_empty: bool
-    """Whether an empty text is a value, and not one that is missing."""
+    """True if an empty text is a value. False if it counts as missing."""
     is_list: bool
 
     def of(self, form: Mapping[str, Any]) -> Any:
@@ -91,13 +91,14 @@ class FormArguments:
 
 
 def arguments_of(function: Callable[..., Any], leading: int) -> FormArguments | None:
-    """Return what fills the parameters of ``function`` behind the ``leading`` ones, or None if there are none.
+    """Return the function that fills the parameters of ``function`` behind the ``leading`` ones. None if all
+    parameters are leading ones.
 
-    Raises ViewError if one cannot be passed by name, or has an annotation that says nothing of forms.
+    Raises ViewError if a parameter cannot be passed by name, or if no field of a form fits its annotation.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())[leading:]
-    except (TypeError, ValueError):  # of builtins it cannot always be told
+    except (TypeError, ValueError):  # some builtins have no signature
         return None
     code = inspect.unwrap(function)
     names = getattr(code if hasattr(code, "__globals__") else code.__call__, "__globals__", {})
@@ -143,7 +144,8 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
 
 
 def _converter(annotation: Any) -> Convert:
-    """What makes a value of the form one of that type, or raises ValueError; TypeError if nothing does."""
+    """Return a function that converts a value of the form to that type, or raises ValueError. Raise TypeError if
+    forms cannot have values of that type."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation in (_EMPTY, Any, object):
         return lambda value: value
@@ -212,7 +214,7 @@ def _none(value: Any) -> None:
 def _one_of(choices: tuple[Any, ...]) -> Convert:
     def one_of(value: Any) -> Any:
         if value not in choices:
-            raise ValueError(f"it is none of {', '.join(map(str, choices))}")
+            raise ValueError(f"it is not one of {', '.join(map(str, choices))}")
         return value
 
     return one_of

@@ -3,21 +3,21 @@
 A name is followed by any number of these words, in any order, each with a colon:
 
 =================================  ==================================================================
-int long float bool boolean date   the value as one of that type; so does a converter of the
-datetime string text lines tokens  application's own (``IFieldConverter``)
+int long float bool boolean date   the value has that type. The application can add converters of its own
+datetime string text lines tokens  (``IFieldConverter``)
 list tuple                         a sequence, also of one value; the words above convert each item
 record                             ``a.b:record`` is the item b of the dict a; the last dot counts
 records                            the same, and a is a list: an item that is there begins a new dict
-required                           blank is refused
-ignore_empty                       empty is as if it had not been sent
-default                            counts if the name is not sent otherwise; record by record, item by item
+required                           a blank value is refused
+ignore_empty                       an empty value is ignored
+default                            the value counts if the form has no other for that name or item
 method action                      ``name:method``, or ``:method`` with the name as value, names the view;
                                    the value of the first is in the form under the name
 default_method default_action      the same, if no other field names one
 =================================  ==================================================================
 
-A field that is sent repeatedly has a list of values. A word that is none of these belongs to the name.
-What cannot be read so is a FieldError: 400, with field, value and rule.
+A field that is sent repeatedly has a list of values. Any other word behind a colon is part of the name. A value
+that cannot be converted is a FieldError: a 400 that names the field, the value and the rule.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("fa
 
 
 class FieldError(HTTPBadRequest):
-    """A field whose value breaks a rule of its own: 400, naming all three. None is the value of one that
-    is missing."""
+    """A 400 for a field whose value breaks a rule. It names the field, the value and the rule. The value of a
+    missing field is None."""
 
     def __init__(self, field: str, value: Any, rule: str) -> None:
         self.field = field
@@ -56,7 +56,7 @@ class IFieldConverter(Interface):
     """A converter of the application's own, registered by ``@utility(IFieldConverter, name="word")``."""
 
     def __call__(text: str) -> Any:
-        """Return what ``text`` says; raise ValueError, with the rule as its message, if it says nothing."""
+        """Return the value of ``text``. Raise ValueError if it is not valid, with the rule as its message."""
 
 
 def to_int(text: str) -> int:
@@ -128,25 +128,25 @@ CONVERTERS: dict[str, Converter] = {
 _SHAPES = frozenset(("list", "tuple", "record", "records"))
 _ACTIONS = frozenset(("method", "action", "default_method", "default_action"))
 _FILLED = 10_000
-"""Items that the defaults of a form may add to its records: each record gets them all, so that the form would
-be as large as the square of what was sent (S12)."""
+"""Upper limit of the items that the defaults of a form add to its records. Each record gets all of them, so that
+without a limit the form could grow to the square of the bytes that were sent (S12)."""
 WORDS = _SHAPES | _ACTIONS | {"required", "ignore_empty", "default"}
-"""The words that are no converters."""
+"""The words that do not convert."""
 
 
 class Field(NamedTuple):
-    """What the name of a field says."""
+    """The name of a field, read."""
 
     name: str
-    """Without the words."""
+    """The name without the words."""
     item: str | None = None
-    """Of a record."""
+    """The item, if the field is an item of a record."""
     words: frozenset[str] = frozenset()
     convert: Converter | None = None
 
     @classmethod
     def read(cls, sent: str, value: Any, converters: Mapping[str, Converter] = CONVERTERS) -> Field:
-        """FieldError if the words contradict each other."""
+        """Read the name of a field. Raise FieldError if its words contradict each other."""
 
         def refuse(rule: str) -> FieldError:
             return FieldError(sent, value, rule)
@@ -172,7 +172,7 @@ class Field(NamedTuple):
             return cls(sent)
         if words & _ACTIONS:
             if len(words) > 1:
-                raise refuse("what names a view is nothing else")
+                raise refuse("a field that names a view has no other word")
             return cls(name, None, frozenset(words))
         if {"list", "tuple"} <= words or {"record", "records"} <= words:
             raise refuse("its name has two shapes")
@@ -187,9 +187,9 @@ class Field(NamedTuple):
 def collect(
     fields: Iterable[tuple[str, Any]], converters: Mapping[str, Converter] = CONVERTERS
 ) -> tuple[dict[str, Any], str | None]:
-    """The values of a form by name, and the name of the view if a field says one.
+    """Return the values of a form by name, and the name of the view if a field names one.
 
-    ``fields`` are names as sent, with text or an Upload; those without a name are ignored.
+    fields  names as sent, each with its text or its Upload. Fields without a name are ignored
     """
     fields = [field for field in fields if field[0]]
     read = [
@@ -249,7 +249,7 @@ def _converted(field: Field, sent: str, value: Any) -> Any:
 
 
 class _Collection:
-    """The values of a form as they come in."""
+    """The values of a form, collected field by field."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[Any]] = {}
@@ -257,9 +257,9 @@ class _Collection:
         self.items: set[tuple[str, str]] = set()
         """Names of records, each with the name of an item that one of them has."""
         self.shape: dict[str, str] = {}
-        """By name of a value, "list" or "tuple" where its name says so; by that of a record, which it is."""
+        """By the name of a value, "list" or "tuple" if the name says so. By that of a record, its word."""
         self.tuples: dict[str, set[str]] = {}
-        """By name of a record, the items that are tuples."""
+        """By the name of a record, the items that are tuples."""
 
     def has(self, field: Field) -> bool:
         if field.item is None:
@@ -295,7 +295,7 @@ class _Collection:
             record[item] = value
 
     def fill(self, defaults: _Collection) -> None:
-        """Take what is not here from ``defaults``."""
+        """Take the values that are missing here from ``defaults``."""
         here = self.values.keys() | self.records.keys()
         for name, values in defaults.values.items():
             if name not in here:

@@ -11,19 +11,19 @@ from multipart import MultipartError, MultipartSegment, ParserLimitReached, Push
 from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge
 
 SPOOL = 64 * 1024
-"""Bytes of a file that are kept in memory; a larger one goes to disk."""
+"""Upper limit of the bytes of a file that is kept in memory. A larger file goes to disk."""
 _BUFFER = 1024
-"""Bytes of the buffer of a file that is on disk; a request may have a thousand of them."""
+"""Bytes of the buffer of a file on disk. A request may have a thousand such files."""
 _HEADERS = 8
-"""Headers of a part; RFC 7578 knows three."""
+"""Upper limit of the headers of a part. RFC 7578 has three."""
 
 
 class Limits(NamedTuple):
-    """What a multipart body may use. Beyond is a 413."""
+    """Upper limits of a multipart body. A body beyond one of them is a 413."""
 
     parts: int
     memory: int
-    """Bytes of all that stays in memory: names, text fields, small files."""
+    """Bytes that are kept in memory: names, text fields, small files."""
     disk: int
     """Bytes of the temporary file."""
     header: int
@@ -31,14 +31,14 @@ class Limits(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A field as it was sent. What is text is in bytes: its encoding may stand in a later part."""
+    """A field as it was sent. Text is in bytes, since a later part may name its encoding."""
 
     name: bytes
     text: bytes
     charset: str | None
-    """Of this text alone."""
+    """The charset of this text alone, if its part names one."""
     filename: bytes | None
-    """None if this is no file."""
+    """None if the part is not a file."""
     type: str
     file: IO[bytes] | None
     length: int
@@ -47,9 +47,10 @@ class Part(NamedTuple):
 def read_multipart(
     blocks: Iterable[bytes], boundary: str, limits: Limits, on_close: Callable[[Callable[[], object]], None]
 ) -> list[Part]:
-    """Return the parts of a body that comes in ``blocks``; 400 if it is malformed, 413 if it is beyond a limit.
+    """Return the parts of a body that comes in ``blocks``. Raise a 400 if it is malformed, and a 413 if it is
+    beyond a limit.
 
-    The files are given to ``on_close`` to be closed. No more blocks are asked for than are needed.
+    ``on_close`` is called with the function that closes each file. No block is read that is not needed.
     """
     parts: list[Part] = []
     memory = length = 0
@@ -107,7 +108,8 @@ def _events(parser: PushMultipartParser, blocks: Iterable[bytes]) -> Iterator[An
 
 
 def _with_last_line_break(blocks: Iterable[bytes]) -> Iterator[bytearray]:
-    """The line break behind the last boundary comes together with it: by itself it would be refused."""
+    """Yield the blocks, with the line break behind the last boundary in the same block as the boundary: the parser
+    refuses a block with that line break alone."""
     waiting = bytearray()
     for block in blocks:
         if waiting and (len(block) > 2 or len(waiting) > SPOOL):
@@ -120,9 +122,10 @@ def _with_last_line_break(blocks: Iterable[bytes]) -> Iterator[bytearray]:
 
 
 class Disk:
-    """The one temporary file of a request, made when it is needed; its files stand there one behind the other.
+    """The temporary file of a request, made when it is first needed. It holds all files of the form, one after the
+    other.
 
-    A descriptor for each of them would let one form use up those of the process (S15).
+    A file descriptor for each of them would let one form use up the descriptors of the process (S15).
     """
 
     def __init__(self, on_close: Callable[[Callable[[], object]], None]) -> None:
@@ -131,7 +134,7 @@ class Disk:
         self.size = 0
 
     def take(self, file: io.BytesIO) -> Slice:
-        """Move the file that is being read here; what ``write`` gets next is the rest of it."""
+        """Move the file that is being read to here. ``write`` is then called with the rest of it."""
         if self.file is None:
             self.file = TemporaryFile()  # noqa: SIM115
             self.on_close(self.file.close)
@@ -145,10 +148,10 @@ class Disk:
 
 
 class Slice(io.RawIOBase):
-    """A file of a form, from ``start`` on in the temporary file of the request."""
+    """A file of a form: a part of the temporary file of the request, which begins at ``start``."""
 
     length = 0
-    """Known when all of it is there."""
+    """Bytes of the file, set when all of it is read."""
 
     def __init__(self, file: Any, start: int) -> None:
         self.file = file

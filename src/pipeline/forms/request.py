@@ -1,4 +1,4 @@
-"""What a form adds to a request."""
+"""The attributes of a request with a form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class FormsRequest(Request):
-    """What ``forms`` adds to a request."""
+    """The attributes that ``forms`` adds to a request."""
 
     form: Mapping[str, Any] = on_first_use()
     """The fields of the form that was sent, by name."""

@@ -1,12 +1,12 @@
-"""What becomes of an error: what the operator finds in the log, and what the visitor is told.
+"""The record of an error in the log, and the answer to the visitor.
 
-The operator gets one line under an id, and below it the traceback, if there is something to be repaired.
+The log gets one line with an id. The traceback stands below it if the program has to be corrected.
 
-The visitor gets that id on a page, as problem details (RFC 9457), or in plain text. Which of them is the
-client's choice, by ``Accept`` alone; plain text where it does not choose. All of them escape what they
-show, are stored by no cache, load nothing, and are taken by no browser for anything else (S7).
+The visitor gets the id on an HTML page, as problem details (RFC 9457), or in plain text. The client chooses by
+``Accept``, and gets plain text if it does not choose. All three escape what they show. No cache stores them, they
+load nothing, and no browser takes them for another type (S7).
 
-An error may be anything: its ``str()`` may raise, its message may be as long as what a client sent.
+Nothing is expected of an error: its ``str()`` may raise, and its message may be as long as the body of a request.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ OUTCOMES = {
 NO_STORE = ("Cache-Control", "no-store")
 
 LONGEST_DETAIL = 2_000
-"""Characters of an error's own words that are shown or logged."""
+"""Characters of the message of an error that are shown or logged."""
 LONGEST_TRACEBACK = 50_000
 """Characters of a traceback that are shown or logged."""
 _LONGEST_CHAIN = 20
@@ -51,17 +51,17 @@ _LONGEST_CHAIN = 20
 
 
 class DebugRequest(Request):
-    """What an element that has a debug mode adds to a request."""
+    """The attributes that an element with a debug mode adds to a request."""
 
     debug: bool = False
-    """Whether the visitor may see what only a developer should (S17)."""
+    """True if the visitor may see the pages for developers (S17)."""
     debug_flags: tuple[str, ...] = ()
     """The values of ``++debug++`` in the path."""
 
 
 def lets_out(environ: dict[str, Any]) -> bool:
-    """Whether the program that calls the application wants exceptions and no error pages: a test browser that says
-    so by ``x-wsgiorg.throw_errors``, or as Zope's do by ``wsgi.handleErrors``. No client can set these."""
+    """Return whether the program that calls the application wants exceptions in the place of error pages. Test
+    browsers say so by ``x-wsgiorg.throw_errors``; those of Zope by ``wsgi.handleErrors``. Clients cannot set it."""
     return bool(environ.get("x-wsgiorg.throw_errors")) or not environ.get("wsgi.handleErrors", True)
 
 
@@ -82,9 +82,9 @@ def log_failure(request: Request, error: Exception, when: str = "", id: str = ""
 
 
 def log_unavailable(request: Request, error: Exception, when: str = "", id: str = "") -> str:
-    """As ``log_failure``, for an error that will pass: one line, a warning, and no traceback.
+    """Log a temporary error in one line, as a warning without a traceback.
 
-    One that is in the log already, such as an outage that lasts, gets no further line and no new id.
+    An error that is in the log already, such as an outage that lasts, gets no further line and no new id.
     """
     if getattr(error, "logged", False):
         return id
@@ -108,20 +108,20 @@ def _report(request: Request, error: Exception, id: str) -> None:
 
 
 class Problem(NamedTuple):
-    """What a visitor is told about an error."""
+    """The answer to a visitor for an error."""
 
     status: str
-    """Such as ``404 Not Found``."""
+    """The status line, such as ``404 Not Found``."""
     detail: str
-    """A sentence or two for whoever reads it."""
+    """A sentence or two for the visitor."""
     id: str = ""
-    """Under which it is in the log, if it is there."""
+    """The id of the error in the log; "" if it is not logged."""
     headers: Sequence[tuple[str, str]] = ()
-    """Headers of the answer, such as ``Allow``; they replace ours of the same name."""
+    """Headers of the answer, such as ``Allow``. They replace those of the page of the same name."""
     traceback: str = ""
-    """Only for those who may see it (S17)."""
+    """The traceback, for developers alone (S17)."""
     page: str = ""
-    """An HTML page for those alone, in the place of ours."""
+    """An HTML page for developers alone, in the place of the usual one."""
 
     @property
     def code(self) -> str:
@@ -298,7 +298,8 @@ def _best_type(header: str) -> str:
 
 
 def out_of_descriptors(error: BaseException | None) -> bool:
-    """Whether an error came of this process or machine having no file descriptor left (S15): that will pass."""
+    """Return whether the cause of an error is that the process or the machine had no file descriptor left (S15).
+    That is temporary."""
     for _ in range(_LONGEST_CHAIN):
         if error is None:
             break

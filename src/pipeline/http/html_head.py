@@ -89,7 +89,7 @@ class Head:
         self.base: Attribute | None = None
         """The ``href`` of the base that the page has, or None."""
         self.finished = False
-        """Whether the place and the base are known, so that no more of the page is needed."""
+        """True if the place and the base are known, so that the rest of the page is not needed."""
         self._after_head = False
         self._at_end = False
         self._steps: Iterator[None] = self._read()

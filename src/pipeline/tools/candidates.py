@@ -44,7 +44,7 @@ class Look(NamedTuple):
     others: list[str]
     """The names of the views that there are for the context and the method."""
     is_empty: bool
-    """Whether the publisher has no views at all."""
+    """True if the publisher does not have any view."""
     grants: list[str]
     """The grants on the context and on its parents, as far as they lead, if the chosen view needs a permission."""
 

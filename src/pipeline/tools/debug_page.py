@@ -42,7 +42,7 @@ LONGEST_LINE = 500
 
 
 class Told(NamedTuple):
-    """What is known of an error."""
+    """The facts about an error."""
 
     cause: Cause
     walk: Walk | None
@@ -98,7 +98,7 @@ def cause_of(request: Any, error: WSGIHTTPException, walk: Walk | None, look: Lo
         return of_traversal(place_of(traverse.traverse), error, walk)
     if look is not None and look.chosen is not None and raised in (401, 403):
         needs = look.chosen.permission or "one that the policy gives for views without a permission"
-        asked = request.principal or "nobody who is logged in"
+        asked = request.principal or "a visitor who is not logged in"
         why = f"the view needs the permission {needs}; the request is of {asked}"
         remedy = "Log in, grant the permission, or declare @view(permission='public')."
         return Cause(place_of(look.chosen.function), why, remedy)

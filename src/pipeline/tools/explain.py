@@ -36,7 +36,7 @@ WHEN = {
     "in mid-stream": "the body failed in mid-stream, when its status and its first blocks were sent",
     "in an error view": "the error view failed",
 }
-"""What an exception means that is logged when no part of the pipeline has seen it, by a part of the message."""
+"""The meaning of a logged exception that no part of the pipeline has seen, by a part of the message."""
 
 
 class Log(logging.Handler):

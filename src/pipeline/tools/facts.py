@@ -20,7 +20,7 @@ class Option(NamedTuple):
     default: str | None
     """The default as an ini has it, or None if the option must be given."""
     meaning: str
-    """What the option means, with its unit, as reStructuredText."""
+    """The meaning of the option, with its unit, as reStructuredText."""
 
 
 class Facts(NamedTuple):

@@ -23,7 +23,7 @@ REMEDIES = {
     "ReadOnlyTransaction": "Put transaction into the pipeline, inside of errors, and write in the view; not while "
     "the body is sent.",
 }
-"""What to change, by the name of a class of exceptions: the name, since the package of the class may be missing."""
+"""The remedy, by the name of a class of exceptions: the name, since the package of the class may be missing."""
 
 
 def remedy_of(error: BaseException | None) -> str:

@@ -180,7 +180,7 @@ def announce(choice: Choice, ini: Path) -> None:
     print(f"{ini.name}: {where} by {choice.server}. Ctrl-C stops it.", flush=True)
     if any(map(is_everywhere, " ".join(own).split() or [choice.host])):
         print(
-            "It listens on every address of this machine: everybody who reaches the machine can use the site, "
+            "It listens on every address of this machine: every client that reaches the machine can use the site, "
             "without TLS and without a proxy's limits. --host 127.0.0.1 keeps it to this machine.",
             file=sys.stderr,
             flush=True,

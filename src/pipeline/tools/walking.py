@@ -38,7 +38,7 @@ class Taken(NamedTuple):
     name: str
     """The name of the step; "" for the root."""
     source: str
-    """What asked for the step: the path, the virtual root, or a default step."""
+    """The source of the step: the path, the virtual root, or a default step."""
     obj: Any
     """The object that the step leads on from."""
     answered_by: str
@@ -59,13 +59,13 @@ class Walk:
         self.end: Any = None
         self.view_name = ""
         self.lost_root = False
-        """Whether the virtual root is not there."""
+        """True if the virtual root is missing."""
         self.default = ""
-        """What asked for default steps."""
+        """The source of the default steps."""
         self.view: tuple[str, str] | None = None
-        """Of a Zope site: place and name of the view that was called."""
+        """In a Zope site: place and name of the view that was called."""
         self.cause: tuple[str, str, str] | None = None
-        """Of a Zope site: where an error was raised, why, and what to do about it."""
+        """In a Zope site: the place of an error, its cause, and its remedy."""
 
 
 def walked_fields(request: Any) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What every target of ``pipeline deploy`` knows of the site, and what it gives back."""
+"""The site, as every target of ``pipeline deploy`` gets it, and the deployment that a target returns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Site(NamedTuple):
     """The absolute path, with ``#name`` if one was given."""
     variables: Mapping[str, str]
     directory: Path
-    """Where everything is written."""
+    """The directory for everything that is written."""
     host: str
     port: int
     prefix: str
@@ -57,7 +57,7 @@ class Site(NamedTuple):
     """The server behind nginx."""
     embedded: bool
     user: str
-    """Who runs the service under systemd."""
+    """The user that runs the service under systemd."""
     max_body: int
     """Bytes of a request body that the server lets through."""
     health: str
@@ -69,7 +69,7 @@ class Site(NamedTuple):
     upstreams: Sequence[str] = ()
     """Instances on other addresses, which nginx asks in turn."""
     behind_proxy: bool = False
-    """Whether it listens on a UNIX socket for the proxy."""
+    """True if the site listens on a UNIX socket for the proxy."""
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""systemd: a socket that stays open, and gunicorn as a service that nobody else is harmed by."""
+"""systemd: a socket that stays open, and gunicorn as a service without rights that it does not need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WantedBy=sockets.target
 """
 
 UNIX = """\
-# The proxy, and nobody else, connects.
+# Only the proxy connects.
 SocketUser={site.user}
 SocketGroup=www-data
 SocketMode=0660

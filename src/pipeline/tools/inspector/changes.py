@@ -1,4 +1,4 @@
-"""What an element has changed on a request or a response, as text: a record keeps no object of the request."""
+"""The changes of an element to a request or a response, as text: a record keeps no object of the request."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def kept_environ(environ: Mapping[str, Any]) -> Environ:
 
 
 class State(NamedTuple):
-    """What stands on a request."""
+    """The environ and the attributes of a request at one moment."""
 
     environ: Mapping[str, Any]
     added: Mapping[str, Any]

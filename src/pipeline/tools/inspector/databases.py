@@ -1,4 +1,4 @@
-"""What a request does in databases, and the lines that it writes to the log, noted on its record."""
+"""Notes on the record of a request: what it does in databases, and the lines that it writes to the log."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LogHandler(logging.Handler):
 
 
 _listening: list[str] = []
-"""What was installed in this process: it is installed once."""
+"""The names of the listeners that this process has installed. Each is installed once."""
 
 
 def listen(of_this_thread: Callable[[], Any]) -> None:

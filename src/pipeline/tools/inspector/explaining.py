@@ -79,7 +79,7 @@ class Walked(NamedTuple):
     walk: Walk | None
     look: Look | None
     now: bool
-    """Whether that was done now, on the data of now, and not while the request was answered."""
+    """True if that was done now, on the present data. False if it was done while the request was answered."""
 
 
 def walk_of(record: Record) -> Walked | None:

@@ -39,7 +39,7 @@ CLASSES = ("1", "2", "3", "4", "5")
 
 
 class Filters(NamedTuple):
-    """What the developer asked for."""
+    """The choices of the developer on the list of requests."""
 
     status: str = ""
     """The first digit of the status, or the whole status."""
@@ -223,7 +223,7 @@ def number_beside(inspector: Any, record: Record, step: int) -> int | None:
 
 
 class Seen(NamedTuple):
-    """What one part of the pipeline saw and changed."""
+    """The headers that one part of the pipeline saw, and its changes."""
 
     name: str
     changed: dict[str, str]

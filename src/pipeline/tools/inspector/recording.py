@@ -1,4 +1,4 @@
-"""What the inspector notes of a request: the parts that it passed, with times and with what each changed.
+"""The record of a request: the parts that it passed, with the time and the changes of each.
 
 ``between`` links a watcher in outside of each part. A watcher notes what is different since the part outside of it,
 as text, so that a record keeps no object of the request. Everything is noted within limits.
@@ -69,7 +69,7 @@ class Note(NamedTuple):
 
 
 class Again(NamedTuple):
-    """What it takes to walk the path of a request again."""
+    """Everything that is needed to walk the path of a request again."""
 
     part: Part
     """The part that walks."""
@@ -91,9 +91,9 @@ class Part:
     waited = 0.0
     """Seconds of its own that it waited for a database."""
     changed = _UNCHANGED
-    """What the part outside of it has changed on the request, on the way in."""
+    """The changes of the part outside of it to the request, on the way in."""
     answered = _UNCHANGED
-    """What it has changed on the response."""
+    """Its changes to the response."""
     raised = ""
     error: BaseException | None = None
     fields: tuple[Any, ...] | None = None
@@ -137,12 +137,12 @@ class Record:
     bytes_sent: int | None = 0
     principal: str | None = None
     has_failed = False
-    """Whether a part has raised an error."""
+    """True if a part has raised an error."""
     error = traceback = ""
     causes: Sequence[Any] = ()
     """Why it failed (``pipeline.tools.causes.Cause``)."""
     again: Again | None = None
-    """What it takes to walk again."""
+    """Everything that is needed to walk again."""
 
     def __init__(self, request: Any) -> None:
         self.number = next(_numbers)

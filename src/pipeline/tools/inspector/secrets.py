@@ -1,4 +1,4 @@
-"""What is noted of a request in words, without its secrets."""
+"""Values of a request in words, without its secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECRET = (
     r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|csrf|session|api[-_]?key|\bkey\b|authorization|signature"
 )
 is_secret = re.compile(_SECRET, re.IGNORECASE).search
-"""Whether the name of a header, a field or a variable says that its value is a secret."""
+"""Function that tells by the name of a header, a field or a variable that its value is a secret."""
 MOST_NAMES = 5_000
 """Names that are remembered."""
 PLAIN: dict[str, bool] = {}

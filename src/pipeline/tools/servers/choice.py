@@ -1,4 +1,4 @@
-"""What the command line and the ini say about the server."""
+"""The choice of the server, by the command line and the ini."""
 
 from __future__ import annotations
 
