@@ -6,7 +6,7 @@ Paste Deploy hands an element only a dict of strings. This module finds the rest
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from configparser import ParsingError, RawConfigParser
 from functools import cached_property, lru_cache
 from os import stat
@@ -157,22 +157,22 @@ def _makers(inis: _States, global_conf: tuple[tuple[str, str], ...]) -> tuple[An
 
 
 def place_of_value(file: str, text: str) -> str:
-    """Return ``file, section [...], line N`` of the first option with that value, in an ini or one that it uses."""
-    for name, sections in _inis(file):
-        for section, (_, keys) in sections.items():
-            for line, value in keys.values():
-                if value is not None and (value == text or value.startswith(f"{text}#")):
-                    return f"{name}, section [{section}], line {line}"
-    return file
+    """Return the place of the first option with that value, in an ini or one that it uses."""
+    return _place(file, lambda value: value == text or value.startswith(f"{text}#"))
 
 
 def place_of_name(file: str, name: str) -> str:
-    """Return ``file, section [...], line N`` of the first option whose words have the name of a section."""
-    for ini, sections in _inis(file):
+    """Return the place of the first option whose words have the name of a section."""
+    return _place(file, lambda value: name in value.split())
+
+
+def _place(file: str, fits: Callable[[str], bool]) -> str:
+    """Return ``file, section [...], line N`` of the first option whose value fits; the file if none does."""
+    for name, sections in _inis(file):
         for section, (_, keys) in sections.items():
             for line, value in keys.values():
-                if value is not None and name in value.split():
-                    return f"{ini}, section [{section}], line {line}"
+                if value is not None and fits(value):
+                    return f"{name}, section [{section}], line {line}"
     return file
 
 

@@ -135,11 +135,9 @@ def changed_response(before: tuple[Any, ...], now: Answer) -> dict[str, str]:
         changed["status"] = status
     if headers != was:
         known = set(was)
-        new = [pair for pair in headers if pair not in known]
-        changed |= kept_headers(new)
-        if len(headers) < len(was) + len(new):
-            left = {name for name, _ in headers}
-            changed |= {name: GONE for name, _ in was if name not in left}
+        changed |= kept_headers([pair for pair in headers if pair not in known])
+        left = {name for name, _ in headers}
+        changed |= {name: GONE for name, _ in was if name not in left}
     if body is not was_body:
         changed["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else told(body)
     if filters is not was_filters and filters:
