@@ -69,7 +69,12 @@ OF_AN_ATTEMPT: dict[str, Any] = {
 }
 """The fields that every request sets or reads, with their first values. ``restore`` restores them."""
 
-OF_ALL_ATTEMPTS: dict[str, Any] = {"_closers": None, "announces_body": False, "attempts_left": 0}
+OF_ALL_ATTEMPTS: dict[str, Any] = {
+    "_closers": None,
+    "announces_body": False,
+    "attempts_left": 0,
+    "measures": None,
+}
 """The fields that count over all attempts at a request. ``restore`` does not change them."""
 
 
@@ -215,7 +220,7 @@ class Request(BaseRequest):
     reporter: Callable[[Any, Exception, str], object] | None = None
     """``(request, error, id)`` is called for each error that is logged. Offered by the same element."""
 
-    measures: Any = None
+    measures: Any
     """The measures of this request (``pipeline.measuring``); None if nothing measures it."""
 
     bytes_sent: int | None = 0

@@ -16,7 +16,6 @@ from typing import Any
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Step
-from pipeline.request import OF_AN_ATTEMPT
 from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.walking import Walk, walk_again, walked_fields
 from pipeline.tools.words import short
@@ -27,11 +26,8 @@ watch_zope = on_demand("pipeline.ztk.explaining:watch")
 
 TOLD = ("context", "view_name", "virtual_root_path")
 """The fields of the core that tell a reader something."""
-UNTOLD = {
-    *OF_AN_ATTEMPT,
-    *("measures", "zodb_pooled", "zodb_slot", "watch_zope", "ways", "asked", "logged"),
-}.difference(TOLD)
-"""The other fields, and those that elements add for themselves."""
+UNTOLD = {"zodb_pooled", "zodb_slot", "watch_zope", "ways", "asked", "logged"}
+"""The attributes that elements add for themselves."""
 
 
 class Visit:
