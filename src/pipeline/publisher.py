@@ -28,6 +28,7 @@ from pipeline.views import Arguments, View, Views
 
 judge_redirect = on_demand("pipeline.http.redirects:judge")
 file_body = on_demand("pipeline.http.files:FileBody")
+make_exception = on_demand("pipeline.http.exceptions:make_exception")
 of_a_form = on_demand("pipeline.forms.arguments:arguments_of")
 """Fills the further parameters of views from the fields of a form."""
 
@@ -118,7 +119,7 @@ def _put_response(result: webob.Response, request: Request, response: Response) 
         close_with(request, result.app_iter)
         response.adopt(result.status, list(result.headerlist), result.app_iter)
         response.conditional_response = result.conditional_response
-    elif result.status_int >= 400 and not result.has_body:
+    elif result.status >= "400" and not result.has_body:
         try:
             raise result
         finally:
@@ -162,7 +163,7 @@ def no_view(views: Views, request: Request, response: Response) -> None:
     """Answer a request without a view: with 404 or 405, or with the methods for OPTIONS."""
     allowed = views.allowed(request.context, request, request.view_name)
     if not allowed:
-        raise HTTPNotFound("There is nothing at this address.")
+        raise make_exception(HTTPNotFound, "There is nothing at this address.")
     allow = ", ".join(sorted({*allowed, "OPTIONS"}))
     if request.environ["REQUEST_METHOD"] != "OPTIONS":
         raise HTTPMethodNotAllowed("This address does not accept that method.", headers={"Allow": allow})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from html import escape
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ Filter: TypeAlias = Callable[[Iterator[bytes]], Iterable[bytes]]
 
 OK = "200 OK"
 HTML = ("Content-Type", "text/html; charset=UTF-8")
+PLAIN = ("Content-Type", "text/plain; charset=UTF-8")
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 
 LIVE = ("text/event-stream", "multipart/x-mixed-replace")
@@ -229,8 +231,7 @@ class Response(webob.Response):
 
     def plain(self, status: str, text: str) -> None:
         """Answer in plain text, which no browser reads as another type (S7)."""
-        body = (text + "\n").encode()
-        self.adopt(status, [("Content-Type", "text/plain; charset=UTF-8"), NOSNIFF], [body])
+        self.adopt(status, [PLAIN, NOSNIFF], [f"{text}\n".encode()])
 
 
 def _checked(header: property) -> property:
@@ -273,20 +274,25 @@ def adopt_exception(response: Response, error: WSGIHTTPException) -> None:
     An error without a body of its own gets a text, and a redirect gets a link. WebOb's own pages are not used,
     since they show input of the client.
     """
+    status = error.status
     if error.has_body or error.empty_body:
-        response.adopt(error.status, list(error.headerlist), error.app_iter)
+        response.adopt(status, list(error.headerlist), error.app_iter)
         return
-    detail = error.detail if isinstance(error.detail, str) else ""
-    text = detail or error.explanation or error.title
-    location = error.location if error.status < "400" else None
+    text = error.detail if isinstance(error.detail, str) else ""
+    text = text or error.explanation or error.title
+    location = None
+    headers = []
+    for pair in error.headerlist:
+        name = pair[0].lower()
+        if name == "location" and status < "400":
+            location = pair[1]
+        if name not in ("content-type", "content-length"):
+            headers.append(pair)
     if location is not None:
-        page = _page_of_redirect(error.title, text, location)
-        response.adopt(error.status, [HTML, NOSNIFF], [page.encode()])
+        content_type, page = HTML, _page_of_redirect(error.title, text, location)
     else:
-        response.plain(error.status, text)
-    response._headerlist += [
-        pair for pair in error.headerlist if pair[0].lower() not in ("content-type", "content-length")
-    ]
+        content_type, page = PLAIN, f"{text}\n"
+    response.adopt(status, [content_type, NOSNIFF, *headers], [page.encode()])
 
 
 def _page_of_redirect(title: str, text: str, location: str) -> str:
@@ -294,5 +300,11 @@ def _page_of_redirect(title: str, text: str, location: str) -> str:
     link = escape(location)
     if _LINKED.match(location):
         link = f'<a href="{link}">{link}</a>'
+    return f"{_before_the_link(title, text)}: {link}</p>\n</html>\n"
+
+
+@lru_cache(maxsize=64)
+def _before_the_link(title: str, text: str) -> str:
+    """Return the beginning of the page of a redirect. Most redirects of a site have the same."""
     head = f'<!DOCTYPE html>\n<html lang="en">\n<title>{escape(title)}</title>\n'
-    return f"{head}<p>{escape(text)}: {link}</p>\n</html>\n"
+    return f"{head}<p>{escape(text)}"

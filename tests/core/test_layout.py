@@ -202,7 +202,7 @@ def test_the_core_imports_no_optional_package(core: list[str]) -> None:
 
 
 def test_the_public_names_need_little_more_than_the_core(core: list[str]) -> None:
-    more = {"pipeline.http.hosts", "pipeline.http.redirects", "pipeline.rendering"}
+    more = {"pipeline.http.exceptions", "pipeline.http.hosts", "pipeline.http.redirects", "pipeline.rendering"}
     assert reaches("pipeline").difference(core) == more
 
 

@@ -15,7 +15,7 @@ import webob
 from webob.exc import HTTPException, HTTPForbidden, HTTPFound, HTTPNoContent, HTTPNotFound, HTTPSeeOther
 from zope.interface import implementer
 
-from pipeline import Response, view
+from pipeline import Response, redirect, view
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.interfaces import IResult
@@ -338,6 +338,21 @@ def test_http_exceptions(
         if status == 404:
             assert answer.body in (b"gone\n", b"own")
             assert answer.headers["Content-Type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_a_redirect_replaces_a_location_that_was_set_before(call: Any, publish: Any, raises: bool) -> None:
+    @view(context=dict)
+    def index(context: Any, request: Any, response: Any) -> Any:
+        response.headers["Location"] = "/first"
+        response.headers["Vary"] = "Cookie"
+        if raises:
+            raise redirect("/second")
+        return redirect("/second")
+
+    answer = call(publish(index))
+    assert [value for name, value in answer.headerlist if name == "Location"] == ["/second"]
+    assert answer.headers["Vary"] == "Cookie"
 
 
 @pytest.mark.parametrize("status", [200, 302, 404, 503])

@@ -19,6 +19,7 @@ from zope.interface import alsoProvides
 from pipeline.composition import element
 from pipeline.interfaces import ConfigurationError, Handler, IRequest
 from pipeline.names import checked
+from pipeline.options import on_demand
 from pipeline.publishing.kinds import CONTAINER, KINDS, known_kind
 from pipeline.publishing.steps import (
     VIEW,
@@ -32,6 +33,8 @@ from pipeline.publishing.steps import (
 )
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
+
+make_exception = on_demand("pipeline.http.exceptions:make_exception")
 
 
 @element(
@@ -191,7 +194,7 @@ def _add_slash(request: Request) -> None:
     location = "/".join((quote(request.script_name, safe="/" + PATH_SAFE), *walked, ""))
     if query := environ.get("QUERY_STRING"):
         location += f"?{quote(query.encode('latin-1', 'replace'), safe=PATH_SAFE + '/?%')}"
-    raise HTTPFound(location=location)
+    raise make_exception(HTTPFound, location=location)
 
 
 def takes_request(factory: Callable[..., Any]) -> bool:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from webob.exc import HTTPException, HTTPFound, status_map
+from webob.exc import HTTPException, status_map
 
+from pipeline.http.exceptions import make_exception
 from pipeline.http.hosts import PORTS
 from pipeline.interfaces import UnsafeRedirect
 from pipeline.request import Request
@@ -48,22 +49,28 @@ def redirect(location: str, status: int = 302, *, trusted: bool = False) -> HTTP
             raise UnsafeRedirect(f"a redirect to {location!r}, which cannot be encoded as UTF-8") from None
     if status not in (301, 302, 303, 307, 308):
         raise ValueError(f"{status} is not the status of a redirect: use 301, 302, 303, 307 or 308")
-    kind = status_map.get(status, HTTPFound)
-    return kind(location=Trusted(location) if trusted else location)  # type: ignore[no-any-return, unused-ignore]
+    return make_exception(status_map[status], location=Trusted(location) if trusted else location)
 
 
-def judge(request: Request, response: Response, view: object = None) -> None:
-    """Raise UnsafeRedirect if the answer, made by ``view`` or by an element, is a redirect that may not be sent."""
+def judge(request: Request, response: Response, view: object = None) -> bool:
+    """Raise UnsafeRedirect if the answer, made by ``view`` or by an element, is a redirect that may not be sent.
+    Return whether it has a Trusted location."""
     status = response._status
-    if status[:1] != "3" or status[:3] == "304":
-        return
-    for name, location in response._headerlist:
-        if name.lower() == "location" and type(location) is not Trusted and not _PATH_ALONE.fullmatch(location):
+    has_trusted = False
+    if status[:1] != "3":
+        return False
+    for name, location in response._own_headers or ():
+        if len(name) != 8 or name.lower() != "location":
+            continue
+        if type(location) is Trusted:
+            has_trusted = True
+        elif status[:3] != "304" and not _PATH_ALONE.fullmatch(location):
             try:
                 refuse_leaving(location, request.host_url)
             except UnsafeRedirect as error:
                 maker = "an element" if view is None else f"view {view}"
                 raise UnsafeRedirect(f"{maker} answers {status} with {error}") from None
+    return has_trusted
 
 
 def refuse_leaving(location: str, origin: str) -> None:
@@ -105,6 +112,6 @@ def of_foreign(headers: HeaderList) -> HeaderList:
 def check(request: Request, response: Response) -> None:
     """Judge an answer that is about to be sent, and turn Trusted values into plain ``str``, as servers want them
     (PEP 3333)."""
-    judge(request, response)
-    headers = response._headerlist
-    headers[:] = [(name, str(value)) if type(value) is Trusted else (name, value) for name, value in headers]
+    if judge(request, response):
+        headers = response._headerlist
+        headers[:] = [(name, str(value)) if type(value) is Trusted else (name, value) for name, value in headers]
