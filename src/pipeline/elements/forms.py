@@ -11,6 +11,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -92,6 +93,7 @@ class Reading:
     def __init__(self, with_body: Set[str], max_body: int, max_fields: int, limits: Limits) -> None:
         self.with_body = with_body
         self.max_body = max_body
+        self.max_text = min(max_body, limits.memory)
         self.max_fields = max_fields
         self.limits = limits
         self.readers: dict[str, Callable[[FormsRequest, str | None, Mapping[str, str]], Any]] = {
@@ -111,7 +113,7 @@ class Reading:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
             form, view = _collected(request, fields_of(query))
         if environ["REQUEST_METHOD"] in self.with_body:
-            kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
+            kind, parameters = _parsed(environ.get("CONTENT_TYPE") or "")
             reader = self.readers.get(kind)
             if reader is not None:
                 sent = reader(request, known_charset(parameters.get("charset")), parameters)
@@ -174,8 +176,8 @@ class Reading:
 
     def _body(self, request: FormsRequest) -> bytes:
         """Return the body, and have inner elements and views read it again from the start."""
-        body = b"".join(self._blocks(request, min(self.max_body, self.limits.memory)))
         environ = request.environ
+        body = b"".join(self._blocks(request, self.max_text))
         environ["wsgi.input"] = io.BytesIO(body)
         environ["CONTENT_LENGTH"] = str(len(body))
         environ["webob.is_body_seekable"] = True
@@ -186,18 +188,29 @@ class Reading:
         environ = request.environ
         length = environ.get("CONTENT_LENGTH")
         left = int(length) if length else sys.maxsize if environ.get("wsgi.input_terminated") else 0
-        too_large = f"The body of a form has {limit} bytes at most."
         if length and left > limit:
-            raise HTTPRequestEntityTooLarge(too_large)
+            raise _too_large(limit)
         stream = environ["wsgi.input"]
+        taken = 0
         while left and (block := stream.read(min(left, _BLOCK))):
             left -= len(block)
-            limit -= len(block)
-            if limit < 0:
-                raise HTTPRequestEntityTooLarge(too_large)
+            taken += len(block)
+            if taken > limit:
+                raise _too_large(limit)
             yield block
         if length and left:  # R11
             raise HTTPBadRequest("The body of the request broke off.")
+
+
+@lru_cache(maxsize=64)
+def _parsed(content_type: str) -> tuple[str, Mapping[str, str]]:
+    """Return the type and the parameters of a Content-Type."""
+    kind, parameters = parse_options_header(content_type)
+    return kind, parameters
+
+
+def _too_large(limit: int) -> HTTPRequestEntityTooLarge:
+    return HTTPRequestEntityTooLarge(f"The body of a form has {limit} bytes at most.")
 
 
 class SpentBody:

@@ -71,8 +71,8 @@ def check_body(request: Request) -> None:
             raise _refused(environ, HTTPBadRequest("The Content-Length is not one decimal number."))
         if len(length) > 18:
             raise _refused(environ, HTTPRequestEntityTooLarge("The Content-Length is too large."))
-        body = CheckedBody(environ, int(length))
-        environ["wsgi.input"] = ShortBody(body) if int(length) <= _IN_MEMORY else body
+        body = CheckedBody(environ, left := int(length))
+        environ["wsgi.input"] = ShortBody(body) if left <= _IN_MEMORY else body
 
 
 def give_length(request: Request) -> None:
