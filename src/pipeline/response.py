@@ -55,6 +55,13 @@ def check_header(name: str, value: str) -> None:
         KNOWN_NAMES.add(name)
 
 
+def check_headers(headers: Iterable[tuple[str, str]]) -> None:
+    """Check headers as ``check_header`` does. A call for each would take half of the time."""
+    for name, value in headers:
+        if not (name in KNOWN_NAMES and type(value) is str and value.isascii() and value.isprintable()):
+            check_header(name, value)
+
+
 class Headers(ResponseHeaders):
     """``response.headers``: a multidict over the header list that refuses headers which cannot be sent."""
 
@@ -72,8 +79,7 @@ class Headers(ResponseHeaders):
 
     def extend(self, other: Any = None, **more: str) -> None:
         added = list(other.items() if hasattr(other, "items") else other or ())
-        for name, value in (*added, *more.items()):
-            check_header(name, value)
+        check_headers((*added, *more.items()))
         super().extend(added, **more)
 
     def update(self, *others: Any, **more: str) -> None:
@@ -107,8 +113,7 @@ class Response(webob.Response):
         self.conditional_response = False
         if arguments or attributes or type(self) is not Response:  # a subclass may have other defaults
             super().__init__(*arguments, **attributes)
-            for name, value in self._headerlist:
-                check_header(name, value)
+            check_headers(self._headerlist)
 
     def add_filter(self, filter: Filter) -> None:
         """Send the body through ``filter(chunks) -> chunks``: it takes an iterator of bytes and returns an iterable
@@ -164,8 +169,7 @@ class Response(webob.Response):
     @headerlist.setter
     def headerlist(self, value: Any) -> None:
         pairs = list(value.items() if hasattr(value, "items") else value)
-        for name, text in pairs:
-            check_header(name, text)
+        check_headers(pairs)
         self._headers = None
         self._headerlist = pairs
 

@@ -31,6 +31,14 @@ _OF_THE_BODY = {
 }
 _OF_THE_WHOLE = _OF_THE_BODY | {"cache-control", "etag", "expires", "last-modified"}
 
+_CONDITIONS = (
+    "HTTP_IF_MATCH",
+    "HTTP_IF_UNMODIFIED_SINCE",
+    "HTTP_IF_NONE_MATCH",
+    "HTTP_IF_MODIFIED_SINCE",
+    "HTTP_RANGE",
+)
+
 NOT_MODIFIED = "304 Not Modified"
 FAILED = "412 Precondition Failed"
 
@@ -46,6 +54,8 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
     ``ranges`` says whether a part of the body may be sent. This is False if filters change the body.
     """
     method = environ["REQUEST_METHOD"]
+    if environ.keys().isdisjoint(_CONDITIONS):
+        return body
     if method not in ("GET", "HEAD") or response._status[:3] != "200":
         return body
     headers = {name.lower(): value for name, value in response._headerlist}
@@ -146,6 +156,8 @@ def _number(digits: str) -> int:
 
 def _names(header: str, etag: str | None, *, strong: bool) -> bool:
     """Return whether ``header`` has the entity tag ``etag``, by strong or weak comparison (section 8.8.3.2)."""
+    if header == etag and not strong:  # as nearly all clients send it
+        return True
     ours = _ETAG.fullmatch(etag or "")
     if ours is None or (strong and ours[1]):
         return False

@@ -23,7 +23,7 @@ from webob.exc import HTTPNotFound
 
 from pipeline.http.conditional import NOT_MODIFIED, precondition
 from pipeline.request import Request
-from pipeline.response import NOSNIFF, HeaderList, Response, check_header
+from pipeline.response import NOSNIFF, HeaderList, Response, check_headers
 
 BLOCK = 64 * 1024
 """Bytes per block, enough to make the cost per block negligible."""
@@ -59,7 +59,7 @@ def serve(
                   an HTML page among them would run its scripts as scripts of the site (S7)
     cache         the header Cache-Control
     """
-    if isinstance(file, (str, os.PathLike)):
+    if not isinstance(file, Unopened) and isinstance(file, (str, os.PathLike)):
         path = os.fspath(file)
         open_it = partial(_open, path)
         file = unopened(request, response, partial(_state_at, path), open_it, etag, modified) or open_it()
@@ -73,11 +73,10 @@ def serve(
     headers.append(("Content-Disposition", disposition(name, inline=inline)))
     if body.left is not None:
         headers += [("Content-Length", str(body.left)), ("Accept-Ranges", "bytes")]
-    headers += _validators(body.state, etag, modified)
+    headers += body.validators if isinstance(file, Unopened) else _validators(body.state, etag, modified)
     if cache is not None:
         headers.append(("Cache-Control", cache))
-    for header in headers:
-        check_header(*header)
+    check_headers(headers)
     response.adopt(response.status, headers, body)
     response.conditional_response = True
 
@@ -111,9 +110,9 @@ class Unopened:
     It is opened only if an outer element has changed the answer, so that the bytes are sent after all.
     """
 
-    def __init__(self, state: os.stat_result, open: Callable[[], BinaryIO]) -> None:
-        self.state = state
+    def __init__(self, state: os.stat_result, open: Callable[[], BinaryIO], validators: HeaderList) -> None:
         self.open = open
+        self.validators = validators
         self.left = state.st_size
         self.file: BinaryIO | None = None
 
@@ -143,9 +142,10 @@ def unopened(
     found = state()
     if found is None:
         return None
-    known = dict(_validators(found, etag, modified))
+    validators = _validators(found, etag, modified)
+    known = dict(validators)
     status = precondition(environ, known["ETag"], known["Last-Modified"])
-    return Unopened(found, open) if status == NOT_MODIFIED else None
+    return Unopened(found, open, validators) if status == NOT_MODIFIED else None
 
 
 class FileBody:

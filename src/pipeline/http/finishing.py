@@ -45,12 +45,20 @@ def finish(request: Request, response: Response, body: Any) -> Any:
 
 def _describe_stream(response: Response, body: Any) -> None:
     """Add the headers that only a stream needs: the length of a file, and the order not to buffer live blocks."""
-    headers = response._headerlist
-    given = {name.lower(): value for name, value in headers}
-    if isinstance(body, FileBody) and "content-length" not in given and (length := body.length()) is not None:
-        headers.append(("Content-Length", str(length)))
-    if given.get("content-type", "").partition(";")[0].strip().lower() in LIVE and "x-accel-buffering" not in given:
-        headers.append(("X-Accel-Buffering", "no"))
+    length = body.length() if isinstance(body, FileBody) else None
+    is_live = is_buffered = False
+    for name, value in response._headerlist:
+        letters = len(name)
+        if letters == 14 and name.lower() == "content-length":
+            length = None
+        elif letters == 12 and name.lower() == "content-type":
+            is_live = value.partition(";")[0].strip().lower() in LIVE
+        elif letters == 17 and name.lower() == "x-accel-buffering":
+            is_buffered = True
+    if length is not None:
+        response._headerlist.append(("Content-Length", str(length)))
+    if is_live and not is_buffered:
+        response._headerlist.append(("X-Accel-Buffering", "no"))
 
 
 def _may_have_body(status: str) -> bool:
