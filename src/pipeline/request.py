@@ -69,12 +69,7 @@ OF_AN_ATTEMPT: dict[str, Any] = {
 }
 """The fields that every request sets or reads, with their first values. ``restore`` restores them."""
 
-OF_ALL_ATTEMPTS: dict[str, Any] = {
-    "_closers": None,
-    "announces_body": False,
-    "attempts_left": 0,
-    "measures": None,
-}
+OF_ALL_ATTEMPTS: dict[str, Any] = {"_closers": None, "announces_body": False, "attempts_left": 0, "measures": None}
 """The fields that count over all attempts at a request. ``restore`` does not change them."""
 
 

@@ -245,8 +245,7 @@ def _checked(header: property) -> property:
         before = response._headerlist[:]
         try:
             header.fset(response, value)  # type: ignore[misc]
-            for name, text in response._headerlist[-1:]:  # WebOb has appended the header
-                check_header(name, text)
+            check_headers(response._headerlist[-1:])  # WebOb has appended the header
         except ValueError:
             response._headerlist[:] = before
             raise
@@ -282,8 +281,7 @@ def adopt_exception(response: Response, error: WSGIHTTPException) -> None:
     if error.has_body or error.empty_body:
         response.adopt(status, list(error.headerlist), error.app_iter)
         return
-    text = error.detail if isinstance(error.detail, str) else ""
-    text = text or error.explanation or error.title
+    text = (error.detail if isinstance(error.detail, str) else "") or error.explanation or error.title
     location = None
     headers = []
     for pair in error.headerlist:

@@ -113,7 +113,7 @@ def name_view(request: Any, name: str, ahead: Iterable[str]) -> int:
     """
     if request.view_name:
         raise HTTPNotFound("There is nothing at this address.")
-    mark = MARK.match(name)
+    mark = MARK.match(name) if name[0] in "@+" else None
     request.view_name = name if mark is None else name[mark.end() :]
     request.subpath = tuple(ahead)
     return VIEW
