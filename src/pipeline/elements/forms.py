@@ -11,7 +11,6 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -113,7 +112,7 @@ class Reading:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
             form, view = _collected(request, fields_of(query))
         if environ["REQUEST_METHOD"] in self.with_body:
-            kind, parameters = _parsed(environ.get("CONTENT_TYPE") or "")
+            kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
             reader = self.readers.get(kind)
             if reader is not None:
                 sent = reader(request, known_charset(parameters.get("charset")), parameters)
@@ -200,13 +199,6 @@ class Reading:
             yield block
         if length and left:  # R11
             raise HTTPBadRequest("The body of the request broke off.")
-
-
-@lru_cache(maxsize=64)
-def _parsed(content_type: str) -> tuple[str, Mapping[str, str]]:
-    """Return the type and the parameters of a Content-Type."""
-    kind, parameters = parse_options_header(content_type)
-    return kind, parameters
 
 
 def _too_large(limit: int) -> HTTPRequestEntityTooLarge:
