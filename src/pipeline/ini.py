@@ -166,6 +166,16 @@ def place_of_name(file: str, name: str) -> str:
     return _place(file, lambda value: name in value.split())
 
 
+def place_of_ini(file: str, used: str, name: str) -> str:
+    """Return the place of the first option that uses that section of another ini, as ``config:used#name``."""
+
+    def fits(value: str) -> bool:
+        path, _, section = value.removeprefix("config:").partition("#")
+        return value.startswith("config:") and path.endswith(Path(used).name) and (section or "main") == name
+
+    return _place(file, fits)
+
+
 def _place(file: str, fits: Callable[[str], bool]) -> str:
     """Return ``file, section [...], line N`` of the first option whose value fits; the file if none does."""
     for name, sections in _inis(file):

@@ -6,6 +6,7 @@ The elements are Paste factories themselves (``pipeline.composition.Element``). 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from paste.deploy import loadapp
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.composition import Element
-from pipeline.ini import Source, place_of_name, place_of_value, sections_of
+from pipeline.ini import Source, place_of_ini, place_of_name, place_of_value, sections_of
 from pipeline.interfaces import WSGIApp
 from pipeline.order import refuse_missing, refuse_wrong_order
 from pipeline.switch import branch_lines, switch
@@ -91,7 +92,7 @@ def named_errors(uri: str) -> Iterator[None]:
         where = place_of_value(file, f"egg:{error.name}")
         raise LookupError(f"{where}: the package {error.name!r} is not installed") from None
     except LookupError as error:
-        missing = re.match(r"No section '(.+)' \(prefixed by '([\w-]+)'", str(error))
+        missing = re.match(r"No section '(.+)' \(prefixed by '([\w-]+)'.* found in config (.+)", str(error))
         if missing is not None:
             raise LookupError(_missing_section(file, *missing.groups())) from None
         found = re.match(r"Entry point '(.+)' not found in egg '(.+)' \(protocols: (.+);", str(error))
@@ -103,11 +104,15 @@ def named_errors(uri: str) -> Iterator[None]:
         raise LookupError(f"{where}: {egg} has no {name!r} for such a section; {hint}") from None
 
 
-def _missing_section(file: str, name: str, kind: str) -> str:
-    """Return what is said of a section that is not there, with its place and what may have been meant."""
-    sections = list(sections_of(file))
+def _missing_section(file: str, name: str, kind: str, ini: str) -> str:
+    """Return what is said of a section that is not in ``ini``, with the place where it is named, and what may have
+    been meant. ``ini`` is ``file``, or an ini that it uses."""
+    sections = list(sections_of(ini))
     other = [section for section in sections if section.partition(":")[2] == name]
-    missing = f"{place_of_name(file, name)}: the section [{kind}:{name}] is missing"
+    if os.path.realpath(ini) == os.path.realpath(file):
+        missing = f"{place_of_name(file, name)}: the section [{kind}:{name}] is missing"
+    else:
+        missing = f"{place_of_ini(file, ini, name)}: the section [{kind}:{name}] is missing in {ini}"
     if other:
         return f"{missing}; [{other[0]}] is a section of another kind"
     near = get_close_matches(f"{kind}:{name}", sections, n=1)

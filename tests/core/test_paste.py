@@ -246,6 +246,30 @@ def test_a_plan_follows_what_is_used_from_elsewhere(ini: Any, tmp_path: Path) ->
 # Speed
 
 
+@pytest.mark.parametrize(
+    ("uses", "missing", "hint"),
+    [
+        ("base.ini", "filter:main", "[app:main] is a section of another kind"),
+        ("base.ini#erors", "filter:erors", "did you mean [filter:errors]?"),
+    ],
+)
+def test_a_section_that_is_missing_in_a_used_ini_is_named_with_both_files(
+    tmp_path: Path, uses: str, missing: str, hint: str
+) -> None:
+    other = tmp_path / "base.ini"
+    sections = "[filter:errors]\nuse = egg:wsgi-pipeline#errors\n\n[app:main]\nuse = egg:wsgi-pipeline#health\n"
+    other.write_text(sections)
+    file = tmp_path / "site.ini"
+    file.write_text(
+        f"[pipeline:main]\npipeline = errors end\n\n[filter:errors]\nuse = config:{uses}\n\n"
+        f"[app:end]\nuse = egg:wsgi-pipeline#health\n"
+    )
+    with pytest.raises(LookupError) as caught:
+        list(plan(f"config:{file}"))
+    said = f"{file}, section [filter:errors], line 5: the section [{missing}] is missing in {other}; {hint}"
+    assert str(caught.value) == said
+
+
 def test_an_ini_with_twenty_elements_loads_in_milliseconds(tmp_path: Path, module: Any) -> None:
     """As fast as twenty filters that do nothing, give or take a factor."""
 
