@@ -171,7 +171,7 @@ def place_of_ini(file: str, used: str, name: str) -> str:
 
     def fits(value: str) -> bool:
         path, _, section = value.removeprefix("config:").partition("#")
-        return value.startswith("config:") and path.endswith(Path(used).name) and (section or "main") == name
+        return value.startswith("config:") and Path(path).name == Path(used).name and (section or "main") == name
 
     return _place(file, fits)
 

@@ -243,9 +243,6 @@ def test_a_plan_follows_what_is_used_from_elsewhere(ini: Any, tmp_path: Path) ->
     assert chain.steps[0].where == f"{uri[7:]}, section [filter:first], line 4"
 
 
-# Speed
-
-
 @pytest.mark.parametrize(
     ("uses", "missing", "hint"),
     [
@@ -268,6 +265,9 @@ def test_a_section_that_is_missing_in_a_used_ini_is_named_with_both_files(
         list(plan(f"config:{file}"))
     said = f"{file}, section [filter:errors], line 5: the section [{missing}] is missing in {other}; {hint}"
     assert str(caught.value) == said
+
+
+# Speed
 
 
 def test_an_ini_with_twenty_elements_loads_in_milliseconds(tmp_path: Path, module: Any) -> None:

@@ -53,9 +53,9 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
 
     ``ranges`` says whether a part of the body may be sent. This is False if filters change the body.
     """
-    method = environ["REQUEST_METHOD"]
     if environ.keys().isdisjoint(_CONDITIONS):
         return body
+    method = environ["REQUEST_METHOD"]
     if method not in ("GET", "HEAD") or response._status[:3] != "200":
         return body
     headers = {name.lower(): value for name, value in response._headerlist}
@@ -156,12 +156,10 @@ def _number(digits: str) -> int:
 
 def _names(header: str, etag: str | None, *, strong: bool) -> bool:
     """Return whether ``header`` has the entity tag ``etag``, by strong or weak comparison (section 8.8.3.2)."""
-    if header == etag and not strong:  # as nearly all clients send it
-        return True
     ours = _ETAG.fullmatch(etag or "")
     if ours is None or (strong and ours[1]):
         return False
-    return any(tag == ours[2] and not (strong and weak) for weak, tag in _ETAG.findall(header))
+    return header == etag or any(tag == ours[2] and not (strong and weak) for weak, tag in _ETAG.findall(header))
 
 
 def _seconds(date: str | None) -> int | None:

@@ -59,21 +59,23 @@ def serve(
                   an HTML page among them would run its scripts as scripts of the site (S7)
     cache         the header Cache-Control
     """
-    if not isinstance(file, Unopened) and isinstance(file, (str, os.PathLike)):
+    if isinstance(file, (str, os.PathLike)):
         path = os.fspath(file)
         open_it = partial(_open, path)
         file = unopened(request, response, partial(_state_at, path), open_it, etag, modified) or open_it()
         name = name or os.path.basename(path)
     if isinstance(file, Unopened):
         body: Any = file
+        validators = file.validators
     else:
         request.on_close(file.close)
         body = FileBody(file)
+        validators = _validators(body.state, etag, modified)
     headers = [("Content-Type", content_type or _guessed_type(name or "")), NOSNIFF]
     headers.append(("Content-Disposition", disposition(name, inline=inline)))
     if body.left is not None:
         headers += [("Content-Length", str(body.left)), ("Accept-Ranges", "bytes")]
-    headers += body.validators if isinstance(file, Unopened) else _validators(body.state, etag, modified)
+    headers += validators
     if cache is not None:
         headers.append(("Cache-Control", cache))
     check_headers(headers)
