@@ -6,12 +6,14 @@ VAR = var
 VENV = .venv
 # The environment is made with the first of these that is 3.11 or newer.
 PYTHON = python3 python3.13 python3.12 python3.11
+# Installs packages in the environment. uv does it in a tenth of the time: PIP='uv pip install --python $(VENV)/bin/python'.
+PIP ?= $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 # Further arguments for pytest, such as ARGS="-x -k traverse".
 ARGS =
 # Processes in which `make test` runs the tests.
 WORKERS = 2
 
-.PHONY: help serve test test-all test-examples test-ztk test-servers faults bench bench-ci docs lint release clean
+.PHONY: help serve test test-all test-examples test-ztk test-servers faults bench bench-ci docs lint dist release clean
 .DELETE_ON_ERROR:
 
 help:
@@ -28,7 +30,8 @@ help:
 	@echo "make bench-ci       a small part of them; fails if a ratio is more than twice its budget"
 	@echo "make docs           the pages of docs/, in docs/_build/html; a warning is an error"
 	@echo "make lint           ruff and mypy"
-	@echo "make release        CHANGES.rst from changes/, the sdist and the wheel, each tried in an empty environment"
+	@echo "make dist           the sdist and the wheel, each tried in an empty environment"
+	@echo "make release        CHANGES.rst from changes/, then make dist"
 	@echo "make clean          remove the environments and caches; the data directory stays"
 	@echo "PYTHON=python3.13   chooses the Python, ARGS='-x -k retry' adds to pytest's command line"
 
@@ -92,15 +95,19 @@ lint: $(VENV)/lint.stamp
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
 
-# The version is that of src/pipeline/__init__.py. The release is then committed and tagged by hand. In that commit, or in a
-# checkout of the tag, there are no changes to write, and the same files are built again.
-release: $(VENV)/release.stamp
-	test -z "$$(ls changes/*.*.rst 2>/dev/null)" || $(VENV)/bin/towncrier build --yes \
-	    --version "$$($(VENV)/bin/python -W ignore -c 'import pipeline; print(pipeline.__version__)')"
+# The sdist and the wheel, with a bill of materials, each tried in an empty environment.
+dist: $(VENV)/pyvenv.cfg
 	rm -rf dist
 	PYTHON=$(VENV)/bin/python .ci/make-dist dist
-	PYTHON=$(VENV)/bin/python .ci/try-dist dist/*
-	@echo "Look at CHANGES.rst and dist/, commit, tag, and upload: $(VENV)/bin/python -m twine upload dist/*"
+	PYTHON=$(VENV)/bin/python .ci/try-dist dist/*.tar.gz dist/*.whl
+
+# Set __version__ in src/pipeline/__init__.py to that of the release first. What this writes is committed and tagged by hand, and
+# `make dist` at the tag builds what is uploaded. The next commit sets __version__ to that of the next release, with ".dev0".
+release: $(VENV)/release.stamp
+	$(VENV)/bin/towncrier build --yes \
+	    --version "$$($(VENV)/bin/python -W ignore -c 'import pipeline; print(pipeline.__version__)')"
+	$(MAKE) dist
+	@echo "Look at CHANGES.rst and dist/, commit, tag, and run: make dist"
 
 clean:
 	rm -rf .venv .venv-* build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
@@ -119,7 +126,7 @@ INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt
 
 $(VENV)/%.stamp: setup.py $(VENV)/pyvenv.cfg
 	@echo "Installing in $(VENV): $(INSTALL_$*)    This takes about a minute, once."
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(INSTALL_$*)
+	@$(PIP) $(INSTALL_$*)
 	@touch $@
 
 $(VENV)/pyvenv.cfg:

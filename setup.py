@@ -1,9 +1,11 @@
 """What wsgi-pipeline is made of and what it needs; the settings of tools stand in pyproject.toml."""
 
 import re
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
@@ -23,7 +25,7 @@ EXTRAS = {
     "relstorage": ["RelStorage"],
     "postgresql": ["RelStorage", "psycopg2-binary"],
     "mysql": ["RelStorage", "mysql-connector-python"],
-    "sql": ["SQLAlchemy>=2", "zope.sqlalchemy", "transaction"],
+    "sql": ["SQLAlchemy>=2.0.22", "zope.sqlalchemy", "transaction"],
     "forms": ["multipart>=1.3.1"],
     # The elements `site` and `events`: zope.component's local sites, zope.event's notifications.
     "component": ["zope.component", "zope.event"],
@@ -33,9 +35,9 @@ EXTRAS = {
     "limits": ["limits[redis,memcached]"],
     # Pages by templates: `return render("page.html")`.
     "jinja": ["Jinja2"],
-    # Two more encodings for the element `compress`; gzip it has of itself.
+    # Two more encodings for the element `compress`; gzip it has of itself. Python 3.14 brings zstd.
     "brotli": ["brotli"],
-    "zstd": ["zstandard"],
+    "zstd": ['zstandard; python_version < "3.14"'],
     # Two options of the element `timing`: metrics and spans. Spans need opentelemetry-sdk and an exporter as well.
     "prometheus": ["prometheus-client"],
     "opentelemetry": ["opentelemetry-api"],
@@ -50,8 +52,8 @@ EXTRAS = {
     ],
     # The test kit, pipeline.testing, for tests of sites and elements.
     "testing": ["WebTest", "transaction"],
-    # `make release`: the changes, the sdist and the wheel.
-    "release": ["build", "towncrier"],
+    # `make release`: the changes.
+    "release": ["towncrier"],
     # Completion of the command in bash and zsh.
     "completion": ["argcomplete"],
     # The pages of the element `inspector`, for development.
@@ -86,6 +88,8 @@ EXTRAS["docs"] = [
 ]
 # The tests. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
+# The other drivers that `sql` knows.
+EXTRAS["databases"] += ["psycopg[binary]", "pg8000", "PyMySQL"]
 # What tests/servers start beside the servers of the operating system; uWSGI is compiled when it is installed.
 EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "flup", "uwsgi"]
 EXTRAS["test"] = [
@@ -102,6 +106,8 @@ EXTRAS["test"] = [
     *EXTRAS["granian"],
     *EXTRAS["prometheus"],
     *EXTRAS["opentelemetry"],
+    # Applications of Pyramid with its packages for transactions; needs setuptools<82, as PasteScript does.
+    *("pyramid", "pyramid_retry", "pyramid_tm", "pyramid_zodbconn"),
     "Beaker",
     "Chameleon",
     "html5lib",
@@ -111,6 +117,7 @@ EXTRAS["test"] = [
     "pytest-timeout",
     "pytest-xdist",
     "selenium",
+    "zstandard",  # the fuzz targets unpack by it on every Python
     *EXTRAS["testing"],
 ]
 # Sites of the Zope Toolkit and the tests of Grok, in an environment of their own: `make test-ztk`.
@@ -119,11 +126,24 @@ EXTRAS["ztk-test"] = [
     *("grok[test]", "grokcore.json", "grokcore.rest", "grokcore.xmlrpc", "packaging", "zope.app.http"),
     *("zope.applicationcontrol", "zope.browsermenu", "zope.testbrowser", "zope.testrunner"),
     *("pytest>=8", "pytest-timeout", "pytest-xdist", "selenium", "ZEO", *EXTRAS["testing"]),
+    "hypothesis",
 ]
 
 TOP = Path(__file__).parent
 NAMES = (TOP / "src/pipeline/__init__.py").read_text("utf-8")
 VERSION = re.findall(r'^__version__ = "(.+)"$', NAMES, re.MULTILINE)[0]
+
+
+class BuildWithPages(build_py):
+    """Puts the pages of docs/ into pipeline.demo, whose site imports them when it is made."""
+
+    def run(self):
+        super().run()
+        if not self.editable_mode:
+            pages = Path(self.build_lib) / "pipeline" / "demo" / "docs"
+            shutil.rmtree(pages, ignore_errors=True)
+            shutil.copytree(TOP / "docs", pages, ignore=shutil.ignore_patterns("_*", "images", "*.py", "*.txt"))
+
 
 setup(
     name="wsgi-pipeline",
@@ -141,11 +161,10 @@ setup(
         "pipeline": ["py.typed"],
         # What `pipeline new` writes.
         "pipeline.tools.new": ["site/**/*.txt"],
-        # docs/ is a link to the project's own: the site imports it when it is made.
         "pipeline.tools.inspector": ["templates/*"],
-        "pipeline.demo": ["*.md", "docs/**/*.rst", "docs/**/*.svg", "docs/**/*.png", "static/*", "templates/*"],
+        "pipeline.demo": ["*.md", "static/*", "templates/*"],
     },
-    exclude_package_data={"pipeline.demo": ["docs/_build/**/*"]},
+    cmdclass={"build_py": BuildWithPages},
     zip_safe=False,
     install_requires=[
         "PasteDeploy",
@@ -184,6 +203,8 @@ setup(
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
         "Programming Language :: Python :: 3.13",
+        "Programming Language :: Python :: 3.14",
+        "Programming Language :: Python :: 3.15",
         "Topic :: Internet :: WWW/HTTP :: WSGI",
         "Typing :: Typed",
     ],

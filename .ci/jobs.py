@@ -1,0 +1,119 @@
+"""The jobs of ``.ci/run``: what must pass before a change is in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lanes import Job, run
+
+TOP = Path(__file__).resolve().parents[1]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wsgi-pipeline"
+"""Kept between runs: uv, the Pythons of Debian, compiled servers. uv keeps packages in a cache of its own."""
+UV = CACHE / "tools" / "bin" / "uv"
+ROOT = CACHE / "pythons" / "root"
+"""This file names the directory that has the Pythons of Debian."""
+INSIDE = f'.ci/pythons --in "$(cat {ROOT})"'
+QUICK = "not browser and not servers and not slow and not faults"
+RELEASE = os.environ.get("PIPELINE_CI_ALL") == "1"
+CHANGEABLE = "tests/core tests/publishing tests/forms tests/testing tests/test_docs.py tests/test_safety.py"
+"""The tests of what a version of Python or ``-O`` can change: annotations, assertions, tracebacks."""
+
+
+def pythons() -> Iterator[tuple[str, str]]:
+    """Yield one CPython for each version: of pyenv, or on the PATH."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    for version in ("3.11", "3.12", "3.13"):
+        for place in (*root.glob(f"versions/{version}.*/bin/python"), shutil.which(f"python{version}")):
+            if place and subprocess.run([place, "-c", "import ensurepip"], capture_output=True).returncode == 0:
+                yield version, str(place)
+                break
+
+
+def environment(venv: str, *stamps: str, python: str = "", by: str = "") -> str:
+    """Return the command that makes an environment. One is made at a time, since each writes src/*.egg-info."""
+    words = f"VENV={venv}{f' PYTHON={python}' if python else ''}"
+    return f"flock {CACHE}/lock {by} make {words} {' '.join(f'{venv}/{stamp}.stamp' for stamp in stamps)}"
+
+
+def jobs() -> Iterator[Job]:
+    """Yield the jobs that may run side by side. A job that others wait for comes early."""
+    make_uv = f"python3 -m venv --clear {CACHE}/tools\n{CACHE}/tools/bin/pip install -q uv"
+    yield Job("uv", f"if ! test -x {UV}; then {make_uv}; fi")
+    yield Job("programs", ".ci/programs", processors=0)
+    yield Job(
+        "environment",
+        f"{environment('.venv', 'test', 'lint')}\n"
+        f"flock {CACHE}/lock {UV} pip install -q --python .venv/bin/python -e '.[servers]'\n"
+        f"{UV} pip install -q --python .venv/bin/python --no-deps axe-playwright-python",
+        needs=["uv", "programs"],
+    )
+    yield Job(
+        "toxiproxy",
+        "cd tests\n../.venv/bin/python -c 'from servers import toxiproxy; toxiproxy.program()'",
+        needs=["environment"],
+    )
+    not_tried = "" if os.environ.get("PIPELINE_SID") == "required" else "3.14, 3.15: not tried"
+    unpack = f"mkdir -p {CACHE}/pythons\n.ci/pythons {CACHE}/pythons >{ROOT}"
+    yield Job("pythons", unpack, processors=0, may_fail=not_tried)
+    yield Job("environment-docs", environment(".venv-docs", "docs"), needs=["environment"])
+    yield Job("environment-ztk", environment(".venv-ztk", "ztk"), needs=["environment"])
+    yield Job("lint", "make lint", needs=["environment"])
+    yield Job("docs", "make docs", needs=["environment-docs"])
+    yield Job("ztk", "make test-ztk WORKERS=0", needs=["environment-ztk"])
+    yield Job("3.11", "make test WORKERS=0 ARGS='-q -p no:cacheprovider'", needs=["environment"])
+    here = dict(pythons())
+    commits = int(subprocess.check_output(["git", "rev-list", "--count", "HEAD"], cwd=TOP))
+    for number, version in enumerate(("3.12", "3.13")):
+        if version in here:
+            tests = "" if RELEASE or commits % 2 == number else CHANGEABLE
+            venv = f".venv-{version}"
+            make = environment(venv, "test", python=here[version])
+            yield Job(f"environment-{version}", make, needs=["environment"])
+            yield Job(
+                f"{version} -O{'' if not tests else ', a part'}",
+                suite(f"{venv}/bin/python -O", tests),
+                needs=[f"environment-{version}", "programs"],
+            )
+    for version in ("3.14", "3.15"):
+        venv = f".venv-{version}"
+        make = environment(venv, "test", "lint", python=f"python{version}", by=INSIDE)
+        yield Job(f"environment-{version}", f"export UV_LINK_MODE=copy\n{make}", needs=["environment", "pythons"])
+        yield Job(version, f"{INSIDE} {suite(f'{venv}/bin/python')}", needs=[f"environment-{version}"])
+    yield Job("lint on 3.14", f"{INSIDE} make lint VENV=.venv-3.14", needs=["environment-3.14"])
+    yield Job("examples", "make test-examples", needs=["environment"])
+    yield Job("serve", ".ci/serve-a-clone", needs=["programs"])
+    yield Job("environment-bench", environment(".venv-bench-ci", "bench-ci"), needs=["environment"])
+
+
+def timed(others: Iterable[Job]) -> Iterator[Job]:
+    """Yield the jobs in which time counts. Each runs when all others have ended."""
+    before = [job.name for job in others]
+    pytest = ".venv/bin/python -m pytest -q"
+    yield Job(
+        "browsers",
+        f"{pytest} -n 2 --dist worksteal -m '(browser or slow) and not (servers or faults)'",
+        needs=["environment"],
+        after=before,
+    )
+    yield Job(
+        "servers",
+        f"{pytest} -m 'servers or faults'",
+        needs=["environment", "toxiproxy"],
+        after=[*before, "browsers"],
+    )
+    yield Job("bench", "make bench-ci", needs=["environment-bench"], after=[*before, "browsers", "servers"])
+
+
+def suite(python: str, tests: str = "") -> str:
+    return f"{python} -m pytest -q -p no:cacheprovider -m '{QUICK}' {tests}"
+
+
+if __name__ == "__main__":
+    os.environ["PIP"] = f"{UV} pip install --quiet --python $(VENV)/bin/python"  # for make
+    found = list(jobs())
+    sys.exit(run([*found, *timed(found)], TOP / ".ci-logs"))

@@ -1,0 +1,150 @@
+"""Runs jobs side by side: each when the jobs that it needs are done, and its processors are free.
+
+Each job has a log of its own. The others go on if a job fails. At the end come the log of the first failure, a
+table of what each job took and how many tests it ran, and the closing line of all tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+OUTCOMES = re.compile(r"^(?:=+ )?((?:\d+ \w+, )*\d+ \w+) in [\d.]+s", re.MULTILINE)
+"""The closing line of pytest, such as "3 failed, 10 passed in 1.20s"."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One command, with what it waits for."""
+
+    name: str
+    command: str
+    """For bash, in the top directory of the checkout."""
+    needs: Sequence[str] = ()
+    """Names of the jobs that must be done before."""
+    after: Sequence[str] = ()
+    """Names of the jobs that must have ended before, done or not."""
+    processors: float = 1.0
+    """How many processors it keeps busy; 0 if it waits for the network most of the time."""
+    may_fail: str = ""
+    """What the end of the run says in place of a failure."""
+
+
+@dataclass
+class Run:
+    """A job that has begun."""
+
+    job: Job
+    log: Path
+    process: subprocess.Popen[bytes]
+    begun: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
+    status: int | None = None
+
+    def has_ended(self) -> bool:
+        if self.status is None and (status := self.process.poll()) is not None:
+            self.status, self.seconds = status, time.monotonic() - self.begun
+        return self.status is not None
+
+    @property
+    def is_done(self) -> bool:
+        return self.status == 0
+
+    def outcomes(self) -> Counter[str]:
+        """Return the tests by their outcome, of all runs of pytest in the log."""
+        counts: Counter[str] = Counter()
+        for found in OUTCOMES.findall(self.log.read_text(errors="replace")):
+            for number, outcome in re.findall(r"(\d+) (\w+)", found):
+                counts[outcome] += int(number)
+        return counts
+
+
+def run(jobs: Sequence[Job], logs: Path) -> int:
+    """Run the jobs. Return the exit status of all: 1 if one failed."""
+    begun = time.monotonic()
+    processors = len(os.sched_getaffinity(0)) + 0.5
+    waiting, runs = list(jobs), dict[str, Run]()
+    done: dict[str, bool] = {}
+    """Whether each job that has ended was done. A job that was left out was not."""
+    logs.mkdir(parents=True, exist_ok=True)
+    try:
+        while len(done) < len(jobs):
+            for name, one in runs.items():
+                if name not in done and one.has_ended():
+                    done[name] = one.is_done
+                    tell(begun, f"{name}: {line(one)}")
+            for job in list(waiting):
+                if not all(done.get(name, True) for name in job.needs):
+                    waiting.remove(job)
+                    done[job.name] = False
+                    tell(begun, f"{job.name}: left out, for want of {' '.join(job.needs)}")
+                elif all(name in done for name in (*job.needs, *job.after)):
+                    busy = sum(one.job.processors for one in runs.values() if one.job.name not in done)
+                    if busy + job.processors <= processors or not busy or not job.processors:
+                        waiting.remove(job)
+                        runs[job.name] = start(job, logs)
+            time.sleep(0.2)
+    finally:
+        for one in runs.values():
+            if one.status is None:
+                os.killpg(one.process.pid, signal.SIGTERM)
+    return conclude(jobs, runs, time.monotonic() - begun)
+
+
+def start(job: Job, logs: Path) -> Run:
+    log = logs / f"{job.name}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", job.command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return Run(job, log, process)
+
+
+def line(run: Run) -> str:
+    """Return what became of a run, in one line."""
+    state = "done" if run.is_done else run.job.may_fail or "FAILED"
+    return f"{state} after {run.seconds:.0f} s{', ' if run.outcomes() else ''}{shown(run.outcomes())}"
+
+
+def shown(outcomes: Counter[str]) -> str:
+    return ", ".join(f"{number:,} {outcome}" for outcome, number in outcomes.items())
+
+
+def tell(begun: float, text: str) -> None:
+    print(f"[{time.monotonic() - begun:5.0f} s] {text}", flush=True)
+
+
+def conclude(jobs: Sequence[Job], runs: Mapping[str, Run], seconds: float) -> int:
+    """Print a table of the jobs, the log of the first failure, and the closing line. Return the exit status."""
+    ended = sorted(runs.values(), key=lambda one: one.begun + one.seconds)
+    failed = [one for one in ended if not one.is_done and not one.job.may_fail]
+    excused = [one.job for one in ended if not one.is_done and one.job.may_fail]
+    if failed:
+        print(f"\n=== {failed[0].job.name} failed first. Its log:\n")
+        print(failed[0].log.read_text(errors="replace"))
+    print(f"\n{'job':<24}{'seconds':>8}  tests")
+    for job in jobs:
+        if job.name in runs:
+            one = runs[job.name]
+            note = "" if one.is_done else f"  {job.may_fail or 'FAILED'}"
+            print(f"{job.name:<24}{one.seconds:>8.0f}  {shown(one.outcomes())}{note}")
+        else:
+            print(f"{job.name:<24}{'-':>8}  left out")
+    total = sum((one.outcomes() for one in ended), Counter[str]())
+    print(f"\n{seconds / 60:.1f} minutes. Failed: {', '.join(one.job.name for one in failed) or 'no job'}.")
+    for job in excused:
+        print(job.may_fail)
+    wrong = total["failed"] + total["error"] + total["errors"]
+    print(f"{total['passed']} passed, {wrong} failed, {total['skipped']} skipped")
+    return 1 if failed else 0
