@@ -2,22 +2,104 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import Any, NoReturn
 
 from pipeline.edge import close_with
 from pipeline.http.bodies import give_length
 from pipeline.http.files import FileBody
+from pipeline.http.origins import guard_end
 from pipeline.http.redirects import of_foreign
 from pipeline.interfaces import Handler, WSGIApp
+from pipeline.options import on_demand
 from pipeline.request import Request
 from pipeline.response import HeaderList, Response
 
+try:
+    from transaction import manager as of_thread
+except ImportError:  # then no application uses its transactions
+    of_thread = None
+
+# An application that uses no transaction does not need these functions.
+abort_quietly = on_demand("pipeline.database.transactions:abort_quietly")
+is_open = on_demand("pipeline.database.transactions:is_open")
+joined = on_demand("pipeline.database.transactions:joined")
+
 
 def foreign(app: WSGIApp) -> Handler:
-    """Return a handler that calls a foreign WSGI app and takes over its answer."""
+    """Return a handler that calls a foreign WSGI app and takes over its answer.
+
+    It refuses unsafe requests of other sites (S23). It cannot know whether the app is a middleware, with a view
+    inside that would accept them.
+
+    An app that answers below 400 although its changes are lost is an error (R3). A transaction of the thread that
+    the app has left open is aborted: it belongs to no other request (R13).
+    """
+    take_over = taking_over(app)
 
     def foreign(request: Request, response: Response) -> None:
+        guard_end(request)
+        environ = request.environ
+        outer = environ.pop("pipeline.before", None)  # of an outer middleware that hands on its environ
+        # If an outer party has begun a transaction in this thread, that party ends it.
+        is_first = of_thread is not None and of_thread.manager._txn is None
+        try:
+            take_over(request, response)
+            if "pipeline.before" not in environ:  # the app is an end, and no middleware around another pipeline
+                refuse_loss(app, request, response.status, is_first)
+                if is_first and not response.in_memory:
+                    request.on_close(partial(end_in_thread, of_thread.manager), last=True)
+        except BaseException:
+            if is_first:
+                end_in_thread(of_thread.manager)
+            raise
+        finally:
+            if outer is not None:
+                environ["pipeline.before"] = outer
+
+    return foreign
+
+
+def end_in_thread(manager: Any) -> None:
+    """Abort the transaction that an app has left open in its thread. Do nothing in another thread: by then either
+    thread may serve another request."""
+    if manager is of_thread.manager and manager._txn is not None:
+        abort_quietly(manager)
+
+
+def refuse_loss(app: WSGIApp, request: Request, status: str, is_first: bool) -> None:
+    """Raise an error if an app has answered below 400 although its changes are lost.
+
+    is_first  whether no transaction was open in the thread when the app was called
+    """
+    lost = ""
+    if is_first and of_thread.manager._txn is not None and "repoze.tm.active" not in request.environ:
+        left = joined(of_thread.manager)
+        end_in_thread(of_thread.manager)
+        if left:
+            lost = (
+                f"left a transaction of its thread open, which no element commits: {left!r:.200}. The application "
+                f"must end it before it answers"
+            )
+    tm = request.tm_in_use
+    if getattr(tm, "undone", False) and not is_open(tm) and "transaction" in request.pipeline.names:
+        lost = (
+            "aborted the transaction of the pipeline, with the changes in it. If they are not wanted, call doom() "
+            "on the transaction"
+        )
+    if lost and status < "400":
+        url = f"{request.environ.get('SCRIPT_NAME', '')}{request.path_info_safe}"
+        raise RuntimeError(
+            f"{app!r} answered {request.method} {url} with {status}, but it {lost}. If it is an application with "
+            f"pyramid_tm, delete its settings tm.manager_hook and tm.activate_hook (docs/howto/mounting.rst)"
+        )
+
+
+def taking_over(app: WSGIApp) -> Handler:
+    """Return a handler that calls a foreign WSGI app and takes over its answer."""
+
+    def taking_over(request: Request, response: Response) -> None:
         started: list[tuple[str, HeaderList]] = []
         written: list[bytes] = []
 
@@ -65,7 +147,7 @@ def foreign(app: WSGIApp) -> Handler:
         status, headers = started[0]
         response.adopt(status, of_foreign(headers) if str(status)[:1] == "3" else headers, body)
 
-    return foreign
+    return taking_over
 
 
 def _reraise(exc_info: Any) -> NoReturn:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.database.statements import LONGEST, is_plain_read
+from pipeline.database.statements import (
+    LONGEST,
+    is_ordinary,
+    is_plain_read,
+    is_unrefused,
+    may_replace,
+    savepoint_of,
+    sets_autocommit,
+)
 
 READS = [
     "SELECT 1",
@@ -72,3 +80,87 @@ def test_plain_reads(statement: str) -> None:
 @pytest.mark.parametrize("statement", CHANGES)
 def test_everything_else_counts_as_a_change(statement: str) -> None:
     assert not is_plain_read(statement)
+
+
+REPLACE = [
+    "COMMIT AND CHAIN",
+    "INSERT INTO t VALUES (1); COMMIT; BEGIN",
+    "select 1; end; begin;",
+    "/* a comment */ START TRANSACTION",
+    "CALL p()",
+    "EXECUTE IMMEDIATE 'COMMIT'",
+    "DO $$ BEGIN PERFORM f(); END $$",
+    "PREPARE TRANSACTION 'x'",
+]
+ORDINARY = [
+    "INSERT INTO t VALUES ('commit')",
+    "  update t set a = case when b then 1 else 2 end",
+    "SELECT CASE WHEN a THEN 'begin' END FROM t;",
+    "WITH x AS (SELECT 1) DELETE FROM t",
+    "SAVEPOINT x",
+    "ROLLBACK TO SAVEPOINT x",
+    "RELEASE SAVEPOINT x",
+    "SET LOCAL x = 1",
+    "EXPLAIN SELECT 1",
+]
+
+
+@pytest.mark.parametrize("statement", REPLACE)
+def test_what_may_end_a_transaction_and_begin_another(statement: str) -> None:
+    assert may_replace(statement) and not is_ordinary(statement)
+
+
+@pytest.mark.parametrize("statement", ORDINARY)
+def test_what_ends_no_transaction(statement: str) -> None:
+    assert is_ordinary(statement) and not may_replace(statement)
+
+
+@pytest.mark.parametrize("statement", ["CREATE TABLE t (a int)", "PRAGMA user_version = 7", "-- a\nSELECT 1"])
+def test_what_may_end_a_transaction_and_begins_none(statement: str) -> None:
+    assert not is_ordinary(statement) and not may_replace(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SET autocommit=1", True),
+        ("set @a = 1, autocommit := on", True),
+        ("SELECT 1; SET SESSION AUTOCOMMIT = TRUE", True),
+        ("SET autocommit = 0", False),
+        ("SET autocommit=OFF", False),
+        ("INSERT INTO notes VALUES ('autocommit=1')", False),
+        ("SELECT @@autocommit", False),
+    ],
+)
+def test_what_sets_autocommit(statement: str, expected: bool) -> None:
+    assert sets_autocommit(statement) is expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SAVEPOINT a", ("savepoint", "a")),
+        ("release savepoint a;", ("release", "a")),
+        ("RELEASE a", ("release", "a")),
+        ("ROLLBACK TO SAVEPOINT a", ("rollback", "a")),
+        ("rollback to a", ("rollback", "a")),
+        ("INSERT INTO savepoint VALUES (1)", ("", "")),
+    ],
+)
+def test_what_a_statement_does_with_a_savepoint(statement: str, expected: tuple[str, str]) -> None:
+    assert savepoint_of(statement) == expected
+
+
+@pytest.mark.parametrize("statement", ["NOTIFY x", "SELECT pg_notify('x', 'y')", "SELECT lo_unlink(1)"])
+def test_what_postgresql_accepts_in_a_transaction_that_only_reads(statement: str) -> None:
+    assert is_unrefused(statement)
+
+
+@pytest.mark.parametrize("statement", ["COMMIT", "select 1 ; end", "rollback", "ABORT", "START TRANSACTION"])
+def test_what_ends_a_transaction_that_only_reads(statement: str) -> None:
+    assert is_unrefused(statement)
+
+
+@pytest.mark.parametrize("statement", ["SELECT f(), lo_get(1)", "ROLLBACK TO SAVEPOINT x", "CALL f()"])
+def test_what_postgresql_refuses_itself(statement: str) -> None:
+    assert not is_unrefused(statement)

@@ -11,7 +11,6 @@ from typing import Any
 
 import brotli
 import pytest
-import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 from webob import Request as Asked
@@ -23,6 +22,7 @@ from pipeline.elements.compress import PACKERS, Packer, Start, compress, pack, p
 from pipeline.elements.errors import errors
 from pipeline.http.encodings import LONGEST_HEADER, choose
 from pipeline.interfaces import OptionError, OrderError
+from unpacking import zstd_unpacker
 
 TEXT = b"".join(b"<p>%d bottles of beer</p>\n" % number for number in range(500))
 EVERY = "zstd, br, gzip"
@@ -38,7 +38,7 @@ class Unpacker:
         elif encoding == "br":
             self.add = brotli.Decompressor().process
         elif encoding == "zstd":
-            self.add = zstandard.ZstdDecompressor().decompressobj().decompress
+            self.add = zstd_unpacker()
         else:
             self.add = bytes
 

@@ -298,6 +298,7 @@ def test_a_file_that_was_rotated_is_made_anew(tmp_path: Path, monkeypatch: pytes
     assert "[09/Sep/2001:01:46:42 " in file.read_text() or time.timezone
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_threads_and_processes_do_not_mix_their_lines(tmp_path: Path) -> None:
     file = tmp_path / "access.log"
     pipeline = log(file=str(file))(app)

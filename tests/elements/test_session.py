@@ -232,7 +232,7 @@ def test_how_the_cookie_is_kept(make: Callable[..., Any]) -> None:
 
 def test_a_session_ends(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     client = TestApp(make(max_age=60))
-    later = TimestampSigner("x").get_timestamp() - 62
+    later = TimestampSigner("x").get_timestamp() - 122
     with monkeypatch.context() as patch:
         patch.setattr(TimestampSigner, "get_timestamp", lambda self: later)
         client.get("/set")
@@ -244,7 +244,9 @@ def test_a_cookie_that_is_not_ours_is_an_empty_session(make: Callable[..., Any],
     assert ask(make(), "/read", HTTP_COOKIE=f"session_data={value}").text == "{}"
 
 
-@pytest.mark.parametrize("payload", [None, 1, [], [{}], [[], {}], {"a": 1}, ["a", "b"]])
+@pytest.mark.parametrize(
+    "payload", [None, 1, [], [{}], [[], {}], {"a": 1}, ["a", "b"], [{"a": "0.1"}, []], [{"a": 1}, [], 1]]
+)
 def test_a_value_of_another_shape_is_an_empty_session(make: Callable[..., Any], keys: str, payload: Any) -> None:
     signed = SignedCookie("session_data", "session data", read_keys(keys), 60).serializer.dumps(payload)
     assert ask(make(), "/read", HTTP_COOKIE=f"session_data={signed}").text == "{}"
@@ -466,8 +468,8 @@ def test_options_that_are_refused(make: Callable[..., Any], keys: str, options: 
         Pipeline(session(**{"keys": keys, **options}), traverse(root=Root), publisher())
 
 
-def test_a_login_and_its_message(keys: str) -> None:
-    """One request sets both cookies, signed by the same keys."""
+def test_a_login_beside_data(keys: str) -> None:
+    """The same keys sign both cookies."""
     check = authenticate(check=lambda request, login, password: login, by=("session",), keys=keys)
     app = Pipeline(
         errors(),
@@ -478,11 +480,11 @@ def test_a_login_and_its_message(keys: str) -> None:
         publisher(scan=(__name__, "pipeline.auth.login")),
     )
     client = TestApp(app)
-    client.get("/save", status=303)
     client.post("/@@login", {"login": "ann", "password": "x"}, headers=BROWSER, status=303)
-    assert set(client.cookies) == {"session", "session_data"}
+    client.get("/save", status=303)
+    assert set(client.cookies) == {"session", "session_data", "browser"}
     assert client.get("/show").text == "Saved."
-    assert set(client.cookies) == {"session"}
+    assert set(client.cookies) == {"session", "browser"}
 
 
 def middleware(app: Any) -> Any:

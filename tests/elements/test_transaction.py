@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import webob
 from transaction import TransactionManager
-from transaction.interfaces import NoTransaction, TransientError
-from webob.exc import HTTPBadRequest, HTTPFound, HTTPNotFound
+from transaction.interfaces import TransientError
+from webob.exc import HTTPBadRequest, HTTPConflict, HTTPFound, HTTPNotFound
 
 from around_a_view import View, ask, end
 from pipeline import Pipeline, Request, Response, element
@@ -232,20 +232,43 @@ def test_a_transaction_manager_that_was_put_on_the_request_is_committed() -> Non
     assert site.stored == ["value"]
 
 
-def test_what_comes_after_the_transaction_finds_none() -> None:
+def test_r8_what_comes_after_the_transaction_can_only_read() -> None:
     @element
     def late(next: Any) -> Any:
         """Joins a data manager when all is over."""
 
         def late(request: Request, response: Response) -> None:
             next(request, response)
-            with pytest.raises(NoTransaction, match="the transaction of this request has ended"):
+            with pytest.raises(ReadOnlyTransaction, match="only reads"):
                 site.join(request)
 
         return late
 
     site = Site(late())
-    assert ask(site.app(lambda request, response: request.tm and None)).status_int == 200
+    for view in (lambda request, response: request.tm and None, lambda request, response: None):
+        assert ask(site.app(view)).status_int == 200
+    assert site.stored == []
+
+
+@pytest.mark.parametrize("answer", ["returned", "raised"])
+@pytest.mark.parametrize("by", ["the view", "transaction"])
+def test_r4_an_answer_from_400_on_says_that_something_was_stored(answer: str, by: str) -> None:
+    """A program that reads the status alone would send it again."""
+
+    def view(request: Request, response: Response) -> None:
+        site.join(request)
+        if by == "the view":
+            request.tm.commit()
+        else:
+            request.commit_on_error = True
+        if answer == "raised":
+            raise HTTPConflict
+        response.status = "409 Conflict"
+
+    site = Site(errors())
+    told = ask(site.app(view))
+    assert (told.status_int, told.headers.getall("X-Outcome")) == (409, ["committed"])
+    assert site.stored == ["value"]
 
 
 def test_hooks_before_and_after_the_commit() -> None:

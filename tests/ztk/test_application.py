@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Any
@@ -27,13 +26,7 @@ from zope.publisher.interfaces import EndRequestEvent, StartRequestEvent
 from zope.publisher.interfaces.browser import IBrowserRequest
 from zope.publisher.xmlrpc import XMLRPCResponse
 from zope.security.checker import NamesChecker, defineChecker
-from zope.security.management import endInteraction, queryInteraction
-from zope.securitypolicy.interfaces import (
-    IPrincipalPermissionManager,
-    IPrincipalRoleManager,
-    IRolePermissionManager,
-)
-from zope.securitypolicy.zopepolicy import ZopeSecurityPolicy
+from zope.security.management import queryInteraction
 from zope.traversing.interfaces import IBeforeTraverseEvent
 
 from pipeline import Pipeline
@@ -45,12 +38,11 @@ from pipeline.ztk.authenticate import ztk_authenticate
 from pipeline.ztk.kinds import kind
 from pipeline.ztk.known import is_plain_request, is_plain_response, plain_call, ways_of
 from pipeline.ztk.manager import ImplicitManager
-from pipeline.ztk.policy import QuickPolicy
 from pipeline.ztk.publisher import call, ztk_publisher
 from pipeline.ztk.request import ztk_request
 from pipeline.ztk.traverse import ztk_traverse
 from ztk.asking import ask
-from ztk.compared_site import Folder, Index, INote, Note, make_db
+from ztk.compared_site import Index, INote, Note, make_db
 
 
 @pytest.fixture
@@ -115,6 +107,29 @@ def test_one_connection_serves_one_request_after_the_other(db: DB, monkeypatch: 
         ask(app, "GET", "/folder/note/index")
     assert len({*map(id, seen)}) == 1
     assert seen[0].transaction_manager.explicit
+
+
+def test_two_applications_with_one_database_share_its_connections(db: DB, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Zope's do, so that volatile attributes live on: the next id of ``zope.intid`` is one."""
+
+    def answer(view: Any) -> str:
+        note = view.context
+        note._v_next = getattr(note, "_v_next", 0) + 1
+        return str(note._v_next)
+
+    monkeypatch.setattr(Index, "answer", answer)
+    apps = [WSGIPublisherApplication(db), WSGIPublisherApplication(db, attempts=2)]
+    assert [ask(app, "GET", "/folder/note/index").text for app in apps * 2] == ["1", "2", "3", "4"]
+    other = make_db()
+    assert ask(WSGIPublisherApplication(other), "GET", "/folder/note/index").text == "1"
+    other.close()
+
+
+def test_a_conflict_is_tried_again_for_as_long_as_retry_does(db: DB) -> None:
+    """Zope gives up after four attempts, which is too early for one hot object."""
+    assert ask(WSGIPublisherApplication(db), "GET", "/folder/note/again?key=hot&times=9").text == "10 1"
+    fewer = WSGIPublisherApplication(db, attempts=4)
+    assert ask(fewer, "GET", "/folder/note/again?key=fewer&times=4").status == "503 Service Unavailable"
 
 
 def test_a_manager_that_is_not_implicit_is_refused(db: DB) -> None:
@@ -222,59 +237,6 @@ def test_a_request_with_a_method_of_its_own_is_made_by_it(name: str) -> None:
 
     assert is_plain_request(BrowserRequest)
     assert not is_plain_request(type("Request", (BrowserRequest,), {name: own}))
-
-
-class Participation:
-    """One who asks."""
-
-    interaction = None
-
-    def __init__(self, id: str, groups: tuple[str, ...] = ()) -> None:
-        self.principal = type("Principal", (), {"id": id, "groups": groups})()
-
-
-def test_the_quick_policy_decides_as_that_of_zope(db: DB) -> None:
-    """Grants at random at each level of a tree, some taken back while the interaction lasts."""
-    chance = random.Random(7)
-    maps = (IPrincipalPermissionManager, IPrincipalRoleManager, IRolePermissionManager)
-    for _ in range(40):
-        objects: list[Any] = [Folder()]
-        for number in range(5):
-            child: Persistent = Note() if number == 4 else Folder()
-            child.__parent__, child.__name__ = objects[-1], str(number)
-            objects.append(child)
-        quick, slow = (policy(Participation("someone")) for policy in (QuickPolicy, ZopeSecurityPolicy))
-        for _ in range(6):
-            wanted = chance.choice(maps)
-            grants = wanted(chance.choice(objects))
-            act = chance.choice(["grant", "deny", "unset"])
-            if wanted is IPrincipalPermissionManager:
-                name = {"grant": "grantPermissionToPrincipal", "deny": "denyPermissionToPrincipal"}
-                getattr(grants, name.get(act, "unsetPermissionForPrincipal"))("test.Edit", "someone")
-            elif wanted is IPrincipalRoleManager:
-                name = {"grant": "assignRoleToPrincipal", "deny": "removeRoleFromPrincipal"}
-                getattr(grants, name.get(act, "unsetRoleForPrincipal"))("test.Editor", "someone")
-            else:
-                name = {"grant": "grantPermissionToRole", "deny": "denyPermissionToRole"}
-                getattr(grants, name.get(act, "unsetPermissionFromRole"))("test.Edit", "test.Editor")
-            quick.invalidate_cache()
-            slow.invalidate_cache()
-            for ob in objects:
-                assert quick.checkPermission("test.Edit", ob) == slow.checkPermission("test.Edit", ob)
-
-
-def test_a_grant_in_mid_request_counts_at_once(db: DB) -> None:
-    from zope.security.management import thread_local
-
-    folder, note = Folder(), Note()
-    note.__parent__ = folder
-    policy = thread_local.interaction = QuickPolicy(Participation("someone"))
-    try:
-        assert not policy.checkPermission("test.Edit", note)
-        IPrincipalPermissionManager(folder).grantPermissionToPrincipal("test.Edit", "someone")
-        assert policy.checkPermission("test.Edit", note)
-    finally:
-        endInteraction()
 
 
 def test_close_callbacks_run_once_at_the_end_of_a_request(db: DB, monkeypatch: pytest.MonkeyPatch) -> None:

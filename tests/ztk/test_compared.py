@@ -29,7 +29,7 @@ DIFFERENT = {
 def apps() -> Iterator[tuple[Any, Any]]:
     logging.disable(logging.CRITICAL)
     databases = [make_db(), make_db()]
-    yield zope.app.wsgi.WSGIPublisherApplication(databases[0]), WSGIPublisherApplication(databases[1])
+    yield zope.app.wsgi.WSGIPublisherApplication(databases[0]), WSGIPublisherApplication(databases[1], attempts=4)
     logging.disable(logging.NOTSET)
     for db in databases:
         db.close()

@@ -38,6 +38,7 @@ import os
 from collections.abc import Callable
 from os import getpid
 from threading import RLock
+from typing import Any
 
 log = logging.getLogger("pipeline.database")
 
@@ -80,6 +81,23 @@ def keep(*things: object) -> None:
     """
     for thing in things:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def seal(thing: object, what: str) -> None:
+    """Have every further use of an object raise, in the forked process. Call this in ``forget``, after ``keep``.
+
+    thing  an object of a class that is written in Python, which the parent uses, such as a connection
+    what   words for the message, such as "the connection"
+    """
+    kind = type(thing)
+    message = f"{what} belongs to process {_pid}, from which this one was forked, and cannot be used here (R12)"
+
+    def refuse(thing: object, name: str) -> Any:
+        if name[:2] == "__":  # asked for by Python itself, to show the object, say
+            return object.__getattribute__(thing, name)
+        raise RuntimeError(message)
+
+    thing.__class__ = type(kind.__name__, (kind,), {"__getattribute__": refuse})
 
 
 def _leave_to_parent() -> None:

@@ -61,7 +61,7 @@ class SchemaInstaller(MySQLSchemaInstaller):  # type: ignore[misc]
         made again if nothing is stored in them.
         """
         cursor.execute("SELECT GET_LOCK(CONCAT('relstorage schema ', DATABASE()), %s)", (LONGEST_CREATION,))
-        if cursor.fetchall() != [(1,)]:
+        if list(cursor.fetchall()) != [(1,)]:  # PyMySQL returns a tuple
             raise StorageError(f"another process has been making the tables for over {LONGEST_CREATION} seconds")
         try:
             self._drop_unfinished(cursor)
@@ -121,7 +121,9 @@ class _Helper(MySQLAdapterHelper):  # type: ignore[misc]
         }
         known, unused = self.interpret_kwargs(options)
         settings.update(known)
-        return (lambda options: MariaDBAdapter(options, **settings)), unused
+        # The driver of the extra "mysql". RelStorage would take others first, such as PyMySQL.
+        driver = {"driver": "Py MySQL Connector/Python"}
+        return (lambda options: MariaDBAdapter(options, **settings)), driver | unused
 
 
 resolver = RelStorageURIResolver(_Helper())

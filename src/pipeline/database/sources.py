@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,10 @@ POOL_SIZE = 16
 """Connections that are kept open, each with a warm cache. Most servers have fewer threads."""
 OF_DATABASES = ("cache_size", "cache_size_bytes", "pool_size", "pool_timeout")
 """Settings of a ZODB DB that a URI may also have."""
+
+
+TIMED_OUT = frozenset({"57014", "55P03", 1969, 3024})
+"""Errors of a statement or a lock that took too long: SQLSTATEs of PostgreSQL, numbers of MariaDB and MySQL."""
 
 
 class Source:
@@ -76,6 +81,22 @@ def was_answered(error: BaseException) -> bool:
     return bool(getattr(error, "pgcode", None)) or (isinstance(number, int) and 1000 <= number < 2000)
 
 
+def is_timed_out(error: BaseException) -> bool:
+    """Return whether the server has ended a statement, or a wait for a lock, that took too long."""
+    return getattr(error, "pgcode", None) in TIMED_OUT or getattr(error, "errno", None) in TIMED_OUT
+
+
+def lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
+    """Return the exceptions of a storage that a new connection may avoid."""
+    found: list[type[BaseException]] = []
+    if "ZEO.Exceptions" in sys.modules:
+        found.append(sys.modules["ZEO.Exceptions"].ClientDisconnected)
+    if "relstorage.adapters.interfaces" in sys.modules:
+        found.append(sys.modules["relstorage.adapters.interfaces"].UnableToAcquireLockError)
+    driver = getattr(getattr(storage, "_adapter", None), "driver", None)  # RelStorage
+    return (*found, *getattr(driver, "disconnected_exceptions", ()))
+
+
 class Given:
     """A database that the application has opened itself."""
 
@@ -83,11 +104,17 @@ class Given:
 
     def __init__(self, db: DB) -> None:
         self.db = db
+        self.process = os.getpid()
         self.name: str = db.database_name
         self.shown = f"{self.name!r} of the application"
         self.options = {"pool_size": db.getPoolSize()}
 
     def open(self, databases: dict[str, DB]) -> DB:
+        if os.getpid() != self.process:
+            raise RuntimeError(
+                f"process {self.process}, from which this one was forked, has opened it (R12); load the "
+                f"application after the fork"
+            )
         return self.db
 
     def describe(self, error: Exception) -> tuple[Exception, str, bool]:

@@ -1,8 +1,6 @@
-"""Differences of SQL databases: transactions that only read, time-outs, and the state of a transaction."""
+"""Differences of SQL databases: transactions that only read, time-outs, prepared transactions, savepoints."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from pipeline.interfaces import ConfigurationError
 
@@ -36,7 +34,21 @@ LOCK_TIMEOUT = {
 LOCK_TIMEOUT["mariadb"] = LOCK_TIMEOUT["mysql"]
 """Executed on each new connection."""
 
-IDLE, OPEN, FAILED, UNKNOWN = "idle", "open", "failed", "unknown"
+IN_DOUBT = {
+    "postgresql": (
+        "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()",
+        "COMMIT PREPARED",
+        "ROLLBACK PREPARED",
+    ),
+    "mysql": ("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
+}
+"""For each dialect with two-phase commit: the query for prepared transactions, whose last column is the id, and the
+statements that end one."""
+IN_DOUBT["mariadb"] = IN_DOUBT["mysql"]
+
+HAS_SAVEPOINT = {"postgresql": "SAVEPOINT pipeline_now; RELEASE SAVEPOINT {name}"}
+"""The statement that fails if the open transaction does not have a savepoint, by dialect. PostgreSQL needs another
+savepoint, or its transaction could not go on after the error."""
 
 
 def time_outs(dialect: str, statement_timeout: float | None, lock_timeout: float | None) -> list[str]:
@@ -55,12 +67,3 @@ def time_outs(dialect: str, statement_timeout: float | None, lock_timeout: float
         values = {"seconds": seconds, "milliseconds": round(seconds * 1000), "whole": max(1, round(seconds))}
         statements.append(known[dialect].format(**values))
     return statements
-
-
-def state_of(connection: Any) -> str:
-    """Return the state of the transaction of a driver's connection, as the driver knows it without asking."""
-    status = getattr(getattr(connection, "info", None), "transaction_status", None)
-    if status is not None:  # libpq's number, of psycopg2 and psycopg
-        return {0: IDLE, 1: OPEN, 2: OPEN, 3: FAILED}.get(int(status), UNKNOWN)
-    open = getattr(connection, "in_transaction", None)  # of sqlite3 and MySQL's own driver
-    return UNKNOWN if open is None else OPEN if open else IDLE

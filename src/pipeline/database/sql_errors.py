@@ -62,6 +62,8 @@ def is_transient(error: BaseException) -> bool:
 def code_of(error: BaseException | None) -> str | int | None:
     """Return what the database calls an error: SQLSTATE, MySQL's number, or the name of SQLite's code."""
     number = getattr(error, "errno", None) or next(iter(getattr(error, "args", ())), None)
+    if isinstance(number, dict):  # the fields of PostgreSQL's answer, of pg8000
+        return number.get("C")
     name = getattr(error, "sqlite_errorname", None)
     if isinstance(name, str):
         return "_".join(name.split("_")[:2])  # SQLITE_BUSY_SNAPSHOT is a kind of SQLITE_BUSY

@@ -1,4 +1,4 @@
-"""Tell whether a SQL statement is a plain read, from its text alone.
+"""Tell what a SQL statement may do, from its text alone.
 
 A statement is a plain read only if nothing in it can change anything: it is one query, without comments, and
 calls only functions that are listed here. Everything else counts as a change. A mistake in that direction costs
@@ -58,3 +58,48 @@ def is_plain_read(statement: str) -> bool:
         if not called and word in _CHANGES:
             return False
     return True
+
+
+_ORDINARY = re.compile(
+    r"\s*(?:select|with|values|insert|update|delete|merge|replace|set|show|explain|describe|use"
+    r"|savepoint|release|rollback\s+to)\b",
+    re.IGNORECASE,
+)
+_SAVEPOINT = re.compile(r"\s*(savepoint|release|rollback)(?:\s+to)?(?:\s+savepoint)?\s+(\w+)", re.IGNORECASE)
+_ENDS = re.compile(
+    r"\b(?:commit|rollback|end|abort|begin|start|prepare|prepared|chain|call|execute)\b", re.IGNORECASE
+)
+_SET = re.compile(r"\s*set\b", re.IGNORECASE)
+_AUTOCOMMIT = re.compile(r"\bautocommit\s*:?=(?!\s*(?:0|off\b|false\b))", re.IGNORECASE)
+_UNREFUSED = re.compile(
+    r"(?:^|;)\s*(?:commit|end|abort|rollback(?!\s+to\b)|begin|start)\b"
+    r"|\b(?:notify|pg_notify|lowrite|lo_(?:creat|create|from_bytea|import|put|truncate|truncate64|unlink))\b",
+    re.IGNORECASE,
+)
+
+
+def is_ordinary(statement: str) -> bool:
+    """Return whether the text is one statement, of a kind that ends no transaction."""
+    return _ORDINARY.match(statement) is not None and ";" not in statement.rstrip().removesuffix(";")
+
+
+def may_replace(statement: str) -> bool:
+    """Return whether the statement may end the transaction and begin another, so that one is open afterwards."""
+    return not is_ordinary(statement) and _ENDS.search(statement) is not None
+
+
+def savepoint_of(statement: str) -> tuple[str, str]:
+    """Return what a statement does with a savepoint ("savepoint", "release" or "rollback"), and its name."""
+    found = _SAVEPOINT.match(statement)
+    return ("", "") if found is None else (found[1].lower(), found[2])
+
+
+def sets_autocommit(statement: str) -> bool:
+    """Return whether the statement has all later ones committed at once."""
+    may_set = _SET.match(statement) is not None or not is_ordinary(statement)
+    return may_set and _AUTOCOMMIT.search(statement) is not None
+
+
+def is_unrefused(statement: str) -> bool:
+    """Return whether PostgreSQL accepts this change in a transaction that only reads, or ends the transaction."""
+    return _UNREFUSED.search(statement) is not None

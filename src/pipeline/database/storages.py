@@ -18,6 +18,8 @@ from ZODB.FileStorage.FileStorage import CorruptedFileStorageError, FileStorage,
 from ZODB.FileStorage.format import CorruptedError
 from ZODB.POSException import ConflictError
 
+from pipeline.database.connections import RequestDB
+
 T = TypeVar("T")
 
 ZEO_TIMEOUT = 5
@@ -77,7 +79,7 @@ def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = 
     def open() -> DB:
         storage = factory()
         try:
-            return DB(storage, databases=databases, **options)
+            return RequestDB(storage, databases=databases, **options)
         except BaseException:
             if databases is not None:
                 databases.pop(options["database_name"], None)

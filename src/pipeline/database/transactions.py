@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from weakref import ReferenceType, ref
 
 from transaction import Transaction, TransactionManager
 from transaction._transaction import Status
@@ -25,38 +26,78 @@ from pipeline.request import Request
 log = logging.getLogger("pipeline.database")
 
 
+IN_USE = "in use"
+"""Stage of a manager whose request begins and ends transactions itself."""
+ENDED = "ended"
+"""Stage of a manager whose request is answered: the next transaction begins on first use, and only reads (R8)."""
+IDLE = "idle"
+"""Stage of a manager that no request uses."""
+INHERITED = "inherited"
+"""Stage of a manager that a parent process uses."""
+
+NO_TRANSACTION = {
+    IN_USE: "the transaction of this request has ended, and no other has begun. Call request.tm.begin() first",
+    IDLE: (
+        "the request has ended. Its transaction manager, connections and objects belong to it alone (R13): wait "
+        "for your own threads before the view returns, and keep ids in globals and caches, not objects"
+    ),
+    INHERITED: "the transaction manager belongs to the process from which this one was forked (R12)",
+}
+"""Reasons why a manager has no transaction, and begins none, by its stage."""
+
+
 class Synchronizers:
     """The synchronizers of a manager, which are called at each begin and end of a transaction.
 
-    The weak set of the package makes three lists in each transaction (0.9 microseconds). It is not needed here,
-    since the manager lives as long as its synchronizers.
+    They are held weakly, as the package does. The weak set of the package makes three lists in each transaction
+    (0.9 microseconds).
     """
 
     def __init__(self) -> None:
-        self.all: tuple[Any, ...] = ()
+        self.all: tuple[ReferenceType[Any], ...] = ()
 
     def __len__(self) -> int:
         return len(self.all)
 
     def add(self, synchronizer: Any) -> None:
-        self.all = (*(one for one in self.all if one is not synchronizer), synchronizer)
+        if not any(one() is synchronizer for one in self.all):
+            self.all = (*self.all, ref(synchronizer, self._discard))
 
     def remove(self, synchronizer: Any) -> None:
         """Remove a synchronizer. Raise KeyError if it is not there."""
-        if not any(one is synchronizer for one in self.all):
+        found = [one for one in self.all if one() is synchronizer]
+        if not found:
             raise KeyError(synchronizer)
-        self.all = tuple(one for one in self.all if one is not synchronizer)
+        self._discard(*found)
+
+    def _discard(self, reference: ReferenceType[Any]) -> None:
+        self.all = tuple(one for one in self.all if one is not reference)
+
+    def keep(self, lasts: Callable[[Any], bool]) -> None:
+        """Keep the synchronizers for which ``lasts`` is true, and let go of the others."""
+        self.all = tuple(one for one in self.all if lasts(one()))
 
     def clear(self) -> None:
         self.all = ()
 
     def map(self, function: Callable[[Any], object]) -> None:
-        for synchronizer in self.all:
-            function(synchronizer)
+        for one in self.all:
+            synchronizer = one()
+            if synchronizer is not None:
+                function(synchronizer)
 
 
 class RequestTransaction(Transaction):  # type: ignore[misc]
     """A transaction that tells its manager the outcome, also if the view commits it (R2a, R4)."""
+
+    def join(self, resource: Any) -> None:
+        """Have a data manager take part. If it is refused, the object that it joins for has changed already."""
+        try:
+            super().join(resource)
+        except BaseException:
+            if self._manager is not None:
+                self._manager.must_discard = True
+            raise
 
     def commit(self) -> None:
         try:
@@ -66,9 +107,16 @@ class RequestTransaction(Transaction):  # type: ignore[misc]
                 self._manager.outcome = "unknown"
             raise
 
+    def abort(self) -> None:
+        if self._manager is not None:
+            self._manager.undone = bool(self._resources)
+        super().abort()
+
     def _free(self) -> None:
-        if self._manager is not None and is_committed(self) and any(map(has_stored, self._resources)):
-            self._manager.outcome = "committed"
+        if self._manager is not None:  # after a commit: an abort has let go of it
+            self._manager.undone = False
+            if is_committed(self) and any(map(has_stored, self._resources)):
+                self._manager.outcome = "committed"
         super()._free()
 
 
@@ -86,6 +134,10 @@ class Manager(TransactionManager):  # type: ignore[misc]
         super().__init__(explicit=True)
         self._synchs = Synchronizers()
         self._txn: Any = None
+        self.aware = False
+        """True if a synchronizer looks at the transaction, so that it must be made at once."""
+        self.stage = IN_USE
+        """The part that the manager takes in a request: IN_USE, ENDED, IDLE or INHERITED (R13)."""
         self.deferred = False
         """True if a transaction has begun, but its object is not made yet. ``get`` makes the object."""
         self.must_discard = False
@@ -93,6 +145,8 @@ class Manager(TransactionManager):  # type: ignore[misc]
         again."""
         self.outcome = ""
         """The outcome of the changes of this request: "committed", "unknown" (R4), or "" if none was stored."""
+        self.undone = False
+        """True if the last transaction to end was aborted after data managers had joined it."""
         self.transient_checks: list[Callable[[BaseException], bool]] = []
         """Functions that tell of an error whether the same request may succeed if it is tried again."""
         self.kept: dict[object, Any] = {}
@@ -106,43 +160,76 @@ class Manager(TransactionManager):  # type: ignore[misc]
         A request that only reads from a ZODB never calls it, since no data manager joins. Making and aborting the
         object would take a quarter of the time of such a request.
         """
-        synchronizers = self._synchs.all
-        for one in synchronizers:
-            if type(one) not in self.unaware:
-                self.begin()
-                return
+        if self.aware:
+            self.begin()
+            return
         if self._txn is not None or self.deferred:
             raise AlreadyInTransaction
         self.deferred = True
-        for one in synchronizers:
-            one.newTransaction(None)
+        for one in self._synchs.all:
+            synchronizer = one()
+            if synchronizer is not None:
+                synchronizer.newTransaction(None)
 
     def begin(self) -> Any:
         if self.deferred or self._txn is not None:
             raise AlreadyInTransaction
+        self._check_in_use()
+        if self.must_discard:
+            raise NoTransaction(
+                "a change was refused, but its objects have it in memory, and the next commit would store it. "
+                "Change objects only in a transaction; this request cannot have another one"
+            )
         transaction = self._txn = RequestTransaction(self._synchs, self)
-        for one in self._synchs.all:
-            one.newTransaction(transaction)
+        self._synchs.map(lambda one: one.newTransaction(transaction))
         return transaction
 
     def get(self) -> Any:
         if self._txn is None:
-            if not self.deferred:
-                raise NoTransaction("the transaction of this request has ended, and no other has begun")
-            self.deferred = False
-            self._txn = RequestTransaction(self._synchs, self)
+            if self.deferred:
+                self.deferred = False
+                self._txn = RequestTransaction(self._synchs, self)
+            elif self.stage is ENDED:
+                begin_to_read(self)
+            else:
+                raise NoTransaction(NO_TRANSACTION[self.stage])
         return self._txn
 
+    def _check_in_use(self) -> None:
+        """Raise NoTransaction if no request of this process uses the manager (R13)."""
+        if self.stage is IDLE or self.stage is INHERITED:
+            raise NoTransaction(NO_TRANSACTION[self.stage])
+
     def registerSynch(self, synch: Any) -> None:
+        self._check_in_use()
         if self.deferred:
             if type(synch) in self.unaware:
                 synch.newTransaction(None)
             else:
                 self.get()
         super().registerSynch(synch)
+        self._find_aware()
+        self.leave_callbacks.append(self._let_go)
+
+    def unregisterSynch(self, synch: Any) -> None:
+        super().unregisterSynch(synch)
+        self._find_aware()
+
+    def clearSynchs(self) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Let go of the synchronizers that belong to the request, and not to an element."""
+        kept = {id(one) for one in self.kept.values()}
+        self._synchs.keep(lambda one: id(one) in kept)
+        self._find_aware()
+
+    def _find_aware(self) -> None:
+        self.aware = any(type(one()) not in self.unaware for one in self._synchs.all)
 
     def abort(self) -> None:
         if self.deferred:
+            self.undone = False
             self.end_deferred()
         else:
             super().abort()
@@ -151,19 +238,23 @@ class Manager(TransactionManager):  # type: ignore[misc]
         """End a transaction whose object was not made."""
         self.deferred = False
         for one in self._synchs.all:
-            one.afterCompletion(None)
+            synchronizer = one()
+            if synchronizer is not None:
+                synchronizer.afterCompletion(None)
 
     def disown(self) -> None:
         """Drop the transaction without telling the databases: the connections belong to another process (R12)."""
         self._txn = None
         self.deferred = False
+        self.stage = INHERITED
         self.must_discard = True
         self._synchs.clear()
         self.leave_callbacks.clear()
 
     def leave(self) -> None:
         """Abort an open transaction and run the ``leave_callbacks``. An error is logged, and the rest runs (R6)."""
-        abort_quietly(self)
+        self.leave_callbacks.append(partial(abort_quietly, self))
+        interrupt: BaseException | None = None
         while self.leave_callbacks:
             callback = self.leave_callbacks.pop()
             try:
@@ -171,6 +262,12 @@ class Manager(TransactionManager):  # type: ignore[misc]
             except Exception:
                 self.must_discard = True
                 log.exception("%r failed after a request", callback)
+            except BaseException as error:  # SystemExit and the like, after the others have run
+                self.must_discard = True
+                interrupt = interrupt or error
+        self.stage = IDLE
+        if interrupt is not None:
+            raise interrupt
 
 
 class DatabaseRequest(Request):
@@ -183,6 +280,7 @@ class DatabaseRequest(Request):
 def begin(request: DatabaseRequest, tm: Manager) -> None:
     """Begin the transaction of a request. It can write if an element of the pipeline commits it."""
     tm.outcome = ""
+    tm.stage = IN_USE
     if "transaction" in request.pipeline.names and not request.reading_only:
         tm.start()
     else:
@@ -302,6 +400,8 @@ def abort_quietly(tm: TransactionManager) -> None:
     if is_open(tm):
         try:
             tm.abort()
-        except Exception:
+        except BaseException as error:
             tm.must_discard = True
+            if not isinstance(error, Exception):
+                raise
             log.exception("a transaction could not be aborted properly")

@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
 
-from pipeline.auth.authentication import SAFE_METHODS, AuthRequest, Basic, Verifier
+from pipeline.auth.authentication import AuthRequest, Basic, Verifier, refuse_odd
+from pipeline.auth.ended import Ended
 from pipeline.auth.limiter import Limiter
 from pipeline.auth.policy import UNDECLARED, LoggedIn
 from pipeline.composition import Offers, element
+from pipeline.http.origins import guard_end
 from pipeline.interfaces import (
     PUBLIC,
     ConfigurationError,
@@ -19,6 +21,7 @@ from pipeline.interfaces import (
     ISecurityPolicy,
 )
 from pipeline.options import resolve
+from pipeline.request import SAFE_METHODS
 from pipeline.response import OK, Response
 from pipeline.views import View, Views
 
@@ -40,6 +43,7 @@ def authenticate(
     realm: str = "site",
     keys: str = "",
     session_age: int = 8 * 3600,
+    sessions: Callable[[Any], Ended] | None = None,
     login: str = "@@login",
     failures: int = 10,
     interval: float = 30.0,
@@ -56,8 +60,12 @@ def authenticate(
     realm        name that a browser shows in its login dialogue (basic)
     keys         file with the keys that sign sessions, one per line, the newest last; made if it is missing
     session_age  seconds after which a session ends
+    sessions     dotted name of ``(request) -> mapping of str to str`` in the database of the site, which remembers
+                 what ends sessions earlier: a logout, a logout everywhere, a new password, the removal of a user
+                 (``pipeline.auth.ended.end_sessions``). Without it a copy of a cookie is valid until session_age
     login        path of the login page, from the root; ``pipeline.auth.login`` has one for ``scan`` to register
-    failures     logins that may fail in a row, for one account and for one address (a /64 of IPv6), ...
+    failures     logins that may fail in a row, for one account, for one address (a /64 of IPv6), and for a browser
+                 or an address from which the account has logged in, ...
     interval     ... and the seconds after which one more may fail
     limits       URI of a store in which several processes count failed logins together, such as
                  ``redis://127.0.0.1:6379/0`` (extra ``limits``); default: each process counts by itself
@@ -71,8 +79,9 @@ def authenticate(
     """
     if not by:
         raise ConfigurationError("authenticate: option 'by' is empty; it takes basic and session")
-    verify = Verifier(check, _limiter(failures, interval, limits))
-    session = _session(keys, session_age, login) if "session" in by else None
+    session = _session(keys, session_age, login, sessions) if "session" in by else None
+    browsers = _known_browsers(keys) if session is not None else None
+    verify = Verifier(check, _limiter(failures, interval, limits), browsers)
     shipped = [session if way == "session" else Basic(verify, realm) for way in by]
     handler = _handler(next, shipped, placeful)
     return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, login_session=session)
@@ -90,7 +99,10 @@ def _handler(
         environ = request.environ
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
-        authenticators = authenticators_by_views[request.views]
+        views = request.views
+        authenticators = authenticators_by_views[views]
+        if views is None and environ["REQUEST_METHOD"] not in SAFE_METHODS:
+            guard_end(request)  # S23
         try:
             if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or authenticators is not shipped:
                 identify(request, authenticators)
@@ -158,11 +170,17 @@ def _limiter(failures: int, interval: float, uri: str) -> Limiter:
     return Limiter(failures, interval, shared=shared(uri, failures, failures * interval))
 
 
-def _session(keys: str, age: int, login: str) -> Any:
+def _session(keys: str, age: int, login: str, ended: Callable[[Any], Ended] | None) -> Any:
     """Return the ``Session``. It needs an extra, so it is imported only if it is configured."""
     if not keys:
         raise ConfigurationError("authenticate: sessions need the option 'keys', the path of a file")
-    return resolve("pipeline.auth.sessions:Session")(resolve("pipeline.auth.keys:read_keys")(keys), age, login)
+    read_keys, session = resolve("pipeline.auth.keys:read_keys"), resolve("pipeline.auth.sessions:Session")
+    return session(read_keys(keys), age, login, ended)
+
+
+def _known_browsers(keys: str) -> Any:
+    """Return the ``KnownBrowsers``. It needs an extra, so it is imported only with sessions."""
+    return resolve("pipeline.auth.browsers:KnownBrowsers")(resolve("pipeline.auth.keys:read_keys")(keys))
 
 
 def identify(request: AuthRequest, authenticators: Any) -> None:
@@ -170,6 +188,7 @@ def identify(request: AuthRequest, authenticators: Any) -> None:
     for authenticator in authenticators:
         principal = authenticator.identify(request)
         if principal is not None:
+            refuse_odd(principal, authenticator)
             request.principal = principal
             # The environ holds UTF-8 decoded as latin-1 (PEP 3333).
             request.environ["REMOTE_USER"] = principal.encode(errors="replace").decode("latin-1")

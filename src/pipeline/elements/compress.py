@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import translate
@@ -19,10 +20,13 @@ try:
     import brotli
 except ImportError:  # the extra "brotli"
     brotli = None
-try:
-    import zstandard
-except ImportError:  # the extra "zstd"
-    zstandard = None  # type: ignore[assignment, unused-ignore]
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    try:
+        import zstandard
+    except ImportError:  # the extra "zstd"
+        zstandard = None  # type: ignore[assignment, unused-ignore]
 
 TYPES = (
     "text/*",
@@ -53,6 +57,8 @@ class Packer(NamedTuple):
 Start: TypeAlias = Callable[[int], Packer]
 """A function that returns the Packer for a body of so many bytes, or of UNKNOWN."""
 UNKNOWN = -1
+WINDOW_LOG = 19
+"""Binary logarithm of the bytes that zstd looks back: 512 KiB."""
 
 
 @element(inside={"errors": "a filter that cannot be set up is an error page too"})
@@ -170,18 +176,35 @@ def _brotli(level: int) -> Start:
     return start
 
 
-def _zstd(level: int) -> Start:
-    options = zstandard.ZstdCompressionParameters.from_level(level, window_log=19, write_content_size=False)
+if sys.version_info >= (3, 14):
 
-    def start(size: int) -> Packer:
-        packer = zstandard.ZstdCompressor(compression_params=options).compressobj(size)
-        return Packer(packer.compress, partial(packer.flush, zstandard.COMPRESSOBJ_FLUSH_BLOCK), packer.flush)
+    def _zstd(level: int) -> Start:
+        names = zstd.CompressionParameter
+        options = {names.compression_level: level, names.window_log: WINDOW_LOG, names.content_size_flag: 0}
 
-    return start
+        def start(size: int) -> Packer:
+            packer = zstd.ZstdCompressor(options=options)
+            packer.set_pledged_input_size(None if size == UNKNOWN else size)
+            return Packer(packer.compress, partial(packer.flush, packer.FLUSH_BLOCK), packer.flush)
+
+        return start
+
+else:
+
+    def _zstd(level: int) -> Start:
+        options = zstandard.ZstdCompressionParameters.from_level(
+            level, window_log=WINDOW_LOG, write_content_size=False
+        )
+
+        def start(size: int) -> Packer:
+            packer = zstandard.ZstdCompressor(compression_params=options).compressobj(size)
+            return Packer(packer.compress, partial(packer.flush, zstandard.COMPRESSOBJ_FLUSH_BLOCK), packer.flush)
+
+        return start
 
 
 PACKERS: Mapping[str, Callable[[int], Start] | None] = {
-    "zstd": _zstd if zstandard is not None else None,
+    "zstd": _zstd if sys.version_info >= (3, 14) or zstandard is not None else None,
     "br": _brotli if brotli is not None else None,
     "gzip": _gzip,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any
 
 from webob import Response as AnyResponse
@@ -31,14 +31,17 @@ class SessionTooLarge(ValueError):
 class SessionData(MutableMapping[str, Any]):
     """The data of a visitor: names and JSON values. A value may be changed in place, such as a list."""
 
-    def __init__(self, data: dict[str, Any], messages: list[str], closed: str) -> None:
+    def __init__(self, data: dict[str, Any], messages: list[str], closed: str, owner: str | None) -> None:
         self.data = data
         self.messages = messages
+        self.owner = owner
+        """The principal that the data belongs to; None for a visitor who is not logged in."""
         self.taken = False
         """True if this request has taken the messages."""
         self.closed = closed
         """The reason why the session cannot be changed any more, or ""."""
-        self.before = self.encoded()
+        self.before: dict[str, str] | None = self.encoded()
+        """The values that the browser has; None if the cookie must be set in any case."""
 
     def encoded(self) -> dict[str, str]:
         """Return each value as JSON; the messages have the key "". Raise TypeError for any other value."""
@@ -80,11 +83,53 @@ class SessionData(MutableMapping[str, Any]):
         return f"<session of {', '.join(self.data) or 'no data'}>"
 
 
+class SessionCookies:
+    """The sessions that a browser has sent, by their principals, and the one that a login or logout begins."""
+
+    def __init__(self, sent: dict[str | None, tuple[dict[str, Any], list[str]]], keep: Sequence[str]) -> None:
+        self.sent = sent
+        self.keep = keep
+        self.read: dict[str | None, SessionData] = {}
+        self.begun: SessionData | None = None
+
+    def current(self, request: SessionRequest) -> SessionData:
+        """Return the session of the principal, as far as the request is identified now (S21)."""
+        if self.begun is not None:
+            return self.begun
+        owner = request.principal
+        if owner not in self.read:
+            data, messages = self.sent.get(owner) or ({}, [])
+            self.read[owner] = SessionData(data, messages, request.session_closed, owner)
+        return self.read[owner]
+
+    def begin(self, request: SessionRequest, owner: str | None) -> None:
+        """Begin a new session, with the values of the last one that the site keeps."""
+        last = self.current(request)
+        last.refuse_closed()
+        self.begun = SessionData({name: last[name] for name in self.keep if name in last}, [], "", owner)
+        self.begun.before = None if self.sent else {}
+        last.closed = "a login or logout has begun a new one, which request.session returns"
+
+
+def begin_anew(request: SessionRequest, principal: str | None) -> None:
+    """Begin a new session at a login or logout."""
+    request.session_cookies.begin(request, principal)
+
+
 class SessionRequest(Request):
     """The attributes that ``session`` adds to a request."""
 
-    session: SessionData = on_first_use(dropped=True)
-    """A mapping of names to JSON values, which the visitor's browser keeps. The visitor can read it."""
+    session_cookies: SessionCookies = on_first_use(dropped=True)
+    """The sessions that the browser has sent."""
+
+    @property
+    def session(self) -> SessionData:
+        """A mapping of names to JSON values, which the visitor's browser keeps. The visitor can read it.
+
+        It belongs to the principal. Before the request is identified, it is that of a visitor who is not logged in.
+        """
+        return self.session_cookies.current(self)
+
     session_closed: str = ""
     """The reason why the session cannot be changed any more, or ""."""
 
@@ -118,6 +163,7 @@ class SessionRequest(Request):
         "authenticate": "the check of a password may use the session",
         "traverse": "traversal hooks and views may use the session",
     },
+    new_session=begin_anew,
 )
 def session(
     next: Handler,
@@ -126,6 +172,7 @@ def session(
     max_age: int = 30 * 24 * 3600,
     cookie: str = "session_data",
     limit: int = 4000,
+    keep: tuple[str, ...] = (),
 ) -> Offers:
     """Keep data of a visitor from request to request, and messages for the visitor's next page.
 
@@ -134,10 +181,14 @@ def session(
     max_age  seconds after the last change, when the session ends
     cookie   name of the cookie. Under https it has the prefix ``__Host-``
     limit    upper limit of the bytes of the cookie, name and value; 4096 at most
+    keep     names of the values that a login and a logout keep, such as ``language``; all other data is forgotten
 
     ``request.session`` is a mapping of names to JSON values. ``request.flash("Saved.")`` keeps a message, and
     ``request.take_messages()`` returns the messages, each of them once. Both are kept in a signed cookie, which the
     visitor can read but not change. A request that uses neither of them gets no cookie, and no header either.
+
+    The data belongs to the principal, or to the visitor who is not logged in, and no other principal sees it (S21).
+    Before the request is identified, the session is that of a visitor who is not logged in.
 
     The session is stored if the view returns, whatever the status of its answer. If it raises an error, or if the
     commit fails, the session and the messages stay as they were. Error views and streamed bodies can only read the
@@ -148,7 +199,7 @@ def session(
     if cookie == Session.COOKIE:
         raise ConfigurationError(f"session: option 'cookie': {cookie!r} is the name of the login's cookie")
     check_header(cookie, "")
-    store = Store(SignedCookie(cookie, "session data", read_keys(keys), max_age), limit)
+    store = Store(SignedCookie(cookie, "session data", read_keys(keys), max_age), limit, keep)
 
     def session(request: SessionRequest, response: Response) -> None:
         try:
@@ -157,36 +208,38 @@ def session(
             if isinstance(error, HTTPException) and error.wsgi_response.status_int < 400:
                 store.save(request, error.wsgi_response)  # a redirect is an answer
             else:
-                request.__dict__.pop("session", None)
+                request.__dict__.pop("session_cookies", None)
                 request.session_closed = FAILED
             raise
-        if type(response._app_iter) is not list or "session" in request.__dict__:
+        if type(response._app_iter) is not list or "session_cookies" in request.__dict__:
             store.save(request, response)
 
-    return Offers(session, session=store.load)
+    return Offers(session, session_cookies=store.load)
 
 
 class Store:
     """Reads the session from the cookie of a request, and writes it to the cookie of an answer."""
 
-    def __init__(self, cookie: SignedCookie, limit: int) -> None:
+    def __init__(self, cookie: SignedCookie, limit: int, keep: Sequence[str]) -> None:
         self.cookie = cookie
         self.limit = limit
+        self.keep = keep
 
-    def load(self, request: SessionRequest) -> SessionData:
-        """Return the session of the first valid cookie, or an empty one."""
+    def load(self, request: SessionRequest) -> SessionCookies:
+        """Return the sessions of the valid cookies. If several belong to one principal, the first one counts."""
+        sent: dict[str | None, tuple[dict[str, Any], list[str]]] = {}
         for value in self.cookie.values(request):
             match value:
-                case [dict(data), list(messages)]:
-                    return SessionData(data, messages, request.session_closed)
-        return SessionData({}, [], request.session_closed)
+                case [dict(data), list(messages), (str() | None) as owner]:
+                    sent.setdefault(owner, (data, messages))
+        return SessionCookies(sent, self.keep)
 
     def save(self, request: SessionRequest, response: AnyResponse) -> None:
         """Set the cookie if the session has changed. From now on the session can only be read."""
         request.session_closed = SENT
-        session: SessionData | None = request.__dict__.get("session")
-        if session is None:
+        if "session_cookies" not in request.__dict__:
             return
+        session = request.session
         session.closed = SENT
         make_private(response)
         if session.taken:  # a browser must not show its stored copy of the page, which has no messages
@@ -196,7 +249,7 @@ class Store:
             return
         text = ""
         if session.data or session.messages:
-            value = self.cookie.serializer.dumps([session.data, session.messages])
+            value = self.cookie.serializer.dumps([session.data, session.messages, session.owner])
             text = value if isinstance(value, str) else value.decode()
             self.refuse_large(self.cookie.name_for(request), text, after)
         self.cookie.set(request, response, text)

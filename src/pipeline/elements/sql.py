@@ -1,7 +1,6 @@
 """``sql``: a SQLAlchemy session for each request, in the transaction of the request.
 
-A session is bound to a transaction manager by seven event listeners. To register them takes longer than a request,
-so the session is kept with the manager and used again. It holds a connection only while a request uses it.
+The session holds a connection only while a request uses it.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ import logging
 from collections import deque
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
-import zope.sqlalchemy
 from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.engine.default import DefaultDialect
@@ -20,43 +19,29 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 from transaction import TransactionManager
-from transaction.interfaces import ISynchronizer
-from zope.interface import implementer
-from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager
 
 from pipeline.composition import Offers, element
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
-from pipeline.database.sql_dialects import (
-    BEGIN_READING,
-    END_READING,
-    FAILED,
-    IDLE,
-    OPEN,
-    UNKNOWN,
-    state_of,
-    time_outs,
+from pipeline.database.sql_dialects import BEGIN_READING, END_READING, HAS_SAVEPOINT, IN_DOUBT, time_outs
+from pipeline.database.sql_drivers import driver_of, execute
+from pipeline.database.sql_errors import NOT_NOW, READ_ONLY, code_of, is_lost, was_answered
+from pipeline.database.sql_sessions import (
+    Bound,
+    RequestConnection,
+    after_statement,
+    before_commit,
+    before_end,
+    before_statement,
+    leave_connection_to_parent,
+    on_checkin,
+    refuse_autocommit_option,
 )
-from pipeline.database.sql_errors import (
-    NOT_NOW,
-    READ_ONLY,
-    ROLLS_BACK,
-    TRANSIENT,
-    TransactionFailed,
-    code_of,
-    is_lost,
-    is_transient,
-    was_answered,
-)
-from pipeline.database.statements import is_plain_read
 from pipeline.database.transactions import (
     OFFERED,
     DatabaseRequest,
     Manager,
     begin,
-    is_committed,
-    is_committing,
-    joined,
     reads_only,
     refusal,
 )
@@ -108,7 +93,8 @@ def sql(
     isolation_level    isolation level, such as SERIALIZABLE; default the database's own
     twophase           whether to commit in two phases, with another database beside this one. Both commit or
                        neither does, unless one is lost after all have voted. Then the answer says so (R4), and the
-                       prepared transaction of the other waits until an operator decides; default false
+                       prepared transaction of the other waits until an operator decides: the log names it when
+                       the next process connects; default false
     statement_timeout  seconds that a statement may take, on PostgreSQL and MariaDB. After this time the request is
                        a 503 and is not tried again; default the database's own, usually unlimited
     lock_timeout       seconds that a statement may wait for a lock, on PostgreSQL, MariaDB (whole seconds) and
@@ -117,10 +103,12 @@ def sql(
 
     Provides ``request.sql``, opened on first use and joined to ``request.tm`` by zope.sqlalchemy. The database can
     only be changed inside ``transaction``, which commits all changes of the session. Elsewhere, and in a streamed
-    body, the session reads one state of the database (R8).
+    body, the session reads one state of the database (R8). The session and its connection raise if they are used
+    outside of their request, its transactions and its process (R13).
 
-    Refuses, at load, an invalid URL, AUTOCOMMIT, ``twophase`` for a database without two-phase commit, and a
-    time-out that the database does not support. A database that cannot be reached is a 503 with ``Retry-After``.
+    Refuses, at load, an invalid URL, AUTOCOMMIT, a driver that does not tell whether a transaction is open,
+    ``twophase`` for a database without two-phase commit, and a time-out that the database does not support. A
+    database that cannot be reached is a 503 with ``Retry-After``.
     """
     settings = {
         "pool_size": pool_size,
@@ -142,16 +130,23 @@ class Database:
     def __init__(
         self, url: str, twophase: bool, settings: dict[str, Any], time_limits: dict[str, float | None]
     ) -> None:
-        if settings.get("isolation_level") == "AUTOCOMMIT":
+        if str(settings.get("isolation_level")).upper() == "AUTOCOMMIT":
             raise ConfigurationError("sql: with AUTOCOMMIT no statement can be rolled back; leave it out")
         try:
             parsed = make_url(url)
+            if "autocommit" in parsed.query:
+                raise ConfigurationError(
+                    "sql: option 'url': with autocommit no statement can be rolled back; leave it out of the URL"
+                )
+            self.driver = driver_of(parsed.get_driver_name())
             if parsed.get_dialect()().get_dialect_pool_class(parsed) is QueuePool:
                 settings = {**settings, "poolclass": Connections}
             self.engine = create_engine(parsed, **settings)
         except (SQLAlchemyError, ImportError, TypeError, ValueError) as error:
             raise ConfigurationError(f"sql: {type(error).__name__}: {error}") from error
         dialect = self.engine.dialect
+        self.is_pooled = isinstance(self.engine.pool, Connections)
+        self.has_savepoint = HAS_SAVEPOINT.get(dialect.name, "RELEASE SAVEPOINT {name}")
         if twophase and type(dialect).do_begin_twophase is DefaultDialect.do_begin_twophase:
             raise ConfigurationError(f"sql: {dialect.name} has no two-phase commit")
         self.twophase = twophase
@@ -162,6 +157,12 @@ class Database:
         self.outage = Outage(f"the database {self.shown}")
         self.managers: deque[Manager] = deque()
         self.in_use: set[Manager] = set()
+        self.bounds: set[Bound] = set()
+        """The sessions that requests use."""
+        self.connections: WeakSet[Connection] = WeakSet()
+        """The connections that requests, and others, have taken from the engine."""
+        self.records: WeakSet[Any] = WeakSet()
+        """The connections to the database, each as the pool keeps it."""
         self._listen(dialect.name)
         pools.add(self)
 
@@ -177,17 +178,50 @@ class Database:
         event.listen(self.engine, "before_cursor_execute", before_statement)
         event.listen(self.engine, "after_cursor_execute", after_statement)
         event.listen(self.engine, "commit", before_commit)
+        event.listen(self.engine, "commit_twophase", before_commit)
+        for name in ("prepare_twophase", "rollback", "rollback_twophase"):
+            event.listen(self.engine, name, before_end)
+        event.listen(self.engine, "set_connection_execution_options", refuse_autocommit_option)
+        event.listen(self.engine, "set_engine_execution_options", refuse_autocommit_option)
+        event.listen(self.engine, "engine_connect", self.on_engine_connect)
         event.listen(self.engine, "handle_error", self.on_error)
         event.listen(self.engine, "checkin", on_checkin)
-        if self.at_connect:
-            event.listen(self.engine, "connect", self.on_connect)
+        event.listen(self.engine, "connect", self.on_connect)
+        if self.twophase:
+            event.listen(self.engine, "first_connect", self.tell_in_doubt)
         if dialect == "sqlite":
             event.listen(self.engine, "connect", leave_transactions_to_us)
             event.listen(self.engine, "begin", begin_in_sqlite)
 
+    def on_engine_connect(self, connection: Connection) -> None:
+        self.connections.add(connection)
+
     def on_connect(self, connection: Any, record: object) -> None:
-        execute(connection, *self.at_connect)
-        connection.commit()  # otherwise PostgreSQL undoes the settings with the first rollback
+        self.records.add(record)
+        if self.at_connect:
+            execute(connection, *self.at_connect)
+            connection.commit()  # otherwise PostgreSQL undoes the settings with the first rollback
+
+    def tell_in_doubt(self, connection: Any, record: object) -> None:
+        """Log the transactions that another process has prepared, and how an operator ends them (R4)."""
+        query, commit, rollback = IN_DOUBT[self.engine.dialect.name]
+        cursor = connection.cursor()
+        try:
+            cursor.execute(query)
+            names = [row[-1] for row in cursor.fetchall()]
+        except Exception as error:
+            log.warning("%s: the prepared transactions cannot be read: %s", self.shown, error)
+            names = []
+        finally:
+            cursor.close()
+            connection.rollback()
+        for name in names:
+            name = name if isinstance(name, str) else bytes(name).decode("utf-8", "backslashreplace")
+            log.warning(
+                "%s: the transaction '%s' is prepared and holds its locks. If no running process is committing it, "
+                "end it as the other database has ended: %s '%s' stores its changes, %s '%s' drops them",
+                *(self.shown, name, commit, name, rollback, name),
+            )
 
     def open_tm(self, request: DatabaseRequest) -> TransactionManager:
         """Take a transaction manager, for a pipeline without ``zodb``."""
@@ -199,8 +233,14 @@ class Database:
         self.in_use.add(tm)
 
         def give_back() -> None:
-            tm.leave()
-            self.in_use.discard(tm)
+            try:
+                tm.leave()
+            except BaseException:
+                tm.must_discard = True
+                tm.leave()  # the rest of it
+                raise
+            finally:
+                self.in_use.discard(tm)
             if not tm.must_discard:
                 self.managers.append(tm)
 
@@ -218,8 +258,8 @@ class Database:
         bound: Bound | None = tm.kept.get(self)
         if bound is None:
             bound = tm.kept[self] = Bound(self, tm)
-        tm.leave_callbacks.append(bound.leave)
-        return bound.session
+        session: Session = bound.session
+        return session
 
     def on_error(self, context: ExceptionContext) -> None:
         """Raise or mark an error of the driver whose meaning is only known here."""
@@ -231,7 +271,7 @@ class Database:
             raise self.outage.begin(error) from error
         if connection.closed or connection.invalidated:
             return
-        bound: Bound | None = connection.info.get(BOUND)
+        bound = connection.bound if isinstance(connection, RequestConnection) else None
         if bound is not None and reads_only(bound.tm) and code_of(error) in READ_ONLY:
             raise refusal(bound.tm, context.statement) from error
         if is_lost(error):
@@ -245,8 +285,23 @@ class Database:
             make_unavailable(context.sqlalchemy_exception)
 
     def leave_to_parent(self) -> None:
-        """Leave alone the connections of a parent process (R12)."""
+        """Leave alone the connections of a parent process (R12). Have every use of them raise here (R13)."""
         forks.keep(self.engine.pool, list(self.managers))
+        for bound in self.bounds:
+            bound.leave_to_parent()
+        for connection in self.connections:
+            leave_connection_to_parent(connection)
+        for record in self.records:
+            forks.keep(record, record.fairy_ref and record.fairy_ref())
+            if record.dbapi_connection is not None:
+                forks.keep(record.dbapi_connection)
+                try:
+                    self.driver.cut_off(record.driver_connection)
+                except Exception:  # most likely the parent has closed it
+                    log.debug("a connection of the parent process is not cut off", exc_info=True)
+        self.bounds.clear()
+        self.connections.clear()
+        self.records.clear()
         for tm in self.in_use:
             forks.keep(tm, tm._txn)
             tm.disown()
@@ -264,199 +319,6 @@ class Connections(QueuePool):
             return super().connect()
         except PoolTimeout as error:
             raise Unavailable(f"every connection to the database is in use: {error}") from error
-
-
-BOUND = "pipeline.sql"
-"""The key of the session in the ``info`` of a connection."""
-END_READING_BY = "pipeline.sql.end_reading"
-"""The key of the statement that lets the connection write again, when it is given back."""
-
-
-class RequestSession(Session):
-    """The session of one request at a time."""
-
-    bound: Bound
-    _twophase = False
-
-    @property
-    def twophase(self) -> bool:
-        """True to commit in two phases. A transaction that only reads does not need it."""
-        return self._twophase and not reads_only(self.bound.tm)
-
-    @twophase.setter
-    def twophase(self, twophase: bool) -> None:
-        self._twophase = twophase
-
-    def connection(self, *arguments: Any, **options: Any) -> Connection:
-        """Return the connection. The view may use a cursor of the driver, unseen, so this counts as a change."""
-        connection = super().connection(*arguments, **options)
-        self.bound.changed = True
-        return connection
-
-
-@implementer(ISynchronizer)
-class Bound:
-    """A session that is bound to a transaction manager."""
-
-    connection: Connection | None = None
-    """The connection of the session, or its last one."""
-    committing = False
-    """True if COMMIT was sent, and the database has not answered yet."""
-    changed = False
-    """True if the transaction of the database has had a statement that is not known to be a plain read."""
-    open = False
-    """True if the driver has reported, after a change, that its transaction is open."""
-    failure = ""
-    """The last error of the database in this transaction."""
-    failure_is_transient = False
-    rolled_back = False
-    """True if the database has rolled back the transaction because of that error."""
-    resource: Any = None
-    """The data manager of the session, while a transaction is being completed."""
-
-    def __init__(self, database: Database, tm: Manager) -> None:
-        self.database = database
-        self.tm = tm
-        self.session = RequestSession(database.engine, twophase=database.twophase)
-        self.session.bound = self
-        event.listen(self.session, "before_commit", self.before_commit)
-        zope.sqlalchemy.register(self.session, STATUS_CHANGED, tm, keep_session=True)
-        event.listen(self.session, "after_begin", self.after_begin)
-        event.listen(self.session, "before_attach", self.before_attach)
-        tm.registerSynch(self)
-        tm.readers = (*tm.readers, SessionDataManager)
-        tm.transient_checks.append(is_transient)
-
-    def after_begin(self, session: Session, transaction: object, connection: Connection) -> None:
-        connection.info[BOUND] = self
-        self.connection = connection
-        self.committing = self.changed = self.open = self.rolled_back = False
-        self.failure = ""
-        if reads_only(self.tm):
-            connection.info[END_READING_BY] = self.database.end_reading
-            for statement in self.database.begin_reading:
-                connection.exec_driver_sql(statement)
-
-    def before_attach(self, session: Session, instance: object) -> None:
-        if reads_only(self.tm):
-            raise refusal(self.tm, instance)
-
-    def before_commit(self, session: Session) -> None:
-        """Refuse to commit a failed transaction. The database would roll it back without an error."""
-        if not session.in_nested_transaction() and not is_committing(self.tm):
-            raise RuntimeError("sql: request.tm.commit() commits the session; request.sql.commit() must not")
-        if self.rolled_back or self.state() == FAILED:
-            raise TransactionFailed(
-                f"the transaction failed with an error that the view has swallowed, so it cannot be committed: "
-                f"{self.failure}. Put a statement that may fail inside request.sql.begin_nested()",
-                self.failure_is_transient,
-            )
-
-    def state(self) -> str:
-        """Return the state of the transaction of the database."""
-        connection = self.connection
-        if connection is None or connection.closed or connection.invalidated:
-            return UNKNOWN
-        return state_of(connection.connection.driver_connection)
-
-    def look(self) -> None:
-        """Notice that the view has ended the transaction: by COMMIT in a statement, or by DDL on MariaDB."""
-        if self.changed:
-            state = self.state()
-            if self.open and state == IDLE:
-                self.tm.outcome = "committed"
-            self.open = state == OPEN
-
-    def note(self, context: ExceptionContext) -> None:
-        """Note an error of a statement, which the view may swallow."""
-        error = context.original_exception
-        self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        self.failure_is_transient = context.is_disconnect or code_of(error) in TRANSIENT
-        ended = self.open and self.state() == IDLE  # SQLite on a full disk
-        self.rolled_back = ended or context.is_disconnect or code_of(error) in ROLLS_BACK
-        self.open = False
-
-    def beforeCompletion(self, transaction: object) -> None:
-        """Log the changes that a streamed body has made and not flushed, since they are dropped.
-
-        After a rollback by the view, let zope.sqlalchemy commit the changes that followed it.
-        """
-        session = self.session
-        if not reads_only(self.tm):
-            self.look()
-            sessions = [one for one in joined(self.tm) if isinstance(one, SessionDataManager)]
-            self.resource = next((one for one in sessions if one.session is session), None)
-            if self.resource is not None:
-                if session.get_transaction() is None:
-                    session.begin()
-                    self.changed = self.rolled_back = False
-                self.resource.tx = session.get_transaction()
-        else:
-            for changed in (*session.new, *filter(session.is_modified, session.dirty)):
-                log.error("dropped: %s", refusal(self.tm, changed))
-
-    def afterCompletion(self, transaction: object) -> None:
-        """Roll back a transaction that zope.sqlalchemy left open. Mark a commit that has stored nothing."""
-        if not is_committed(transaction):
-            if self.session.in_transaction():
-                self.session.rollback()
-        elif not self.changed and self.resource is not None:
-            self.resource.state = "no work"
-        self.resource = None
-
-    def newTransaction(self, transaction: object) -> None:
-        """Part of ISynchronizer."""
-
-    def leave(self) -> None:
-        """Give back the connection. Objects of the session that are still in use are detached."""
-        self.connection = None
-        self.session.close()
-
-
-def before_statement(
-    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
-) -> None:
-    """Note a statement that may change something. Refuse it (R8) if the database itself would not."""
-    bound: Bound | None = connection.info.get(BOUND)
-    if bound is None:
-        return
-    if not is_plain_read(statement):
-        if not bound.database.begin_reading and reads_only(bound.tm):
-            raise refusal(bound.tm, statement)
-        bound.changed = True
-    bound.look()
-
-
-def after_statement(
-    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
-) -> None:
-    bound: Bound | None = connection.info.get(BOUND)
-    if bound is not None:
-        bound.look()
-
-
-def before_commit(connection: Connection) -> None:
-    bound: Bound | None = connection.info.get(BOUND)
-    if bound is not None:
-        bound.committing = True
-
-
-def on_checkin(connection: Any, record: Any) -> None:
-    record.info.pop(BOUND, None)
-    end_reading = record.info.pop(END_READING_BY, None)
-    if end_reading is not None and connection is not None:
-        try:
-            execute(connection, end_reading)
-        except Exception as error:  # most likely the connection is lost; it must not be used again
-            record.invalidate(error)
-
-
-def execute(connection: Any, *statements: str) -> None:
-    """Execute statements on a connection of the driver."""
-    cursor = connection.cursor()
-    for statement in statements:
-        cursor.execute(statement)
-    cursor.close()
 
 
 def leave_transactions_to_us(connection: Any, record: object) -> None:
@@ -500,6 +362,7 @@ def close_all() -> None:
     """Close every idle connection, at the end of a process and in tests."""
     for database in list(_databases.values()):
         database.engine.dispose()
+        database.outage = Outage(database.outage.name)
 
 
 def _leave_to_parent() -> None:

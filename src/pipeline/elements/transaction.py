@@ -13,6 +13,8 @@ from webob.exc import WSGIHTTPException
 
 from pipeline.composition import Offers, element
 from pipeline.database.transactions import (
+    ENDED,
+    IN_USE,
     OFFERED,
     DatabaseRequest,
     Manager,
@@ -79,25 +81,32 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
 
     def transaction(request: TransactionRequest, response: Response) -> None:
         tm = request.tm_in_use
-        if tm is not None and reads_only(tm):  # an outer element has begun it, and nothing would commit it
-            tm.abort()
-            tm.begin()
+        if tm is not None and (reads_only(tm) or not is_open(tm)):  # an outer element has used it
+            _begin_to_write(tm)
         try:
             next(request, response)
             tm = request.tm_in_use
             if tm is not None:
                 if not end_unchanged(tm):
                     _end(request, response, tm, veto)
+                tm.stage = ENDED
                 if getattr(tm, "outcome", ""):
                     request.outcome = tm.outcome  # also if the view has committed by itself (R2a)
+            else:
+                request.reading_only = True
         except BaseException as error:
             tm = request.tm_in_use
-            if tm is not None:
+            if tm is None:
+                request.reading_only = True
+            else:
                 try:
                     _undo(request, error, tm, veto)
                 finally:
+                    tm.stage = ENDED
                     request.outcome = request.outcome or getattr(tm, "outcome", "")
             raise
+        if request.outcome and response.status >= "400":
+            response.headers["X-Outcome"] = request.outcome  # as on the page of an error
         if not response.in_memory or response.filters:
             request.reading_only = True
             if tm is not None:
@@ -112,6 +121,14 @@ def _open_tm(request: DatabaseRequest) -> TransactionManager:
     request.on_close(tm.leave, last=True)
     begin(request, tm)
     return tm
+
+
+def _begin_to_write(tm: TransactionManager) -> None:
+    """Begin a transaction that is going to be committed, in the place of one that only reads."""
+    if is_open(tm):
+        tm.abort()
+    tm.stage = IN_USE
+    tm.begin()
 
 
 def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManager, veto: Veto | None) -> None:

@@ -9,6 +9,7 @@ and logged with the address of the visitor.
 The believed address is put in the environ, as if the visitor had come directly: url scheme, HTTP_HOST,
 SERVER_NAME and SERVER_PORT, REMOTE_ADDR, SCRIPT_NAME and PATH_INFO. The path to the top is
 ``request.virtual_root_path``, which ``traverse`` walks first. The object there is ``request.virtual_root``.
+``pipeline.http.hosts.visitor_of`` tells whether REMOTE_ADDR is the address of one visitor (S22).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from collections.abc import Iterable
 
 from webob.exc import HTTPBadRequest
 
-from pipeline.composition import element
+from pipeline.composition import Offers, element
 from pipeline.http.forwarding import HEADERS, READERS, Environ, Found, names_of_path
-from pipeline.http.hosts import UNIX, Host, Peers
+from pipeline.http.hosts import UNIX, VISITOR, Host, Peers, hides_visitors
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import Response
@@ -45,7 +46,8 @@ def vhost(
     accept: tuple[str, ...] = (),
     allowed_hosts: tuple[str, ...] = (),
     hosts: dict[str, str] | None = None,
-) -> Handler:
+    cross_site: bool = False,
+) -> Handler | Offers:
     """Rewrite the address to the one that the visitor sees, and check ``Host``.
 
     trusted        peers that are believed: IP addresses and networks, and "unix" for those on a unix socket
@@ -54,6 +56,9 @@ def vhost(
     allowed_hosts  the hosts that are served: www.example.com (on any port), www.example.com:8080,
                    [2001:db8::1], .example.com (that and all below it), or * for any
     hosts          lines "host = /path/of/its/top"; these hosts are allowed, too
+    cross_site     whether pages of other sites may have a browser send unsafe requests (POST, PUT, ...) to a
+                   foreign application or middleware inside. Otherwise they are a 403 (S23). A view says so itself:
+                   ``@view(cross_site=True)``
 
     Without options no peer is trusted and any host is served. Refuses with 400: a request without a Host, with
     two, or with one that is not valid (S10); a host that is not served, if some are named, also where a trusted
@@ -79,7 +84,7 @@ def vhost(
             unusual(request)
         next(request, response)
 
-    return vhost
+    return Offers(vhost, cross_site=True) if cross_site else vhost
 
 
 class Sites:
@@ -122,7 +127,8 @@ class Rewriting:
                 f"option 'accept': {', '.join(sorted(named - known))} is not one of {', '.join(READERS)}"
             )
         self.readers = [reader for name, reader in READERS.items() if name.lower() in named]
-        self.reads_paths = not named.isdisjoint(("virtualhostbase", "++vh++"))
+        # Requests that show no form in a header: a form in the path, and a proxy that could be taken for a visitor.
+        self.reads_all = not named.isdisjoint(("virtualhostbase", "++vh++")) or not hides_visitors(self.peers)
         self.sites = sites
         self.hosts: dict[str, tuple[Host, tuple[str, ...] | None]] = {}
         """The host, and the path to its top if it is served, by the value of Host."""
@@ -135,7 +141,11 @@ class Rewriting:
         environ = request.environ
         peer: str = environ.get("REMOTE_ADDR", "")
         trusted = bool(self.readers) and self.peers[peer]
-        found = self._read(environ) if trusted else {}
+        found: Found = {}
+        if trusted:
+            found = self._read(environ)
+            client = found.get("client", "")
+            environ[VISITOR] = "" if self.peers[client] else client
         sent: str = environ.get("HTTP_HOST", "")
         host, top = self.hosts.get(sent) or self._host(sent)
         for header, form in HEADERS.items():
@@ -152,7 +162,7 @@ class Rewriting:
             top = found.get("root", top)
         if top:
             request.virtual_root_path = top
-        elif not found and not self.reads_paths:
+        elif not found and not self.reads_all:
             self.usual.add(sent)
 
     def _read(self, environ: Environ) -> Found:

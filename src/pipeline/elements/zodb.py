@@ -7,10 +7,11 @@ begin and the end of a transaction. One request at a time uses the connection.
 from __future__ import annotations
 
 import logging
-import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Lock, RLock, Semaphore
 from typing import Any
 from weakref import WeakSet
@@ -23,18 +24,16 @@ from ZODB.utils import z64
 
 from pipeline.composition import Offers, element
 from pipeline.database import forks, pools
+from pipeline.database.connections import RequestConnection, keep, leave_to_parent
 from pipeline.database.outages import Outage
-from pipeline.database.sources import Given, Source
+from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
 from pipeline.database.storages import loggable_uri
-from pipeline.database.transactions import OFFERED, DatabaseRequest, Manager, begin
+from pipeline.database.transactions import IDLE, OFFERED, DatabaseRequest, Manager, begin
 from pipeline.interfaces import ConfigurationError, Handler, Unavailable
 from pipeline.options import resolve
 from pipeline.request import on_first_use
 
 log = logging.getLogger("pipeline.zodb")
-
-TIMED_OUT = frozenset({"57014", "55P03", 1969, 3024})
-"""Errors of a statement or a lock that took too long: SQLSTATEs of PostgreSQL, numbers of MariaDB and MySQL."""
 
 
 class ZodbRequest(DatabaseRequest):
@@ -118,6 +117,8 @@ def zodb(
         "statement_timeout": statement_timeout,
     }
     given = {name: value for name, value in settings.items() if value is not None}
+    with suppress(FileNotFoundError):  # for new blobs: it is found by opening files, so not when there are too many
+        tempfile.gettempdir()
     if (db is None) == (not uri):
         raise ConfigurationError("zodb: give one of the options uri and db")
     if db is None:
@@ -186,9 +187,10 @@ class PooledConnection:
         self.epoch = pool.epoch
         self.since = 0.0
         self.tm = pool.manager()
-        self.tm.unaware = (Connection,)
+        self.tm.unaware = (RequestConnection,)
         self.tm.transient_checks.append(self._is_lost)
         self.connection = db.open(transaction_manager=self.tm)
+        keep(self.connection, self.tm)
         self.root: Any = None
         """The root of the database; None before the first transaction."""
         with pool.lock:
@@ -212,7 +214,13 @@ class PooledConnection:
             return
         tm, pool = self.tm, self.pool
         if tm._txn is not None or tm.deferred or tm.leave_callbacks:
-            tm.leave()
+            try:
+                tm.leave()
+            except BaseException:
+                self.throw_away()
+                raise
+        else:
+            tm.stage = IDLE
         if tm.must_discard or self.epoch is not pool.epoch or len(pool.idle) >= pool.size:
             self.throw_away()
             if tm.must_discard:
@@ -227,8 +235,10 @@ class PooledConnection:
         """Close the connection finally. ``close()`` would return it to ZODB's own pool."""
         self.pool.all.discard(self)
         try:
-            self.tm.leave()
-            self.connection._release_resources()
+            try:
+                self.tm.leave()
+            finally:
+                self.connection._release_resources()
         except Exception:  # most likely it is thrown away because its server is gone
             log.debug("a connection could not be closed properly", exc_info=True)
 
@@ -238,6 +248,9 @@ class PooledConnection:
         tm = self.tm
         forks.keep(self, tm._txn)
         tm.disown()
+        if isinstance(self.pool.main, Given):
+            for connection in list(self.connection.connections.values()):
+                leave_to_parent(connection)
 
 
 class Pool:
@@ -293,19 +306,14 @@ class Pool:
             return request.zodb_pooled
         forks.check()
         slot = None if self.slots is None else self._take_slot(request, self.slots)
-        if self.is_connected is not None:
-            self._check_connected(self.is_connected)
-        pooled = None
         try:
-            pooled = self.idle.pop()
-            begin(request, pooled.tm)
-        except Exception:
-            try:
-                pooled = self._take_another(request, pooled)
-            except BaseException:
-                if slot is not None:
-                    slot.release()
-                raise
+            if self.is_connected is not None:
+                self._check_connected(self.is_connected)
+            pooled = self._take(request)
+        except BaseException:
+            if slot is not None:
+                slot.release()
+            raise
         request.zodb_pooled = pooled
         request.tm_in_use = pooled.tm
         request.on_close(pooled.give_back, last=True)
@@ -325,20 +333,24 @@ class Pool:
             )
         return slots
 
-    def _take_another(self, request: ZodbRequest, dead: PooledConnection | None) -> PooledConnection:
-        """Return another connection in place of a dead one: an idle one, or else a new one."""
-        while dead is not None:
-            dead.throw_away()
+    def _take(self, request: ZodbRequest) -> PooledConnection:
+        """Take an idle connection, or open a new one, and begin its transaction."""
+        while True:
             try:
-                dead = self.idle.pop()
+                pooled = self.idle.pop()
             except IndexError:
-                break
+                return self._new(request)
             try:
-                begin(request, dead.tm)
-                return dead
-            except Exception:
+                begin(request, pooled.tm)
+                if not pooled.tm.must_discard:  # else an object was changed between two requests
+                    return pooled
+            except BaseException as error:
+                pooled.throw_away()
+                if not isinstance(error, Exception):
+                    raise
                 log.debug("a connection is dead", exc_info=True)
-        return self._new(request)
+            else:
+                pooled.throw_away()
 
     def _new(self, request: ZodbRequest) -> PooledConnection:
         """Open a new connection."""
@@ -353,10 +365,10 @@ class Pool:
             pooled = PooledConnection(self, db)
             begin(request, pooled.tm)
             pooled.root = pooled.connection.get(z64)
-        except Exception as error:
+        except BaseException as error:
             if pooled is not None:
                 pooled.throw_away()
-            if isinstance(error, ConflictError):
+            if isinstance(error, ConflictError) or not isinstance(error, Exception):
                 raise
             raise outage.begin(error) from error
         if outage.since is not None:
@@ -388,7 +400,7 @@ class Pool:
             except Exception as error:
                 raise outage.begin(*source.describe(error)) from error
             outage.end()
-            self.lost += _lost_exceptions(db.storage)
+            self.lost += lost_exceptions(db.storage)
             if source is self.main:
                 self.db = db
                 self.is_connected = getattr(db.storage, "is_connected", None)
@@ -411,9 +423,14 @@ class Pool:
 
     def leave_to_parent(self) -> None:
         """Return to the state before the first request, and leave the connections of the parent alone (R12)."""
-        forks.keep(self.db, dict(self.databases))
+        databases = list(self.databases.values())
+        forks.keep(self.db, *databases)
         for pooled in list(self.all):
             pooled.leave_to_parent()
+        for db in () if isinstance(self.main, Given) else databases:
+            for connection in (*db.pool, *db.historical_pool):  # also those that views have opened
+                leave_to_parent(connection)
+            forks.seal(db, f"the database {self.main.shown}")
         self.forget()
 
     def close_if_dead(self) -> None:
@@ -430,6 +447,9 @@ class Pool:
         for one in pooled:
             one.throw_away()
         for db in () if isinstance(self.main, Given) else databases:
+            for connection in list(db.pool):  # a view has opened it, and the request is gone
+                if isinstance(connection.transaction_manager, Manager):
+                    connection.transaction_manager = None
             try:
                 db.close()
             except Exception:
@@ -446,22 +466,6 @@ class _Databases(dict[str, DB]):
         if name not in self.pool.beside:
             raise KeyError(name)
         return self.pool.open(self.pool.beside[name])
-
-
-def is_timed_out(error: BaseException) -> bool:
-    """Return whether the server has ended a statement, or a wait for a lock, that took too long."""
-    return getattr(error, "pgcode", None) in TIMED_OUT or getattr(error, "errno", None) in TIMED_OUT
-
-
-def _lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
-    """Return the exceptions of a storage that a new connection may avoid."""
-    found: list[type[BaseException]] = []
-    if "ZEO.Exceptions" in sys.modules:
-        found.append(sys.modules["ZEO.Exceptions"].ClientDisconnected)
-    if "relstorage.adapters.interfaces" in sys.modules:
-        found.append(sys.modules["relstorage.adapters.interfaces"].UnableToAcquireLockError)
-    driver = getattr(getattr(storage, "_adapter", None), "driver", None)  # RelStorage
-    return (*found, *getattr(driver, "disconnected_exceptions", ()))
 
 
 _pools: dict[str, Pool] = {}
@@ -496,14 +500,20 @@ def pool_of(
 def pool_of_given(
     db: DB, databases: Mapping[str, str] | None, settings: Mapping[str, Any], manager: type[Manager]
 ) -> Pool:
-    """Return a pool of connections to a database that the application has opened."""
+    """Return the pool of connections to a database that the application has opened. Elements with the same database
+    and options have the same one, so that volatile attributes of its objects are not lost between them."""
     if databases or not settings.keys() <= {"max_connections", "connection_wait"}:
         raise ConfigurationError(
             "zodb: a database that is given by db has its own options. Set them where it is made"
         )
-    pool = Pool(Given(db), {}, settings, manager)
-    _given.add(pool)
-    return pool
+    made_of = (db, dict(settings), manager)
+    with _pools_lock:
+        pool = next((pool for pool in _given if pool.made_of == made_of), None)
+        if pool is None:
+            pool = Pool(Given(db), {}, settings, manager)
+            pool.made_of = made_of
+            _given.add(pool)
+        return pool
 
 
 def close_all() -> None:

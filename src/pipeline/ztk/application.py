@@ -24,9 +24,6 @@ from pipeline.ztk.request import ztk_request
 from pipeline.ztk.site import load
 from pipeline.ztk.traverse import ztk_traverse
 
-ATTEMPTS = 4
-"""How often Zope tries a request: once, and three times again."""
-
 
 class WSGIPublisherApplication(zope.app.wsgi.WSGIPublisherApplication):  # type: ignore[misc]
     """A Zope site on the pipeline, with the signature and the name of zope.app.wsgi's class."""
@@ -37,11 +34,11 @@ class WSGIPublisherApplication(zope.app.wsgi.WSGIPublisherApplication):  # type:
         factory: Any = HTTPPublicationRequestFactory,
         handle_errors: bool = True,
         *,
-        attempts: int = ATTEMPTS,
+        attempts: int | None = None,
     ) -> None:
         super().__init__(db, factory, handle_errors)
         self.pipeline = Pipeline(
-            retry(attempts=attempts),
+            retry() if attempts is None else retry(attempts=attempts),
             *(() if db is None else (zodb(db=db, manager=ImplicitManager),)),
             ztk_request(factory=self.requestFactory),
             ztk_errors(handle_errors=handle_errors),
@@ -63,7 +60,7 @@ class WSGIPublisherApplication(zope.app.wsgi.WSGIPublisherApplication):  # type:
             del environ["REQUEST_METHOD"]
 
 
-def _ztk(*, zope_conf: str, attempts: int = ATTEMPTS) -> None:
+def _ztk(*, zope_conf: str, attempts: int | None = None) -> None:
     """Check the options of ``ztk``."""
 
 
@@ -71,13 +68,13 @@ def ztk(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     """Make a whole Zope site: ``[app:main] use = egg:wsgi-pipeline#ztk``.
 
     zope_conf  the zope.conf of the site
-    attempts   how often a request is tried at most; default 4, as Zope does
+    attempts   upper limit of the attempts at one request; default that of ``retry``
 
     It is a pipeline, which elements around it join: ``log``, ``vhost``, ``compress``. Its own are ``retry``,
     ``zodb`` with the database of the zope.conf, ``ztk_request``, ``ztk_errors``, ``transaction``,
     ``ztk_authenticate``, ``ztk_traverse`` and ``ztk_publisher``.
     """
     options = Signature.of(_ztk).from_strings("ztk", strings, Source(global_conf, ztk))
-    application = WSGIPublisherApplication(load(options["zope_conf"]), attempts=options.get("attempts", ATTEMPTS))
+    application = WSGIPublisherApplication(load(options["zope_conf"]), attempts=options.get("attempts"))
     notify(WSGIPublisherApplicationCreated(application))
     return application.pipeline

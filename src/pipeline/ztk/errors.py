@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from transaction.interfaces import TransientError
 from zope.component import queryAdapter
 from zope.publisher.interfaces import IReRaiseException, Retry
 
@@ -30,8 +29,9 @@ def ztk_errors(next: Handler, *, handle_errors: bool = True) -> Handler:
     handle_errors  whether exceptions become pages; ``wsgi.handleErrors`` in the environ counts before this
 
     Hooks of Zope that are kept here: ``publication.handleException`` (the error is reported, the error view is
-    called and committed, IExceptionSideEffects) and ``IReRaiseException``. An error that is transient is left to
-    ``retry``; when no attempt is left, its page is a 503 with ``Retry-After``.
+    called and committed, IExceptionSideEffects), ``request.supportsRetry`` and ``IReRaiseException``. A transient
+    error is left to ``retry``; when no attempt is left, its page is a 503 with ``Retry-After``. If an application
+    overrides ``handleException``, that gets every error first, and raises ``Retry`` to ask for another attempt.
     """
 
     def ztk_errors(request: ZopeRequest, response: Response) -> None:
@@ -39,35 +39,49 @@ def ztk_errors(next: Handler, *, handle_errors: bool = True) -> Handler:
         try:
             next(request, response)
         except Exception as error:
-            handle(request, error)
+            handles = request.environ.get("wsgi.handleErrors", handle_errors)
+            transient = request.judge(error).transient
+            if request.ways.errors:
+                handle(request, error, transient)
+            else:
+                ask_publication(request, handles)
+            put_outcome(request, transient)
             response.restore(before)  # without what the inner parts have put on it
-            if not request.environ.get("wsgi.handleErrors", handle_errors) and is_raised(error):
+            if not handles and is_raised(error):
                 raise original(error) from None
 
     return ztk_errors
 
 
-def handle(request: ZopeRequest, error: Exception) -> None:
-    """Have the publication answer an error, or raise it for another attempt."""
-    zope = request.zope
-    again = bool(request.attempts_left) and not request.outcome
-    transient = request.judge(error).transient
-    if transient and again:
+def handle(request: ZopeRequest, error: Exception, transient: bool) -> None:
+    """Answer an error as Zope does, or raise it for another attempt."""
+    if transient and may_try_again(request):
         raise error
-    publication = zope.publication
-    published = request.published
-    if request.ways.errors and not (again and isinstance(error, (Retry, TransientError))):
-        exc_info = cause(error)
-        answer(request, exc_info[1], exc_info)
-        put_outcome(request, transient)
-        return
+    exc_info = cause(error)
+    answer(request, exc_info[1], exc_info)
+
+
+def ask_publication(request: ZopeRequest, handles: bool) -> None:
+    """Have a publication of the application answer an error, or raise Retry for another attempt.
+
+    As in ``zope.publisher.publish`` it may raise Retry if no attempt is left, and is then given the original error.
+    """
+    zope = request.zope
+    handle_exception = zope.publication.handleException
     try:
-        publication.handleException(published, zope, sys.exc_info(), again)
+        handle_exception(request.published, zope, sys.exc_info(), True)
     except Retry as retry:
-        if again:  # an application's own handler asks for it
+        if may_try_again(request):
             raise
-        publication.handleException(published, zope, cause(retry), False)
-    put_outcome(request, transient)
+        if handles:
+            handle_exception(request.published, zope, cause(retry), False)
+
+
+def may_try_again(request: ZopeRequest) -> bool:
+    """Return whether another attempt may be made. A request class of the application is asked, too."""
+    if not request.ways.retries and not request.zope.supportsRetry():
+        request.attempts_left = 0
+    return bool(request.attempts_left) and not request.outcome
 
 
 def put_outcome(request: ZopeRequest, transient: bool) -> None:

@@ -82,6 +82,8 @@ class Ways(NamedTuple):
     """``getDefaultTraversal``"""
     errors: bool
     """``handleException``, and what it calls"""
+    retries: bool
+    """``supportsRetry``, ``retry`` and ``retry_max_count``"""
     inputs: bool
     """``processInputs``"""
     url: bool
@@ -121,6 +123,8 @@ def _ways(publication: type, request: type, own: frozenset[str]) -> Ways:
         errors=plain
         and all(known(name, ZOPE) for name in ERRORS)
         and known("annotateTransaction", ZOPE, ANNOTATES),
+        retries=chain(request, "supportsRetry") == chain(request, "retry") == HTTP_REQUEST
+        and chain(request, "retry_max_count") == (HTTPRequest,),
         inputs=chain(request, "processInputs") == (BrowserRequest, BaseRequest),
         url=chain(request, "getURL") == (HTTPRequest,),
         without_proxies=issubclass(publication, ZopePublicationSansProxy),

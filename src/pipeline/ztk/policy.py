@@ -9,6 +9,7 @@ asked.
 from __future__ import annotations
 
 from enum import Enum, auto
+from sys import getrecursionlimit
 from typing import Any
 
 from zope.annotation.attribute import AttributeAnnotations
@@ -34,54 +35,121 @@ MAPS: tuple[tuple[Any, type], ...] = (
     (IRolePermissionMap, AnnotationRolePermissionManager),
 )
 KEYS = tuple(manager.key for _, manager in MAPS)  # type: ignore[attr-defined]
+UNKNOWN: Any = object()
+"""Stands for an object that is not found yet."""
 
 
 class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
-    """``ZopeSecurityPolicy``, with the same decisions."""
+    """``ZopeSecurityPolicy``, with the same decisions.
+
+    That policy asks each object on the way to the root, and keeps the answers at each object until a grant changes.
+    Here objects without grants are passed over, as long as all objects on the way have the parents that they had,
+    and grants only if they had some. If one has changed, each object gets the answers that Zope's policy would have
+    kept at it, and all objects are asked from then on. So decisions are also the same after an object was moved.
+    """
 
     def __init__(self, *participations: Any) -> None:
         super().__init__(*participations)
-        self._holders: dict[int, tuple[Any, Any]] = {}
+        self._forget()
 
     def invalidate_cache(self) -> None:
         super().invalidate_cache()
-        self._holders = {}
+        self._forget()
 
-    def holder(self, ob: Any) -> Any:
+    def _forget(self) -> None:
+        self._met: dict[int, tuple[Any, bool, Any]] = {}
+        """The parent of each object, whether it may have grants, and the object, so that its id stays in use."""
+        self._asked: dict[tuple[Any, ...], dict[int, Any]] = {}
+        """The objects that were passed over, for each question, and the object that has answered it for them."""
+        self._asks_all = False
+        """True if no object is passed over."""
+
+    def holder(self, ob: Any, question: tuple[Any, ...]) -> Any:
         """Return the object itself or the nearest of its parents that may have grants; None if none has."""
-        holders = self._holders
-        found = holders.get(id(ob))
-        if found is not None:
-            return found[0]
+        if ob is None or self._asks_all:
+            return ob
+        asked = self._asked.get(question)
+        if asked is None:
+            asked = self._asked[question] = {}
+        holder = asked.get(id(ob), UNKNOWN)
+        if holder is not UNKNOWN:
+            return holder
         known = memory()
+        met = self._met
         passed = []
-        holder = ob
-        while holder is not None:
-            key = (providedBy(holder), type(holder))
+        one = ob
+        for _ in range(getrecursionlimit()):
+            number = id(one)
+            if holder is UNKNOWN:
+                holder = asked.get(number, UNKNOWN)
+                if holder is not UNKNOWN:
+                    break
+                passed.append(number)
+            key = (providedBy(one), type(one))
             grants = known.answers.get(key) or known.put(grants_of, *key)
-            if grants is Grants.OTHER or (grants is Grants.ANNOTATED and has_grants(holder)):
+            may_grant = grants is OTHER or (grants is ANNOTATED and has_grants(one))
+            if may_grant and holder is UNKNOWN:
+                holder = one
+            parent = removeSecurityProxy(getattr(one, "__parent__", None))
+            before = met.get(number)
+            if before is None:
+                met[number] = (parent, may_grant, one)
+            elif before[0] is not parent or before[1] is not may_grant:
+                self.ask_all()
+                return ob
+            if parent is None:
                 break
-            passed.append(holder)
-            holder = removeSecurityProxy(getattr(holder, "__parent__", None))
-            found = holders.get(id(holder))
-            if found is not None:
-                holder = found[0]
-                break
-        for one in passed:
-            holders[id(one)] = (holder, one)  # which keeps the id from being used again
+            one = parent
+        else:
+            raise RecursionError(f"{ob!r}: its parents lead back to itself")
+        if holder is UNKNOWN:
+            holder = None
+        asked.update(dict.fromkeys(passed, holder))
         return holder
 
+    def ask_all(self) -> None:
+        """Give each object that was passed over the answers that Zope's policy would have kept at it, and pass over
+        no other."""
+        for question, asked in self._asked.items():
+            parts = parts_of(*question[1:]) if question[0] == "decision" else [question]
+            for number, holder in asked.items():
+                told, kept = (vars(self.cache(one)) for one in (holder, self._met[number][2]))
+                for part in parts:
+                    copy_answer(told, kept, *part)
+        self._asks_all = True
+
     def cached_decision(self, parent: Any, principal: str, groups: Any, permission: str) -> Any:
-        return super().cached_decision(self.holder(parent), principal, groups, permission)
+        holder = self.holder(parent, ("decision", principal, groups, permission))
+        return super().cached_decision(holder, principal, groups, permission)
 
     def cached_prinper(self, parent: Any, principal: str, groups: Any, permission: str) -> Any:
-        return super().cached_prinper(self.holder(parent), principal, groups, permission)
+        holder = self.holder(parent, ("prin", principal, permission))
+        return super().cached_prinper(holder, principal, groups, permission)
 
     def cached_roles(self, parent: Any, permission: str) -> Any:
-        return super().cached_roles(self.holder(parent), permission)
+        return super().cached_roles(self.holder(parent, ("roles", permission)), permission)
 
     def cached_principal_roles(self, parent: Any, principal: str) -> Any:
-        return super().cached_principal_roles(self.holder(parent), principal)
+        return super().cached_principal_roles(self.holder(parent, ("principal_roles", principal)), principal)
+
+
+def parts_of(principal: str, groups: Any, permission: str) -> list[tuple[str, ...]]:
+    """Return the questions that may be asked for a decision."""
+    parts: list[tuple[str, ...]] = [("prin", principal, permission), ("principal_roles", principal)]
+    for group, more in groups:
+        parts += parts_of(group, more, permission)
+    return [*parts, ("roles", permission)]
+
+
+def copy_answer(told: Any, kept: Any, *question: str) -> None:
+    """Copy the answer to a question from one cache of Zope's policy to another, if it is there."""
+    *parts, last = question
+    for part in parts:
+        told = told.get(part, {})
+    if last in told:
+        for part in parts:
+            kept = kept.setdefault(part, {})
+        kept[last] = told[last]
 
 
 def has_grants(ob: Any) -> bool:
@@ -99,6 +167,9 @@ class Grants(Enum):
     """Their grants are in their attribute ``__annotations__``."""
     OTHER = auto()
     """Adapters that are not Zope's tell of them."""
+
+
+ANNOTATED, OTHER = Grants.ANNOTATED, Grants.OTHER  # each look-up takes 0.2 microseconds on Python 3.11
 
 
 def grants_of(registry: Any, provided: Any, cls: type) -> Grants:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import transaction
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
@@ -14,14 +16,14 @@ from zope.publisher.interfaces.logginginfo import ILoggingInfo
 from zope.security.management import endInteraction
 
 from pipeline.composition import Offers, element
-from pipeline.database.transactions import begin
+from pipeline.database.transactions import OFFERED, begin
 from pipeline.elements.transaction import TransactionRequest
 from pipeline.http.redirects import of_foreign
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.response import Response
 from pipeline.ztk.events import tell
 from pipeline.ztk.known import NONE, Ways, ways_of
-from pipeline.ztk.lean import headers_of, make_request
+from pipeline.ztk.lean import headers_of, hide_pipeline, make_request
 from pipeline.ztk.manager import ImplicitManager
 from pipeline.ztk.site import loaded
 
@@ -38,7 +40,7 @@ class ZopeRequest(TransactionRequest):
     """The ``zope.publisher`` request of this attempt. Its response is ``zope.response``."""
     published: Any = None
     """The object that traversal found and that is called, or the last one that a hook has returned."""
-    ways: Ways = NONE
+    ways: Ways
     """Which hooks may take the short way."""
     asked: Any = None
     """The authentication utility that knows no principal with the credentials of this request, if it is certain
@@ -62,7 +64,9 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
     """Make the request of Zope; end it, and put the response of Zope on ours.
 
     factory  ``IPublicationRequestFactory``, called for each attempt with input and environ. Default is that of
-             zope.app.publication for ``db``, which chooses by method and content type among what ZCML registers
+             zope.app.publication for ``db``, which chooses by method and content type among what ZCML registers.
+             If the class of a request overrides ``retry``, ``supportsRetry`` or ``retry_max_count``, its ``retry``
+             makes the request of the next attempt, and the other two say how many attempts are made
     db       database that publications see as ``publication.db``, or a function that returns it; a dotted name in
              an ini. Default is the main database of the zope.conf that was loaded
 
@@ -73,6 +77,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
     if factory is None:
         db = loaded() if db is None else db
         factory = HTTPPublicationRequestFactory(db() if callable(db) else db)
+    retried: WeakKeyDictionary[ZopeRequest, Any] = WeakKeyDictionary()
 
     def ztk_request(request: ZopeRequest, response: Response) -> None:
         environ = request.environ
@@ -87,13 +92,19 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
         threads.manager = tm
         tm.running = True
         try:
-            zope = request.zope = make_request(factory, environ)
             attempt = getattr(request, "attempt", 1)
-            if attempt > 1:
-                zope._retry_count = attempt - 1
+            zope = None if attempt == 1 else retried.pop(request, None)
+            if zope is None:
+                zope = make_request(factory, environ)
+                if attempt > 1:
+                    zope._retry_count = attempt - 1
+            request.zope = zope
+            ways = NONE
             try:
                 publication = zope.publication if request.watch_zope is None else request.watch_zope(zope)
                 ways = request.ways = ways_of(publication, zope)
+                if not ways.retries and attempt == 1 and request.attempts_left:
+                    request.attempts_left = sys.maxsize  # ztk_errors asks supportsRetry
                 try:
                     next(request, response)
                 finally:
@@ -103,6 +114,11 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
                     else:
                         publication.endRequest(zope, request.published)
                 put_answer(request, response, zope)
+            except Exception as error:
+                if not ways.retries and request.attempts_left and request.judge(error).transient:
+                    retried[request] = zope.retry()
+                    hide_pipeline(retried[request], environ)
+                raise
             finally:
                 zope.close()
                 call_close_callbacks(zope.annotations.get(CONNECTION))
@@ -110,7 +126,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
             tm.running = False
             threads.manager = outer
 
-    return Offers(ztk_request, tm=open_tm)
+    return Offers(ztk_request, tm=open_tm, **OFFERED)
 
 
 def call_close_callbacks(connection: Any) -> None:

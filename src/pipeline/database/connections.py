@@ -1,0 +1,122 @@
+"""Connections to a ZODB that are used by requests alone (R13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from persistent import Persistent
+from ZODB.Connection import Connection
+from ZODB.DB import DB
+from ZODB.POSException import ConnectionStateError
+
+from pipeline.database import forks
+from pipeline.database.transactions import Manager
+from pipeline.interfaces import Unavailable
+
+TAKES_NO_WRITES = frozenset({"0A000", "25006", 1290, 1836})
+"""Errors of a server that was demoted or is set to read only: SQLSTATEs of PostgreSQL, numbers of MariaDB and
+MySQL. RelStorage asks PostgreSQL for a mode that a replica does not have (0A000)."""
+
+
+class RequestConnection(Connection):  # type: ignore[misc]
+    """A connection that is used only in a transaction.
+
+    Without one, an object would be loaded as it was before the last commit, and stay so for the next request.
+    """
+
+    def setstate(self, obj: Any) -> None:
+        self._need_transaction()
+        super().setstate(obj)
+
+    def get(self, oid: bytes) -> Any:
+        self._need_transaction()
+        return super().get(oid)
+
+    __getitem__ = get
+
+    def oldstate(self, obj: Any, tid: bytes) -> Any:
+        self._need_transaction()
+        return super().oldstate(obj, tid)
+
+    def new_oid(self) -> Any:
+        self._need_transaction()
+        with writing():
+            return super().new_oid()
+
+    def tpc_vote(self, transaction: Any) -> None:
+        with writing():
+            super().tpc_vote(transaction)
+
+    def _need_transaction(self) -> None:
+        tm = self.transaction_manager
+        if isinstance(tm, Manager) and tm._txn is None and not tm.deferred:
+            tm.get()  # begins one that only reads, or raises
+
+    def _register(self, obj: Any = None) -> None:
+        """Register a changed object. If that is refused, the object differs from the database, so that the
+        connection must not be used again."""
+        tm = self.transaction_manager
+        if tm is None:
+            raise ConnectionStateError(f"{obj!r:.200} was changed, but its connection is closed")
+        try:
+            super()._register(obj)
+        except BaseException:
+            tm.must_discard = True
+            raise
+
+    def get_connection(self, database_name: str) -> Any:
+        self._need_transaction()
+        known = database_name in self.connections
+        connection = super().get_connection(database_name)
+        if not known and self._is_kept():
+            keep(connection, self.transaction_manager)
+        return connection
+
+    def close(self, primary: bool = True) -> None:
+        if primary and self._is_kept():
+            raise ConnectionStateError("the element zodb closes the connection of a request; a view must not")
+        super().close(primary)
+
+    def _is_kept(self) -> bool:
+        return self in getattr(self.transaction_manager, "kept", ())
+
+
+class RequestDB(DB):  # type: ignore[misc]
+    """A database whose connections are those of requests."""
+
+    klass = RequestConnection
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Raise Unavailable, which is answered 503, if the server of RelStorage takes no writes."""
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None:  # RelStorage has errors of its own for some
+            if not TAKES_NO_WRITES.isdisjoint((getattr(cause, "pgcode", None), getattr(cause, "errno", None))):
+                raise Unavailable(f"the database takes no writes: {type(cause).__name__}: {cause}") from error
+            cause = cause.__cause__ or cause.__context__
+        raise
+
+
+def keep(connection: Any, tm: Manager) -> None:
+    """Keep a connection with its manager, from one request to the next."""
+    kind = type(connection)
+    if not issubclass(kind, RequestConnection):  # of a database that the application has opened
+        connection.__class__ = type(kind.__name__, (RequestConnection, kind), {})
+    tm.kept[connection] = connection
+
+
+def leave_to_parent(connection: Any) -> None:
+    """Keep this process from using a connection of its parent. Its loaded objects are made ghosts, changed ones
+    too: each use of them asks the connection."""
+    loaded = [*connection._cache.cache_data.values(), *connection._added.values()]
+    objects = [obj for obj in loaded if isinstance(obj, Persistent)]  # and not a class
+    forks.keep(connection, objects, [getattr(obj, "__dict__", {}).copy() for obj in objects])
+    for obj in objects:
+        Persistent._p_invalidate(obj)  # that of a blob would remove the file of the parent
+    forks.seal(connection, "the ZODB connection of a request")

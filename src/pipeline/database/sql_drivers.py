@@ -1,0 +1,135 @@
+"""The drivers of SQL databases: how each tells the state of its transaction, and how a connection is cut off.
+
+Everything here is read from the connection of the driver. Nothing asks the database.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pipeline.database import forks
+from pipeline.interfaces import ConfigurationError
+
+IDLE, OPEN, FAILED, UNKNOWN = "idle", "open", "failed", "unknown"
+"""The states of a transaction. It is unknown if the connection is closed."""
+
+IN_TRANSACTION, AUTOCOMMIT = 1, 2
+"""Flags of the status that a MySQL server sends with each answer."""
+
+
+class Driver(NamedTuple):
+    """How the connections of one driver are asked."""
+
+    state: Callable[[Any], str]
+    """Returns the state of the transaction of a connection."""
+    is_autocommit: Callable[[Any], bool]
+    """Returns whether a connection commits each statement by itself."""
+    begin_again: Callable[[Any], object]
+    """Has the next statement begin a transaction, after a statement has ended one."""
+    cut_off: Callable[[Any], object]
+    """Makes every use of a connection fail, without a word to the database: the parent process uses it."""
+
+
+def _state_of_libpq(connection: Any) -> str:
+    return {0: IDLE, 1: OPEN, 2: OPEN, 3: FAILED}.get(int(connection.info.transaction_status), UNKNOWN)
+
+
+def _state_of_pg8000(connection: Any) -> str:
+    return {b"I": IDLE, b"T": OPEN, b"E": FAILED}.get(connection._transaction_status, UNKNOWN)
+
+
+def _state_of_pymysql(connection: Any) -> str:
+    return OPEN if connection.server_status & IN_TRANSACTION else IDLE
+
+
+def _state_by_property(connection: Any) -> str:
+    return OPEN if connection.in_transaction else IDLE
+
+
+def _autocommit_of_mysqlconnector(connection: Any) -> bool:
+    status = getattr(connection, "_server_status", None)  # the property autocommit would ask the server
+    return bool(connection._autocommit if status is None else status & AUTOCOMMIT)
+
+
+def _roll_back(connection: Any) -> None:
+    connection.rollback()  # psycopg2 would not begin a transaction otherwise
+
+
+def _cut_off_socket(number: int) -> None:
+    """Let a file descriptor of this process lead nowhere. That of the parent process stays as it is."""
+    ours, other = socket.socketpair()
+    other.close()
+    os.dup2(ours.fileno(), number, inheritable=False)
+    ours.close()
+
+
+def _cut_off_mysqlconnector(connection: Any) -> None:
+    library = getattr(connection, "_cmysql", None)  # its sockets cannot be reached
+    if library is not None:
+        forks.keep(library)
+        connection._cmysql = None
+    else:
+        _cut_off_socket(connection._socket.sock.fileno())
+
+
+def _cut_off_sqlite(connection: Any) -> None:
+    """Refuse every statement. To close the connection would roll back what the parent is writing."""
+    connection.set_authorizer(lambda *action: sqlite3.SQLITE_DENY)
+    connection.set_progress_handler(lambda: 1, 1)  # stops queries that have begun
+
+
+DRIVERS = {
+    "pysqlite": Driver(
+        _state_by_property,
+        lambda connection: getattr(connection, "autocommit", None) is True,
+        lambda connection: connection.execute("BEGIN"),
+        _cut_off_sqlite,
+    ),
+    "psycopg2": Driver(
+        _state_of_libpq,
+        lambda connection: bool(connection.autocommit),
+        _roll_back,
+        lambda connection: _cut_off_socket(connection.fileno()),
+    ),
+    "pg8000": Driver(
+        _state_of_pg8000,
+        lambda connection: bool(connection.autocommit),
+        _roll_back,
+        lambda connection: _cut_off_socket(connection._usock.fileno()),
+    ),
+    "pymysql": Driver(
+        _state_of_pymysql,
+        lambda connection: bool(connection.server_status & AUTOCOMMIT),
+        _roll_back,
+        lambda connection: _cut_off_socket(connection._sock.fileno()),
+    ),
+    "mysqlconnector": Driver(
+        _state_by_property, _autocommit_of_mysqlconnector, _roll_back, _cut_off_mysqlconnector
+    ),
+}
+"""The drivers that can be asked, by the name that they have in a URL."""
+DRIVERS["psycopg"] = DRIVERS["psycopg2"]
+
+
+def driver_of(name: str) -> Driver:
+    """Return the driver of that name. Refuse one that cannot be asked."""
+    if name not in DRIVERS:
+        raise ConfigurationError(
+            f"sql: option 'url': the driver {name} does not tell whether a transaction is open, so a change could "
+            f"be stored twice after a conflict. Use one of {', '.join(sorted(DRIVERS))}"
+        )
+    return DRIVERS[name]
+
+
+def execute(connection: Any, *statements: str) -> None:
+    """Execute statements on a connection of the driver."""
+    cursor = connection.cursor()
+    try:
+        for statement in statements:
+            cursor.execute(statement)
+    finally:
+        cursor.close()

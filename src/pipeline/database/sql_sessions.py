@@ -1,0 +1,460 @@
+"""The session of one request, bound to the transaction of the request by zope.sqlalchemy (R13).
+
+Each request gets a new session, which is closed for good at the end of the request. Whatever is kept of it, the
+session or its connection, raises when it is used later. The listeners stand on the class, since registering them
+for each session would take longer than a request.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NoReturn, Protocol
+
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.orm import Session, SessionTransaction
+from transaction.interfaces import ISynchronizer
+from zope.interface import implementer
+from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join_transaction
+
+from pipeline.database import forks
+from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, execute
+from pipeline.database.sql_errors import (
+    ROLLS_BACK,
+    TRANSIENT,
+    TransactionFailed,
+    code_of,
+    is_transient,
+    was_answered,
+)
+from pipeline.database.statements import (
+    is_ordinary,
+    is_plain_read,
+    is_unrefused,
+    may_replace,
+    savepoint_of,
+    sets_autocommit,
+)
+from pipeline.database.transactions import Manager, is_committed, is_committing, joined, reads_only, refusal
+
+log = logging.getLogger("pipeline.sql")
+
+CLOSE_AT_END = "pipeline.sql.close_at_end"
+"""The key in the ``info`` of a connection that is closed when the request gives it back."""
+END_READING_BY = "pipeline.sql.end_reading"
+"""The key of the statement that lets the connection write again, when it is given back."""
+BY_STATEMENT, BY_DRIVER = "pipeline_statement", "pipeline_driver"
+"""Savepoints. One that is gone shows that the transaction was ended, and another begun."""
+
+
+class Database(Protocol):
+    """The database that makes the sessions."""
+
+    engine: Engine
+    driver: Driver
+    is_pooled: bool
+    twophase: bool
+    begin_reading: tuple[str, ...]
+    end_reading: str | None
+    has_savepoint: str
+    bounds: set[Bound]
+
+
+class RequestSession(Session):
+    """The session of one request."""
+
+    bound: Bound
+    _twophase = False
+
+    @property
+    def twophase(self) -> bool:
+        """True to commit in two phases. A transaction that only reads does not need it."""
+        return self._twophase and not reads_only(self.bound.tm)
+
+    @twophase.setter
+    def twophase(self, twophase: bool) -> None:
+        self._twophase = twophase
+
+    def rollback(self) -> None:
+        """Take back the changes of this transaction. Only this leads to a commit without them."""
+        self.bound.look_back()
+        super().rollback()
+        self.bound.taken_back, self.bound.connection = True, None
+
+    def close(self) -> NoReturn:
+        """Refuse to end the session: its changes would be lost under an answer that says that all is well."""
+        raise RuntimeError(
+            "sql: request.sql is closed at the end of the request, and must not be closed by the view. Leave out "
+            "close(), reset(), invalidate() and 'with request.sql'; request.sql.rollback() takes back the changes"
+        )
+
+    reset = invalidate = __enter__ = close
+
+
+class RequestConnection(Connection):
+    """The connection of a session, while a request uses it."""
+
+    bound: Bound
+
+    @property
+    def connection(self) -> Any:
+        """The connection of the pool. A view that takes it may use the driver, unseen."""
+        connection = super().connection
+        self.bound.hand_out_driver()
+        return connection
+
+    @property
+    def info(self) -> Any:
+        """The ``info`` of the connection, for listeners of SQLAlchemy's events. To read it hands out nothing."""
+        return self.bound.info
+
+
+class LeftSession(RequestSession):
+    """A session of the parent process."""
+
+    def __getattribute__(self, name: str) -> Any:
+        return refuse_in_child(self, name)
+
+
+class LeftConnection(Connection):
+    """A connection of the parent process."""
+
+    def __getattribute__(self, name: str) -> Any:
+        return refuse_in_child(self, name)
+
+
+def refuse_in_child(thing: object, name: str) -> Any:
+    """Refuse every use of an object that belongs to the parent process (R12, R13)."""
+    if name == "__class__":  # for isinstance
+        return type(thing)
+    raise RuntimeError(
+        f"sql: {name} of a {type(thing).__mro__[1].__name__} that belongs to the process that forked this one. The "
+        f"two would get each other's answers (R12). Open a connection of its own in this process"
+    )
+
+
+def leave_connection_to_parent(connection: Connection) -> None:
+    """Have every use of a connection raise in this process."""
+    forks.keep(connection)
+    connection.__class__ = LeftConnection
+
+
+@implementer(ISynchronizer)
+class Bound:
+    """A session that is bound to a transaction manager."""
+
+    connection: Connection | None = None
+    """The connection of the session, or its last one."""
+    driver_connection: Any = None
+    """The driver's part of it."""
+    info: dict[str, Any]
+    """The ``info`` of that connection."""
+    ending = False
+    """True if the transaction is being committed or rolled back."""
+    committing = False
+    """True if COMMIT was sent, and the database has not answered yet."""
+    changed = False
+    """True if the transaction of the database has had a statement that is not known to be a plain read."""
+    open = False
+    """True if the driver has reported, after a change, that its transaction is open."""
+    handed_out = False
+    """True if the view has the connection of the driver."""
+    savepoints: tuple[str, ...] = ()
+    """The savepoints that are set, to notice that the transaction was replaced by another."""
+    failure = ""
+    """The last error of the database in this transaction."""
+    failure_is_transient = False
+    rolled_back = False
+    """True if the database has rolled back the transaction because of that error, or can only roll it back."""
+    taken_back = lost = False
+    """True if the view has rolled back the session; if it has ended the transaction in another way."""
+    resource: Any = None
+    """The data manager of the session, while a transaction is being completed."""
+
+    def __init__(self, database: Database, tm: Manager) -> None:
+        self.database = database
+        self.tm = tm
+        self.session: Any = RequestSession(database.engine, twophase=database.twophase, close_resets_only=False)
+        self.session.bound = self
+        if SessionDataManager not in tm.readers:
+            tm.readers = (*tm.readers, SessionDataManager)
+            tm.transient_checks.append(is_transient)
+        tm.registerSynch(self)
+        tm.leave_callbacks.append(self.leave)
+        database.bounds.add(self)
+
+    def begin(self, connection: Connection) -> None:
+        """Note the connection on which the session has begun a transaction of the database."""
+        self.connection = connection
+        proxied = connection.connection
+        self.driver_connection, self.info = proxied.driver_connection, proxied.info
+        self.ending = self.committing = self.changed = self.open = self.rolled_back = self.handed_out = False
+        self.savepoints = ()
+        self.failure = ""
+        if reads_only(self.tm):
+            self.info[END_READING_BY] = self.database.end_reading
+            for statement in self.database.begin_reading:
+                connection.exec_driver_sql(statement)
+        connection.__class__ = RequestConnection
+        connection.bound = self  # type: ignore[attr-defined]
+        if self.database.driver.is_autocommit(self.driver_connection):
+            self.info[CLOSE_AT_END] = True
+            refuse_autocommit()
+
+    def before_statement(self, statement: str) -> None:
+        """Note a statement that may change something. Refuse it (R8) if the database itself would not."""
+        if not is_plain_read(statement):
+            if reads_only(self.tm) and (
+                not self.database.begin_reading or is_unrefused(statement) or self.state() == IDLE
+            ):
+                raise refusal(self.tm, statement)
+            if sets_autocommit(statement):
+                refuse_autocommit()
+            self.changed = True
+            if may_replace(statement):
+                self.set_savepoint(BY_STATEMENT)
+            elif BY_DRIVER in self.savepoints:
+                self.note_savepoint(*savepoint_of(statement))
+        self.look()
+
+    def after_statement(self, statement: str) -> None:
+        """Notice that the statement has ended the transaction."""
+        if BY_STATEMENT in self.savepoints:
+            self.check_savepoint(BY_STATEMENT)
+        elif self.changed and not self.ending and not is_ordinary(statement) and self.state() == IDLE:
+            self.tm.outcome = "committed"  # also by the first statement, such as DDL on MariaDB
+        if self.handed_out and BY_DRIVER not in self.savepoints:
+            self.set_savepoint(BY_DRIVER)
+        self.look()
+
+    def hand_out_driver(self) -> None:
+        """Note that the view may use the connection of the driver, where no statement is seen.
+
+        The connection is closed at the end of the request, so that it cannot be used in another one (R13).
+        """
+        if not self.ending:
+            self.changed = self.handed_out = True
+            self.info[CLOSE_AT_END] = self.database.is_pooled
+            if BY_DRIVER not in self.savepoints:
+                self.set_savepoint(BY_DRIVER)
+
+    def refuse_or_commit(self) -> None:
+        """Refuse to commit a failed transaction. The database would roll it back without an error."""
+        connection = self.connection
+        if self.lost or (connection is not None and connection.closed):
+            raise RuntimeError(
+                "sql: the view has closed the connection or the transaction of request.sql, so its changes are "
+                "lost. Only request.sql.rollback() takes back changes"
+            )
+        if self.rolled_back or self.state() == FAILED:
+            raise TransactionFailed(
+                f"the transaction failed with an error that the view has swallowed, so it cannot be committed: "
+                f"{self.failure}. Put a statement that may fail inside request.sql.begin_nested()",
+                self.failure_is_transient,
+            )
+        self.ending = True
+
+    def state(self) -> str:
+        """Return the state of the transaction of the database."""
+        connection = self.connection
+        if connection is None or connection.closed or connection.invalidated:
+            return UNKNOWN
+        return self.database.driver.state(self.driver_connection)
+
+    def look(self) -> None:
+        """Notice that the view has ended the transaction: by COMMIT in a statement, or by DDL on MariaDB."""
+        if self.changed and not self.ending:
+            state = self.state()
+            if self.open and state == IDLE:
+                self.tm.outcome = "committed"
+                self.database.driver.begin_again(self.driver_connection)
+            self.open = state == OPEN
+
+    def look_back(self) -> None:
+        """Notice what the view has done by the connection of the driver."""
+        self.look()
+        if self.savepoints[-1:] == (BY_DRIVER,):
+            self.check_savepoint(BY_DRIVER)
+        elif BY_DRIVER in self.savepoints:  # to release it would release the later ones of the view
+            self.tm.outcome = "unknown"
+
+    def set_savepoint(self, name: str) -> None:
+        if not self.ending and not reads_only(self.tm) and self.state() in (IDLE, OPEN):
+            execute(self.driver_connection, f"SAVEPOINT {name}")
+            self.savepoints += (name,)
+
+    def note_savepoint(self, what: str, name: str) -> None:
+        """Note that the view sets a savepoint, or ends one with all that were set after it."""
+        if what == "savepoint":
+            self.savepoints += (name,)
+        elif name in self.savepoints:
+            end = self.savepoints.index(name) + (what == "rollback")
+            self.savepoints = self.savepoints[:end]
+        elif what:  # it was set before that of the driver, which ends with it
+            self.check_savepoint(BY_DRIVER)
+
+    def check_savepoint(self, name: str) -> None:
+        """Set the outcome if a savepoint is gone: then the transaction was ended, and another may be open."""
+        self.savepoints = self.savepoints[: self.savepoints.index(name)]
+        failed = self.state() == FAILED
+        statement = "ROLLBACK TO SAVEPOINT {name}" if failed else self.database.has_savepoint
+        try:
+            execute(self.driver_connection, statement.format(name=name))
+        except Exception as error:
+            known = was_answered(error) and not self.rolled_back  # a deadlock takes savepoints, too
+            self.tm.outcome = "committed" if known else "unknown"
+            if not failed and self.state() == FAILED:
+                execute(self.driver_connection, "ROLLBACK TO SAVEPOINT pipeline_now")
+        if failed:
+            self.rolled_back = not self.session.in_nested_transaction()
+
+    def note(self, context: ExceptionContext) -> None:
+        """Note an error of a statement, which the view may swallow."""
+        error = context.original_exception
+        self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        self.failure_is_transient = context.is_disconnect or code_of(error) in TRANSIENT
+        ended = self.open and self.state() == IDLE  # SQLite on a full disk
+        self.rolled_back = ended or context.is_disconnect or code_of(error) in ROLLS_BACK
+        self.open = False
+        if BY_STATEMENT in self.savepoints:
+            self.check_savepoint(BY_STATEMENT)
+
+    def beforeCompletion(self, transaction: object) -> None:
+        """Log the changes that a streamed body has made and not flushed, since they are dropped.
+
+        After a rollback by the view, let zope.sqlalchemy commit the changes that followed it.
+        """
+        session = self.session
+        if not reads_only(self.tm):
+            self.look_back()
+            sessions = [one for one in joined(self.tm) if isinstance(one, SessionDataManager)]
+            self.resource = next((one for one in sessions if one.session is session), None)
+            if self.resource is not None:
+                if session.get_transaction() is None:
+                    session.begin()
+                    self.changed = self.rolled_back = False
+                    self.lost = not self.taken_back
+                self.resource.tx = session.get_transaction()
+        else:
+            for changed in (*session.new, *filter(session.is_modified, session.dirty)):
+                log.error("dropped: %s", refusal(self.tm, changed))
+
+    def afterCompletion(self, transaction: object) -> None:
+        """Roll back a transaction that zope.sqlalchemy left open. Mark a commit that has stored nothing."""
+        if not is_committed(transaction):
+            if self.session.in_transaction():
+                Session.rollback(self.session)
+        elif not self.changed and self.resource is not None:
+            self.resource.state = "no work"
+        self.resource = self.connection = None
+
+    def newTransaction(self, transaction: object) -> None:
+        self.taken_back = self.lost = False
+
+    def leave(self) -> None:
+        """End the session and give back the connection. Objects of the session that are in use are detached."""
+        self.tm.kept.pop(self.database, None)
+        self.database.bounds.discard(self)
+        self.savepoints = ()
+        session, self.session, self.connection = self.session, None, None  # no reference cycle is left
+        try:
+            self.tm.unregisterSynch(self)
+        finally:
+            Session.close(session)
+
+    def leave_to_parent(self) -> None:
+        """Have every use of the session raise in this process (R13)."""
+        forks.keep(self, self.session)
+        self.session.__class__ = LeftSession
+
+
+@event.listens_for(RequestSession, "after_transaction_create")
+def _join(session: RequestSession, transaction: SessionTransaction) -> None:
+    """Join the transaction of the request, at the first use of the session. Refuse it if that has ended."""
+    if transaction.parent is None:
+        try:
+            join_transaction(session, STATUS_CHANGED, session.bound.tm, keep_session=True)
+        except BaseException:
+            session.expire_all()  # forgets that an object was about to change
+            transaction.close()
+            raise
+
+
+@event.listens_for(RequestSession, "after_begin")
+def _after_begin(session: RequestSession, transaction: SessionTransaction, connection: Connection) -> None:
+    if not transaction.nested:
+        session.bound.begin(connection)
+
+
+@event.listens_for(RequestSession, "before_attach")
+def _before_attach(session: RequestSession, instance: object) -> None:
+    if reads_only(session.bound.tm):
+        raise refusal(session.bound.tm, instance)
+
+
+@event.listens_for(RequestSession, "before_commit")
+def _before_commit(session: RequestSession) -> None:
+    if not session.in_nested_transaction():
+        if not is_committing(session.bound.tm):
+            refuse_commit()
+        session.bound.refuse_or_commit()
+
+
+def refuse_commit() -> NoReturn:
+    raise RuntimeError("sql: request.tm.commit() commits the session; request.sql.commit() must not")
+
+
+def refuse_autocommit() -> NoReturn:
+    raise RuntimeError(
+        "sql: AUTOCOMMIT: no statement could be rolled back, and a request that is tried again would store its "
+        "changes twice. Leave it out of the URL, of execution_options and of SET"
+    )
+
+
+def refuse_autocommit_option(target: object, options: dict[str, Any]) -> None:
+    """Refuse ``isolation_level="AUTOCOMMIT"`` in the execution options of a connection, engine or statement."""
+    if str(options.get("isolation_level", "")).upper() == "AUTOCOMMIT":
+        refuse_autocommit()
+
+
+def before_statement(
+    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
+) -> None:
+    if isinstance(connection, RequestConnection):
+        if context.execution_options:
+            refuse_autocommit_option(connection, context.execution_options)
+        connection.bound.before_statement(statement)
+
+
+def after_statement(
+    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
+) -> None:
+    if isinstance(connection, RequestConnection):
+        connection.bound.after_statement(statement)
+
+
+def before_commit(connection: Connection, *twophase: object) -> None:
+    """Refuse a commit by the view. Note that COMMIT is sent, if it is not the second phase."""
+    if isinstance(connection, RequestConnection):
+        if not is_committing(connection.bound.tm):
+            refuse_commit()
+        connection.bound.ending = True
+        connection.bound.committing = not twophase
+
+
+def before_end(connection: Connection, *twophase: object) -> None:
+    """Note that the transaction is being ended, by the pipeline or by ``rollback()``."""
+    if isinstance(connection, RequestConnection):
+        connection.bound.ending = True
+
+
+def on_checkin(connection: Any, record: Any) -> None:
+    """Return a connection to the state in which the next request takes it, or close it."""
+    end_reading = record.info.pop(END_READING_BY, None)
+    if record.info.pop(CLOSE_AT_END, False):
+        record.invalidate()
+    elif end_reading is not None and connection is not None:
+        try:
+            execute(connection, end_reading)
+        except Exception as error:  # most likely the connection is lost; it must not be used again
+            record.invalidate(error)
