@@ -71,6 +71,7 @@ _numbers = itertools.count()
 @pytest.fixture(params=["forms", "no forms"])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestApp]:
     CLUB_LIMITER._full_at.clear()
+    CLUB_LIMITER._addresses.clear()
     elements: list[Any] = [forms()] if request.param == "forms" else []
     app = Pipeline(
         errors(),
@@ -170,6 +171,18 @@ def test_guessing_the_users_of_a_folder_is_slowed_down(client: TestApp) -> None:
     for _ in range(3):
         assert client.get("/club/").text == "None"
     client.get("/club/", status=429)
+
+
+def test_guesses_elsewhere_do_not_lock_out_the_user_of_a_folder__S22(client: TestApp) -> None:
+    """The site, which does not know the user, is asked first."""
+    client.authorization = ("Basic", ("ben", "secret"))
+    client.get("/club/edit")
+    client.authorization = ("Basic", ("ben", "wrong"))
+    for number in range(4):
+        client.get("/club/", extra_environ={"REMOTE_ADDR": f"198.51.100.{number}"}, expect_errors=True)
+    client.authorization = ("Basic", ("ben", "secret"))
+    client.get("/club/edit", extra_environ={"REMOTE_ADDR": "198.51.100.9"}, status=429)
+    assert client.get("/club/edit").text == "ben of the club edits"
 
 
 # Whatever is sent

@@ -16,9 +16,10 @@ from webob.exc import HTTPForbidden, HTTPSeeOther, HTTPUnauthorized
 from zope.interface.verify import verifyObject
 
 from pipeline import Request, Response
-from pipeline.auth.authentication import Basic, is_cross_site
+from pipeline.auth.authentication import Basic
 from pipeline.auth.keys import read_keys
 from pipeline.auth.sessions import Session
+from pipeline.http.origins import is_cross_site, refuse_cross_site
 from pipeline.interfaces import ConfigurationError, IAuthentication
 
 OLD, NEW = "o" * 32, "n" * 32
@@ -102,10 +103,10 @@ def test_a_planted_cookie_ends_no_session_that_is_sent_with_it() -> None:
 
 
 def test_many_cookies_of_the_name_take_no_time__S12() -> None:
-    many = "; ".join(["session=e30.aaaaaa.bbbb"] * 20_000)
+    many = "; ".join(["session=e30.aaaaaa.bbbb"] * 200_000)
     began = time.process_time()
     assert SESSION.identify(request_of(HTTP_COOKIE=many)) is None
-    assert time.process_time() - began < 0.3
+    assert time.process_time() - began < 2
 
 
 def test_a_session_that_was_ended_is_none() -> None:
@@ -119,9 +120,20 @@ def test_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one whose cookie is remembered."""
     sent = cookie()
     now = time.time()
-    for later, principal in [(0, "ann"), (3598, "ann"), (3602, None), (-2, None), (1, "ann")]:
+    for later, principal in [(0, "ann"), (3658, "ann"), (3662, None), (1, "ann")]:
         monkeypatch.setattr(time, "time", lambda later=later: now + later)
         assert SESSION.identify(request_of(HTTP_COOKIE=sent)) == principal
+
+
+@pytest.mark.parametrize(("age", "ahead"), [(3600, 3600), (8 * 3600, 3600), (600, 600)])
+def test_clocks_may_differ_and_be_set_back(monkeypatch: pytest.MonkeyPatch, age: int, ahead: int) -> None:
+    """An instance a moment ahead has signed the cookie; or a clock was wrong, and is set back."""
+    session = Session([NEW], age, "login")
+    sent = cookie(session)
+    now = time.time()
+    for earlier, principal in [(0.6, "ann"), (60, "ann"), (ahead - 2, "ann"), (ahead + 2, None)]:
+        monkeypatch.setattr(time, "time", lambda earlier=earlier: now - earlier)
+        assert session.identify(request_of(HTTP_COOKIE=sent)) == principal
 
 
 def test_the_signature_of_a_good_cookie_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +169,7 @@ def test_what_is_no_session_is_nobody(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", ["ann", ["ann"], ["ann", 1], [1, "t"], {"a": 1}, None, 5, ["a", "b", "c"]]
+    "payload", ["ann", ["ann"], ["ann", 1], [1, "t"], {"a": 1}, None, 5, ["a", "b", "c"], ["a", "b", 0, 0]]
 )
 def test_what_was_signed_for_something_else_is_nobody(payload: object) -> None:
     request = request_of(HTTP_COOKIE="session=" + SESSION.serializer.dumps(payload))
@@ -169,6 +181,13 @@ def token_of(sent: str) -> str:
     SESSION.identify(request)
     assert request.csrf_token is not None
     return request.csrf_token
+
+
+def accepted(request: Request) -> str | None:
+    """The principal of a request that the session and the end of the pipeline accept."""
+    principal = SESSION.identify(request)
+    refuse_cross_site(request)
+    return principal
 
 
 SAME, OTHER = "http://localhost", "http://evil.example"
@@ -198,7 +217,7 @@ SAME, OTHER = "http://localhost", "http://evil.example"
     ],
 )
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "BREW"])
-def test_what_another_site_makes_a_browser_send_is_refused(
+def test_what_another_site_makes_a_browser_send_is_refused__S23(
     method: str, headers: dict[str, Any], allowed: bool
 ) -> None:
     sent = cookie()
@@ -209,10 +228,10 @@ def test_what_another_site_makes_a_browser_send_is_refused(
     if form is not None:
         request.form = {"csrf_token": [token] if isinstance(form, list) else form}
     if allowed:
-        assert SESSION.identify(request) == "ann"
+        assert accepted(request) == "ann"
     else:
         with pytest.raises(HTTPForbidden):
-            SESSION.identify(request)
+            accepted(request)
     assert SESSION.identify(request_of("GET", HTTP_COOKIE=sent, **headers)) == "ann"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator
 
 from pipeline import Request, Response, view
@@ -13,7 +13,8 @@ from pipeline.views import adapter
 LINE = b"<p>All work and no play makes Jack a dull boy.</p>\n" * 2
 LINES = 5000
 PAUSE = 0.15
-"""Seconds between the blocks of a slow stream."""
+"""Seconds between the blocks of a slow stream, at least."""
+_permits = threading.Semaphore(0)
 
 
 @view(context=Site, name="lines")
@@ -25,10 +26,17 @@ def lines(context: Site, request: Request) -> Iterator[bytes]:
 
 @view(context=Site, name="slow")
 def slow(context: Site, request: Request) -> Iterator[bytes]:
+    """Make each block but the first when the client asks for ``next``, as it does when it has the block before."""
     for number in range(4):
-        if number:
-            time.sleep(PAUSE)
+        if number and not _permits.acquire(timeout=30):
+            raise TimeoutError("the client has not got the block before")
         yield b"block %d\n" % number
+
+
+@view(context=Site, name="next")
+def permit_next(context: Site, request: Request) -> str:
+    _permits.release()
+    return "the next block is made"
 
 
 @view(context=Site, name="events")

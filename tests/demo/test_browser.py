@@ -248,12 +248,14 @@ def test_login_and_logout_in_a_browser(browser: WebDriver, server: Server) -> No
     assert heading(browser) == "You may not do this"
 
     follow(browser, "//button[.='Log out']")
-    assert browser.current_url == f"{server.address}/" and not browser.get_cookies()
+    assert browser.current_url == f"{server.address}/"
+    assert "You are logged out." in browser.page_source
+    assert [cookie["name"] for cookie in browser.get_cookies()] == ["browser"], "the session is gone"
     browser.get(f"{server.address}/@@add-folder")
     type_in(browser, login="admin", password=server.password)
     press(browser, "Log in")
     assert heading(browser).startswith("New folder")
-    assert [cookie["httpOnly"] for cookie in browser.get_cookies()] == [True]
+    assert [cookie["httpOnly"] for cookie in browser.get_cookies()] == [True, True]
 
     old, new = server.keys.read_text(), "k" * 32 + "\n"
     server.keys.write_text(old + new)

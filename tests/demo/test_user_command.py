@@ -68,6 +68,20 @@ def test_a_user_of_a_folder(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert who(uri, "ben", "a new password") == (None, False)
 
 
+@pytest.mark.parametrize("place", ["", "club"])
+def test_a_user_is_removed_with_the_grants(
+    uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    where = ["--in", f"/{place}"] if place else []
+    assert run(monkeypatch, uri, "anna", *where, *([] if place else ["--edit"])) == 0
+    assert run(monkeypatch, uri, "anna", "--remove", *where) == 0
+    assert capsys.readouterr().out == "anna: the user was added\nanna: the user was removed\n"
+    assert who(uri, "anna", "a new password", place) == (None, False)
+    assert run(monkeypatch, uri, "anna", *where) == 0
+    assert who(uri, "anna", "a new password", place)[1] is bool(place), "the old grant is gone"
+    assert who(uri, "admin", "correct horse") == ("admin", True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "password", "said"),
     [
@@ -80,6 +94,8 @@ def test_a_user_of_a_folder(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ([" anna"], "a new password", "printable"),
         (["an\nna"], "a new password", "printable"),
         (["anna", "--in", "/nothing"], "a new password", "there is no folder"),
+        (["anna", "--remove"], "", "there is no user anna here"),
+        (["anna", "--remove", "--in", "/club"], "", "there is no user anna here"),
         (["anna", "--in", "/index.md"], "a new password", "there is no folder"),
         (["anna", "--in", "/_x"], "a new password", "may not begin with"),
     ],

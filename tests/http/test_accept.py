@@ -39,4 +39,4 @@ def test_of_a_long_header_the_whole_elements_at_the_beginning_count() -> None:
 def test_a_long_header_takes_no_time__S12(header: str) -> None:
     began = time.process_time()
     accepted(header, OFFERS)
-    assert time.process_time() - began < 0.1
+    assert time.process_time() - began < 1

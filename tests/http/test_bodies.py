@@ -26,6 +26,8 @@ from pipeline.elements.vhost import vhost
 from pipeline.http import bodies
 
 BODY = json.dumps({"text": "x" * 100_000}).encode()
+WITH_LENGTH = {"CONTENT_LENGTH": str(len(BODY))}
+CHUNKED = {"HTTP_TRANSFER_ENCODING": "chunked"}
 
 
 def read_body(request: Request) -> bytes:
@@ -115,6 +117,15 @@ class Stream:
         return self.read(size)
 
 
+class Strict(Stream):
+    """The stream of a server that fails if it is asked for less than nothing, as Granian's does."""
+
+    def read(self, size: int = -1) -> bytes:
+        if size is None or size < 0:
+            raise OverflowError("can't convert negative int to unsigned")
+        return super().read(size)
+
+
 class FakeUWSGI(types.ModuleType):
     """uWSGI's module, with the chunks of one request; an exception is raised, and so it is from then on."""
 
@@ -158,16 +169,24 @@ def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     return lines
 
 
+UNREADABLE: dict[str, Any] = {
+    "not decoded": {"wsgi.input": Stream(b"")},
+    "of Granian": {"wsgi.input": Stream(BODY), "wsgi.input_terminated": True, "SERVER_SOFTWARE": "Granian"},
+}
+
+
 @pytest.mark.parametrize("make_end", ENDINGS)
 @pytest.mark.parametrize("outer", OUTER)
 @pytest.mark.parametrize("method", ["PUT", "POST"])
-def test_a_chunked_body_that_the_server_does_not_decode_is_411(
-    make_end: Any, outer: Any, method: str, lines: Any
+@pytest.mark.parametrize("body", UNREADABLE)
+def test_a_chunked_body_that_cannot_be_told_whole_is_411(
+    make_end: Any, outer: Any, method: str, body: str, lines: Any
 ) -> None:
-    """R11: as on wsgiref, Twisted, Tornado, hypercorn, uvicorn. The view is not called."""
+    """R11: wsgiref, Twisted, Tornado, hypercorn and uvicorn do not decode it. Granian ends it wherever it breaks
+    off, without an error. The view is not called."""
     seen: list[Any] = []
     app = Pipeline(*outer, make_end(seen))
-    answer = ask(app, method, HTTP_TRANSFER_ENCODING="chunked", **{"wsgi.input": Stream(b"")})
+    answer = ask(app, method, HTTP_TRANSFER_ENCODING="chunked", **UNREADABLE[body])
     assert (answer.status_int, seen, answer.headers["Connection"]) == (411, [], "close")
     assert lines() == [
         f"INFO {method} /a%20page: 411, This server takes no chunked body. Please send a Content-Length."
@@ -192,6 +211,16 @@ def test_a_chunked_body_that_the_server_decodes_is_read(make_end: Any, outer: An
     seen: list[Any] = []
     said = {"wsgi.input": Stream(BODY), "wsgi.input_terminated": True}
     answer = ask(Pipeline(*outer, make_end(seen)), "POST", HTTP_TRANSFER_ENCODING="chunked", **said)
+    assert (answer.status_int, seen) == (200, [BODY])
+
+
+@pytest.mark.parametrize("make_end", ENDINGS)
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("said", [WITH_LENGTH, CHUNKED], ids=["length", "chunked"])
+def test_no_server_is_asked_for_a_negative_number_of_bytes(make_end: Any, outer: Any, said: Any) -> None:
+    seen: list[Any] = []
+    body = {"wsgi.input": Strict(BODY), "wsgi.input_terminated": True}
+    answer = ask(Pipeline(*outer, make_end(seen)), "POST", **said, **body)
     assert (answer.status_int, seen) == (200, [BODY])
 
 
@@ -284,6 +313,62 @@ def test_a_chunk_that_uwsgi_cannot_read(failure: Exception, waits: str, status: 
     uwsgi(b"some", failure).opt["socket-timeout"] = waits.encode()
     answer = ask(Pipeline(end(read=read_body, seen=[])), HTTP_TRANSFER_ENCODING="chunked")
     assert answer.status_int == status
+
+
+class TooMuch(Stream):
+    """The stream of a server that returns more than the body has: the next request, perhaps."""
+
+    def read(self, size: int = -1) -> bytes:
+        block, self.data = self.data * 2, b""
+        return block
+
+
+class ChunkError(Exception):
+    """An exception of a server's own, as gunicorn has them."""
+
+
+FAULTS = (
+    (CHUNKED, lambda: Stream(BODY[:9], OverflowError("can't convert"))),
+    (WITH_LENGTH, lambda: Stream(BODY[:9], OverflowError("can't convert"))),
+    (CHUNKED, lambda: Stream(BODY[:9], TypeError("an integer is required"))),
+    (WITH_LENGTH, lambda: Stream(BODY[:9], RuntimeError("request object has expired"))),
+    (WITH_LENGTH, lambda: TooMuch(BODY)),
+)
+
+
+@pytest.mark.parametrize(("said", "make"), FAULTS)
+def test_a_fault_of_the_server_is_not_the_clients(said: Any, make: Any, lines: Any) -> None:
+    """R11: it is a 500 that names the server's object, and what is left is not taken for the whole body."""
+
+    def read(request: Request) -> None:
+        with pytest.raises(RuntimeError, match=r"wsgi\.input of the server"):
+            request.environ["wsgi.input"].read()
+        request.environ["wsgi.input"].read()
+
+    for reader in (read, read_body):
+        app = Pipeline(errors(), end(read=reader, seen=[]))
+        body = {"wsgi.input": make(), "wsgi.input_terminated": True}
+        assert ask(app, "POST", **said, **body).status_int == 500
+        [line] = lines()
+        assert line.startswith("ERROR") and line.endswith("TRACEBACK")
+
+
+def test_a_fault_of_the_server_has_words_of_its_own() -> None:
+    body = bodies.CheckedBody({"wsgi.input": Stream(BODY[:9], OverflowError("too large"))}, 100)
+    words = r"wsgi\.input of the server \(.*test_bodies\.Stream\) raised OverflowError: too large, after 9 bytes"
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=words):
+            body.read()
+
+
+def test_an_exception_of_the_servers_own_tells_of_a_broken_body(lines: Any) -> None:
+    """gunicorn's exceptions for malformed chunks are neither OSErrors nor ValueErrors."""
+    stream = Stream(BODY[:9], ChunkError("Invalid chunk size: b'ZZ'"))
+    app = Pipeline(errors(), end(read=read_body, seen=[]))
+    said = {"wsgi.input": stream, "wsgi.input_terminated": True}
+    assert ask(app, HTTP_TRANSFER_ENCODING="chunked", **said).status_int == 400
+    [line] = lines()
+    assert line.endswith("400, the body failed after 9 bytes: ChunkError: Invalid chunk size: b'ZZ'")
 
 
 def test_a_server_without_descriptors_is_no_broken_body() -> None:
@@ -383,10 +468,14 @@ def test_a_short_body_can_be_read_again() -> None:
             broken.read()
 
 
-def test_wsgiref_refuses_a_chunked_body() -> None:
-    """On the real server: it puts the Transfer-Encoding into the environ, and reads nothing."""
+@pytest.mark.parametrize("name", ["WSGIServer/0.2 CPython/3.11.7", "WSGIServer CPython/3.15.2", "Ours/1.0"])
+def test_wsgiref_refuses_a_chunked_body(name: str) -> None:
+    """On the real server: it puts the Transfer-Encoding into the environ, and reads nothing. It refuses the header
+    ``Connection``, so it is recognised whatever name it has."""
 
     class Silent(WSGIRequestHandler):
+        server_version = name
+
         def log_message(self, *arguments: Any) -> None:
             pass
 

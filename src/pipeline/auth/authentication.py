@@ -7,24 +7,27 @@ import binascii
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webob.exc import HTTPException, HTTPForbidden, WSGIHTTPException
+from webob.exc import HTTPException, WSGIHTTPException
 from zope.interface import implementer
 
-from pipeline.auth.limiter import Limiter, keys_of
+from pipeline.auth.limiter import Limiter
+from pipeline.http.hosts import visitor_of
 from pipeline.interfaces import IAuthentication
 from pipeline.request import Request
 from pipeline.response import check_header
 
 Check = Callable[[Any, str, str], "str | None"]
 
-SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
-"""Methods that change nothing (RFC 9110 section 9.2.1)."""
+KNOWN_BROWSER = (
+    "You need not wait in a browser where you have logged in with this name before, unless the wrong passwords "
+    "were tried there."
+)
 
 
 class AuthRequest(Request):
     """The attributes that ``authenticate`` adds to a request."""
 
-    verify: Check | None = None
+    verify: Verifier | None = None
     """``(request, login, password)`` returns the principal or None, for login pages. Guessing is limited."""
     login_session: Any = None
     """The ``pipeline.auth.sessions.Session`` that begins and ends sessions, or None; for login pages."""
@@ -36,23 +39,50 @@ class AuthRequest(Request):
     """Undo functions, called when a folder's own users accept a login that the site refused."""
 
 
+def begin_session(request: Request, principal: str | None) -> None:
+    """Tell the elements of the pipeline that a login begins a new session of the visitor, or that a logout does
+    (None). Call this where a site has a login of its own."""
+    if request.pipeline is not None:
+        for contract in request.pipeline.lineage:
+            if contract.new_session is not None:
+                contract.new_session(request, principal)
+
+
 class Verifier:
     """``(request, login, password) -> principal or None``: the application's check, limited per account
-    and per address."""
+    and per address. ``browsers`` (``pipeline.auth.browsers.KnownBrowsers``) tells the browsers of each account."""
 
-    def __init__(self, check: Check, limiter: Limiter) -> None:
+    def __init__(self, check: Check, limiter: Limiter, browsers: Any = None) -> None:
         self.check = check
         self.limiter = limiter
+        self.browsers = browsers
 
     def __call__(self, request: AuthRequest, login: str, password: str) -> str | None:
-        keys = keys_of(login, request.environ.get("REMOTE_ADDR", ""))
-        self.limiter.admit(keys)
-        principal = self.check(request, login, password)
-        if principal is None:
-            refusal = Refusal(self.limiter, keys)
-            request.on_close(refusal.count)
-            request.refused_logins = (*request.refused_logins, refusal.forgive)
-        return principal
+        visitor = visitor_of(request.environ)
+        browser = self.browsers.id_of(request, login) if self.browsers is not None else ""
+        keys = self.limiter.keys_of(login, visitor, browser)
+        self.limiter.admit(keys, KNOWN_BROWSER if self.browsers is not None else "")
+        principal: object = self.check(request, login, password)
+        if isinstance(principal, str):
+            self.limiter.succeeded(login, visitor)
+            return principal
+        refusal = Refusal(self.limiter, keys, login, visitor)
+        request.on_close(refusal.count)
+        request.refused_logins = (*request.refused_logins, refusal.forgive)
+        if principal is not None:
+            refuse_odd(principal, self.check)
+        return None
+
+
+def refuse_odd(principal: object, source: Any) -> None:
+    """Raise TypeError for a principal that is not a str. It names the function or class that returned the value. It
+    does not quote the value, which may be a record of the user with secrets (S25)."""
+    if not isinstance(principal, str):
+        name = source if hasattr(source, "__qualname__") else type(source)
+        raise TypeError(
+            f"{name.__module__}.{name.__qualname__} returned a {type(principal).__name__}, and a principal is a "
+            f"str: it must return the name of the user, or None to refuse the login"
+        )
 
 
 class Refusal:
@@ -61,13 +91,16 @@ class Refusal:
     If it were counted at once, forgiving it would need a store that can count down, and not every store can.
     """
 
-    def __init__(self, limiter: Limiter, keys: Sequence[str]) -> None:
+    def __init__(self, limiter: Limiter, keys: Sequence[str], login: str, visitor: str) -> None:
         self.limiter = limiter
         self.keys = keys
+        self.login = login
+        self.visitor = visitor
         self.forgiven = False
 
     def forgive(self) -> None:
         self.forgiven = True
+        self.limiter.succeeded(self.login, self.visitor)
 
     def count(self) -> None:
         if not self.forgiven:
@@ -97,29 +130,12 @@ class Basic:
         for forgive in request.refused_logins:
             forgive()
         request.refused_logins = ()
-        if request.method not in SAFE_METHODS and is_cross_site(request):
-            # A browser sends the password with every request, also if another site made it send the request.
-            raise HTTPForbidden("This request came from another site.")
         return principal
 
     def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
         if "WWW-Authenticate" not in error.headers:
             error.headers["WWW-Authenticate"] = self.header
         return error
-
-
-def is_cross_site(request: Request) -> bool:
-    """Return whether a browser says that another site made it send this request."""
-    environ: dict[str, Any] = request.environ
-    site = environ.get("HTTP_SEC_FETCH_SITE")
-    if site is not None:
-        return site not in ("same-origin", "none")
-    origin = environ.get("HTTP_ORIGIN")
-    if origin is None:
-        return False
-    # host_url, since a browser leaves out the default port. The scheme is not compared: behind a proxy that
-    # ``vhost`` does not trust, it differs from that of the browser.
-    return bool(origin.partition("://")[2].lower() != request.host_url.partition("://")[2].lower())
 
 
 def _quoted(text: str) -> str:

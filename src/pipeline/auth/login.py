@@ -10,10 +10,11 @@ from html import escape
 from typing import Any
 from urllib.parse import parse_qsl
 
-from webob.exc import HTTPBadRequest, HTTPNotFound
+from webob.exc import HTTPBadRequest, HTTPNotFound, HTTPTooManyRequests
 from zope.interface import Interface
 
 from pipeline.auth.authentication import AuthRequest
+from pipeline.http.origins import refuse_cross_site
 from pipeline.http.redirects import redirect, refuse_leaving
 from pipeline.interfaces import PUBLIC, UnsafeRedirect
 from pipeline.request import Request
@@ -36,8 +37,6 @@ input, button {{ font: inherit; padding: .5rem }} [role=alert] {{ color: light-d
 <input id="password" name="password" type="password" autocomplete="current-password" required>
 <input type="hidden" name="came_from" value="{came_from}"><button>Log in</button></form></body></html>
 """
-
-
 def _page(response: Response, came_from: str, login: str = "", message: str = "") -> str:
     response.headers["Cache-Control"] = "no-store"
     if message:
@@ -68,22 +67,30 @@ def log_in(request: AuthRequest, response: Response, name: str, password: str) -
     """Begin a session if the password is right. Return whether it is.
 
     Raises HTTPForbidden if another site sent this request, which could log a visitor in under another account.
-    Raises HTTPTooManyRequests after too many wrong passwords.
+    Raises HTTPTooManyRequests after too many wrong passwords. Its ``detail`` says why, and when to try again.
     """
     session = _session(request)
-    session.refuse_cross_site(request)
-    principal = request.verify(request, name, password) if request.verify is not None else None
-    if principal is not None:
-        session.remember(request, response, principal)
-    return principal is not None
+    refuse_cross_site(request)
+    verify = request.verify
+    principal = verify(request, name, password) if verify is not None else None
+    if verify is None or principal is None:
+        return False
+    if verify.browsers is not None:
+        verify.browsers.remember(request, response, name)
+    session.remember(request, response, principal)
+    return True
 
 
-def log_out(request: Request, response: Response) -> None:
+def log_out(request: Request, response: Response, *, everywhere: bool = False) -> None:
     """End the session. Raises HTTPForbidden if another site sent this request: the browser may not send the cookie
-    of the session then, but would still delete it."""
+    of the session then, but would still delete it.
+
+    everywhere  end all sessions of the principal, those of other browsers too. Raises HTTPBadRequest if
+                ``authenticate`` has no option ``sessions``
+    """
     session = _session(request)
-    session.refuse_cross_site(request)
-    session.forget(request, response)
+    refuse_cross_site(request)
+    session.forget(request, response, everywhere)
 
 
 def way_back(request: Request, came_from: str) -> Any:
@@ -108,14 +115,19 @@ def login(context: Any, request: AuthRequest, response: Response) -> Any:
     _session(request)
     form = fields(request)
     name, came_from = form.get("login", ""), form.get("came_from", "")
-    if log_in(request, response, name, form.get("password", "")):
-        return way_back(request, came_from)
+    try:
+        if log_in(request, response, name, form.get("password", "")):
+            return way_back(request, came_from)
+    except HTTPTooManyRequests as refused:
+        response.status = 429
+        response.headers["Retry-After"] = refused.headers["Retry-After"]
+        return _page(response, came_from, name, str(refused.detail))
     response.status = 422
     return _page(response, came_from, name, "Name or password is wrong.")
 
 
 @view(context=Interface, name="logout", methods=("POST",), permission=PUBLIC)
 def logout(context: Any, request: Request, response: Response) -> Any:
-    """End the session."""
-    log_out(request, response)
+    """End the session. With the field ``everywhere`` all sessions of the user end."""
+    log_out(request, response, everywhere=bool(fields(request).get("everywhere")))
     return redirect(request.application_url + "/", 303)

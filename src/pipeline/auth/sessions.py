@@ -5,21 +5,35 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
 from itsdangerous import BadData, URLSafeTimedSerializer
 from webob import Response as AnyResponse
-from webob.exc import HTTPException, HTTPForbidden, HTTPSeeOther, HTTPUnauthorized, WSGIHTTPException
+from webob.exc import (
+    HTTPBadRequest,
+    HTTPException,
+    HTTPForbidden,
+    HTTPSeeOther,
+    HTTPUnauthorized,
+    WSGIHTTPException,
+)
 from zope.interface import implementer
 
-from pipeline.auth.authentication import SAFE_METHODS, AuthRequest, is_cross_site
+from pipeline.auth.authentication import AuthRequest, begin_session
+from pipeline.auth.ended import Ended, end_session, end_sessions, generation_of, has_ended
 from pipeline.http.cookies import cookies_of
 from pipeline.interfaces import IAuthentication
-from pipeline.request import PATH_SAFE, Request
+from pipeline.request import PATH_SAFE, SAFE_METHODS, Request
 from pipeline.response import Response
+
+AHEAD = 3600
+"""Seconds by which a cookie may be signed in the future, but no more than its age. Without them a clock that is set
+back would log out every visitor, and an instance would refuse what another one, a moment ahead, has signed."""
+BEHIND = 60
+"""Seconds for which a cookie is accepted when it has expired, since the clocks of two instances differ."""
 
 
 class SignedCookie:
@@ -49,7 +63,7 @@ class SignedCookie:
                 value, signed = self.loads(cookie)
             except (BadData, ValueError, TypeError):
                 continue
-            if 0 <= int(time.time()) - signed <= self.age:
+            if -min(AHEAD, self.age) <= int(time.time()) - signed <= self.age + BEHIND:
                 yield value
 
     def name_for(self, request: Request) -> str:
@@ -81,26 +95,44 @@ class SignedCookie:
 
 @implementer(IAuthentication)
 class Session(SignedCookie):
-    """The session of a login, in a signed cookie: the principal and a token."""
+    """The session of a login, in a signed cookie: the principal, a token, and the generation of the principal.
+
+    ended  ``(request) -> mapping``, which has what ends a session before its time (``pipeline.auth.ended``).
+           Without it a copy of the cookie is valid until its age is over
+    """
 
     COOKIE = "session"
     """Name of the cookie. Under https it has a prefix."""
 
-    def __init__(self, keys: Sequence[str], age: int, login: str) -> None:
+    def __init__(
+        self, keys: Sequence[str], age: int, login: str, ended: Callable[[Any], Ended] | None = None
+    ) -> None:
         super().__init__(self.COOKIE, "session", keys, age)
         # Remembered, so that a signature is verified once and not for each request. The age is judged each time.
         self.loads = lru_cache(maxsize=4096)(super().loads)  # type: ignore[method-assign]
         self.login = login
+        self.ended = ended
 
     def identify(self, request: AuthRequest) -> str | None:
+        for principal, token in self.sent(request):
+            request.csrf_token = token
+            if request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
+                self.refuse_without_token(request, token)
+            return principal
+        return None
+
+    def sent(self, request: Request) -> Iterator[tuple[str, str]]:
+        """Yield principal and token of each session that the browser has sent, and that goes on (S21)."""
         for value in self.values(request):
             match value:
-                case [str(principal), str(token)]:
-                    request.csrf_token = token
-                    if request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
-                        self.refuse_forgery(request, token)
-                    return principal
-        return None
+                case [str(principal), str(token)]:  # a cookie of 0.1, which had no generation
+                    generation = 0
+                case [str(principal), str(token), int(generation)]:
+                    pass
+                case _:
+                    continue
+            if self.ended is None or not has_ended(self.ended(request), principal, token, generation):
+                yield principal, token
 
     def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
         """Redirect a browser to the login page, with the way back. A POST cannot be repeated after the login, so it
@@ -114,31 +146,45 @@ class Session(SignedCookie):
         return HTTPSeeOther(location=f"{site}/{self.login}?came_from={_quoted(address_of(environ))}")
 
     def remember(self, request: Request, response: Response, principal: str) -> None:
-        """Begin a session for the principal: set its cookie."""
-        token = secrets.token_urlsafe(18)
-        self.set(request, response, self.serializer.dumps((principal, token)))
+        """Begin a session for the principal, and end the one that the browser has sent: set the cookie (S21)."""
+        self._end_sent(request, everywhere=False)
+        begin_session(request, principal)
+        generation = 0 if self.ended is None else generation_of(self.ended(request), principal)
+        self.set(request, response, self.serializer.dumps((principal, secrets.token_urlsafe(18), generation)))
 
-    def forget(self, request: Request, response: Response) -> None:
-        """End the session: delete its cookie."""
+    def forget(self, request: Request, response: Response, everywhere: bool = False) -> None:
+        """End the session, and delete its cookie (S21).
+
+        everywhere  whether all sessions of the principal end, those of other browsers too. Raises HTTPBadRequest
+                    if the site does not remember what has ended
+        """
+        if everywhere and self.ended is None:
+            raise HTTPBadRequest("This site cannot log you out everywhere: authenticate has no option 'sessions'.")
+        self._end_sent(request, everywhere)
+        begin_session(request, None)
         self.set(request, response, "")
 
-    def refuse_forgery(self, request: Request, token: str | None) -> None:
-        """Raise HTTPForbidden for an unsafe request that another site may have made a browser send.
+    def _end_sent(self, request: Request, everywhere: bool) -> None:
+        """End the sessions that the browser has sent, so that a copy of a cookie is not valid any more."""
+        if self.ended is not None:
+            ended, until = self.ended(request), int(time.time()) + self.age + AHEAD + BEHIND
+            for principal, token in self.sent(request):
+                if everywhere:
+                    end_sessions(ended, principal)
+                else:
+                    end_session(ended, principal, token, until)
 
-        A browser sends headers that say where a request comes from. A client without these headers must send the
-        token of the session, in the header ``X-CSRF-Token`` or the form field ``csrf_token``.
+    def refuse_without_token(self, request: Request, token: str) -> None:
+        """Raise HTTPForbidden if a request neither says where it comes from, as a browser does, nor has the token
+        of the session, in the header ``X-CSRF-Token`` or the form field ``csrf_token``.
+
+        A request of another site is refused by the end of the pipeline, which knows the view (S23).
         """
-        self.refuse_cross_site(request)
         if "HTTP_ORIGIN" in request.environ or "HTTP_SEC_FETCH_SITE" in request.environ:
             return
         sent = request.headers.get("X-CSRF-Token") or getattr(request, "form", {}).get("csrf_token", "")
-        if token is None or not secrets.compare_digest(str(sent).encode(errors="replace"), token.encode()):
+        if not secrets.compare_digest(str(sent).encode(errors="replace"), token.encode()):
             raise HTTPForbidden("This form was not made by this site, or has lost its token.")
-
-    def refuse_cross_site(self, request: Request) -> None:
-        """Raise HTTPForbidden if a browser says that another site made it send this request."""
-        if is_cross_site(request):
-            raise HTTPForbidden("This request came from another site.")
 
 
 def address_of(environ: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 from limits.strategies import FixedWindowRateLimiter
 
+from pipeline.auth.limiter import times_as_often
 from pipeline.interfaces import OptionError
 
 T = TypeVar("T")
@@ -33,10 +34,13 @@ _TIMEOUTS: dict[str, dict[str, float]] = {
 """Seconds that a login waits for the store, by the scheme of its URI."""
 PAUSE = 10.0
 """Seconds for which a store that did not answer is not asked. Meanwhile each process counts by itself."""
+_MEMORY = RateLimitItemPerSecond(1, 28 * 24 * 3600, namespace="wsgi-pipeline-addresses")
+"""Addresses from which an account has logged in. memcached takes 30 days and more for a date."""
 
 
 class SharedLimits:
-    """Admits ``failures`` for a key within ``seconds`` after the first, counted in the store at ``uri``.
+    """Admits ``failures`` for a key within ``seconds`` after the first, counted in the store at ``uri``. Remembers
+    addresses for four weeks.
 
     If the store does not answer, no login is refused. The begin and the end of the outage are logged.
     """
@@ -44,7 +48,8 @@ class SharedLimits:
     def __init__(self, uri: str, failures: int, seconds: float) -> None:
         self._uri = uri
         self._name = _without_password(uri)
-        self._item = RateLimitItemPerSecond(failures, max(1, round(seconds)), namespace="wsgi-pipeline-logins")
+        self._failures = failures
+        self._seconds = max(1, round(seconds))
         self._lock = threading.Lock()
         self._away_until: float | None = None
         self._open()
@@ -53,12 +58,23 @@ class SharedLimits:
         return self._ask(lambda limiter: max(self._wait(limiter, key) for key in keys), 0.0)
 
     def count(self, keys: Sequence[str]) -> None:
-        self._ask(lambda limiter: sum(limiter.hit(self._item, key) for key in keys), 0)
+        self._ask(lambda limiter: sum(limiter.hit(self._item(key), key) for key in keys), 0)
+
+    def remember(self, key: str) -> None:
+        self._ask(lambda limiter: limiter.hit(_MEMORY, key), False)
+
+    def remembers(self, key: str) -> bool:
+        return self._ask(lambda limiter: not limiter.test(_MEMORY, key), False)
+
+    def _item(self, key: str) -> RateLimitItemPerSecond:
+        failures = self._failures * times_as_often(key)
+        return RateLimitItemPerSecond(failures, self._seconds, namespace="wsgi-pipeline-logins")
 
     def _wait(self, limiter: FixedWindowRateLimiter, key: str) -> float:
-        if limiter.test(self._item, key):
+        item = self._item(key)
+        if limiter.test(item, key):
             return 0.0
-        return max(1.0, limiter.get_window_stats(self._item, key).reset_time - time.time())
+        return max(1.0, limiter.get_window_stats(item, key).reset_time - time.time())
 
     def _ask(self, ask: Callable[[FixedWindowRateLimiter], T], unknown: T) -> T:
         """Return ``ask(limiter)``, or ``unknown`` if the store does not answer."""

@@ -265,6 +265,8 @@ class Site(Folder):
 
     kind = "folder"
     __grants__: Mapping[str, Set[str]] = MappingProxyType({"admin": frozenset({"edit"})})
+    ended: Any = None
+    """The sessions that have ended before their time, by login (``pipeline.auth.ended``); None until one has."""
 
     def __init__(self, title: str, secret: bytes) -> None:
         super().__init__(title)

@@ -19,14 +19,15 @@ LONGEST = 100
 """Headings of an outline."""
 
 _ATTRIBUTES = r'(?: [\w-]+="[^"]*")*'
-_PRE = re.compile(rf"<pre({_ATTRIBUTES})>(.*?)</pre>", re.DOTALL)
+_PRE = re.compile(rf"<pre({_ATTRIBUTES})>(.*?)(?:</pre>|\Z)", re.DOTALL)  # \Z keeps the time linear (S12)
 _CODE = re.compile(rf"(?:<code({_ATTRIBUTES})>)?([^<]*)(?:</code>)?")
 _CLASS = re.compile(r'class="(?:language-)?([^" ]*)')
 _ID = re.compile(r'id="([^"]+)"')
-_HEADING = re.compile(r'(<section id="([^"]+)">\s*)?<h([1-6])(?: id="([^"]+)")?>(.*?)</h\3>', re.DOTALL)
-_IMAGE = re.compile(r"<img (?![^>]*\balt=)")
-_EMPTY = re.compile(r"<th([^>]*)>(?:\s|</?p>)*+</th>")
-_TAG = re.compile(r"<[^>]*>")
+_HEADING = re.compile(r'(<section id="([^"]+)">\s*)?<h([1-6])(?: id="([^"]+)")?>(.*?)(?:</h\3>|\Z)', re.DOTALL)
+_IMAGE = re.compile(r"<img ([^>]*+)")
+_ALT = re.compile(r"\balt=")
+_EMPTY = re.compile(rf"<th({_ATTRIBUTES})>(?:\s|</?p>)*+</th>")
+_TAG = re.compile(r"<[^>]*+>?+")
 
 
 class Heading(NamedTuple):
@@ -85,5 +86,5 @@ def readable(html: str) -> Readable:
     html = _HEADING.sub(heading, _PRE.sub(pre, html))
     html = re.sub("<table>", table, html).replace("</table>", "</table></div>")
     html = _EMPTY.sub(r"<td\1></td>", html)  # a screen reader announces headers
-    html = _IMAGE.sub('<img alt="" ', html)
+    html = _IMAGE.sub(lambda found: found[0] if _ALT.search(found[1]) else f'<img alt="" {found[1]}', html)
     return Readable(Markup(html), outline if len(outline) >= SHORTEST else [])

@@ -104,7 +104,7 @@ def title_of(text: str, format: str) -> str:
     """Return the first heading of a text as one line, or an empty string."""
     if format == "html":
         for tag in ("title", "h1"):
-            if opening := re.search(rf"<{tag}\b[^>]*>", text, re.IGNORECASE):
+            if opening := re.search(rf"<{tag}\b[^<>]*+>", text, re.IGNORECASE):
                 closing = re.compile(f"</{tag}", re.IGNORECASE).search(text, opening.end())
                 if closing:
                     return _bare(text[opening.end() : closing.start()])

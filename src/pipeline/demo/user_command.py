@@ -1,4 +1,4 @@
-"""``pipeline demo-user LOGIN``: add a user to the demo site, or give a user a new password."""
+"""``pipeline demo-user LOGIN``: add a user to the demo site, give a user a new password, or remove a user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.demo.filing import printable
 from pipeline.demo.models import Folder, Site
 from pipeline.demo.names import BadText, clean_name
 from pipeline.demo.site import DEFAULT_URI, Unreachable, connected, root
-from pipeline.demo.users import add_member, let_edit, set_password
+from pipeline.demo.users import add_member, let_edit, remove_user, set_password
 
 SHORTEST = 8
 """Characters of a password."""
@@ -29,9 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _check_login(arguments.login)
         folder = [clean_name(name) for name in arguments.folder.split("/") if name]
-        password = _read_password()
+        password = "" if arguments.remove else _read_password()
         with connected(arguments.zodb) as connection, connection.transaction_manager:
-            done = _set(root(connection.root()), folder, arguments.login, password, arguments.edit)
+            site = root(connection.root())
+            place = _place(site, folder)
+            if arguments.remove:
+                done = _remove(place, arguments.login)
+            else:
+                done = _set(site, place, arguments.login, password, arguments.edit)
     except (BadText, InvalidUser, Unreachable) as error:
         print(f"pipeline demo-user: {error}", file=sys.stderr)
         return 1
@@ -42,12 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pipeline demo-user",
-        description="Add a user to the demo site, or give a user a new password. The password is asked for, or is "
-        "the first line of the standard input if that is not a terminal. The server must be stopped, unless the "
-        "database is one that several processes share.",
+        description="Add a user to the demo site, or give a user a new password, which ends all sessions of the "
+        "user. The password is asked for, or is the first line of the standard input if that is not a terminal. "
+        "The server must be stopped, unless the database is one that several processes share.",
     )
     parser.add_argument("login", metavar="LOGIN", help="name of the user, such as admin")
-    parser.add_argument("--edit", action="store_true", help="let the user change everything in the site")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--edit", action="store_true", help="let the user change everything in the site")
+    what.add_argument("--remove", action="store_true", help="remove the user, and end all sessions of the user")
     parser.add_argument(
         "--in",
         dest="folder",
@@ -79,14 +86,27 @@ def _read_password() -> str:
     return password
 
 
-def _set(site: Site, way: Sequence[str], login: str, password: str, edit: bool) -> str:
-    """Set the password in the site, or in the folder at the end of the path. Return a sentence on the result."""
+def _place(site: Site, way: Sequence[str]) -> Folder:
+    """Return the folder at the end of the path."""
     place: Folder = site
     for name in way:
         inner = place.get(name)
         if not isinstance(inner, Folder):
             raise InvalidUser(f"there is no folder {printable('/' + '/'.join(way))} in the site")
         place = inner
+    return place
+
+
+def _remove(place: Folder, login: str) -> str:
+    """Remove a user of the site or of a folder. Return a sentence on the result."""
+    if place.users is None or login not in place.users:
+        raise InvalidUser(f"there is no user {printable(login)} here")
+    remove_user(place, login)
+    return "the user was removed"
+
+
+def _set(site: Site, place: Folder, login: str, password: str, edit: bool) -> str:
+    """Set the password in the site, or in a folder. Return a sentence on the result."""
     known = place.users is not None and login in place.users
     if place is site:
         set_password(site, login, password)

@@ -9,6 +9,7 @@ from zope.interface import implementer
 
 from pipeline import Request
 from pipeline.auth.authentication import Basic, Verifier
+from pipeline.auth.ended import end_sessions
 from pipeline.auth.limiter import Limiter
 from pipeline.auth.passwords import Passwords, hash_password
 from pipeline.demo.models import Folder, Site
@@ -38,9 +39,39 @@ def _is_right(users: Any, login: str, password: str) -> bool:
     return _passwords.verify(users.get(login), login, password, save)
 
 
+class EndedSessions:
+    """The mapping of a site that remembers which sessions have ended. To read it changes nothing."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def get(self, principal: str) -> str | None:
+        return self.site.ended.get(principal) if self.site.ended is not None else None
+
+    def __setitem__(self, principal: str, text: str) -> None:
+        if self.site.ended is None:
+            self.site.ended = OOBTree()
+        self.site.ended[principal] = text
+
+
+def sessions(request: Request) -> EndedSessions:
+    """Return the mapping of the site that remembers which sessions have ended, for ``authenticate``."""
+    return EndedSessions(request.root)
+
+
 def set_password(site: Site, login: str, password: str) -> None:
-    """Let ``login`` in with ``password``, and with no other."""
+    """Let ``login`` in with ``password``, and with no other. All sessions of the user end."""
     site.users[login] = hash_password(password)
+    end_sessions(EndedSessions(site), login)
+
+
+def remove_user(place: Folder, login: str) -> None:
+    """Remove a user of the site or of a folder, with the grants of the user. All sessions of the user end."""
+    del place.users[login]
+    principal = login if isinstance(place, Site) else f"{login}@{place.realm}"
+    place.__grants__ = {holder: held for holder, held in place.__grants__.items() if holder != principal}
+    if isinstance(place, Site):
+        end_sessions(EndedSessions(place), login)
 
 
 def let_edit(site: Site, login: str) -> None:

@@ -3,11 +3,13 @@
 ``check_body`` puts a checked stream in the place of ``wsgi.input``. So no reader (a view, an element, WebOb or a
 foreign application) takes an unreadable body for an empty or a complete one:
 
-* a chunked body is read as its server offers it, or refused with 411;
+* a chunked body is read as its server offers it, or refused with 411 if the server does not decode it, or does not
+  tell a whole one from a part;
 * a Content-Length that is not a decimal number is a 400, and so is one together with a Transfer-Encoding (S11);
 * a body of up to 64 KiB is read as a whole when it is first used, so that it can be read again;
 * if a body breaks off, is malformed, or comes too slowly, its reader gets a 400 or 408, and it is logged. The
-  exception is also an ``OSError``, which foreign frameworks expect for a broken body.
+  exception is also an ``OSError``, which foreign frameworks expect for a broken body;
+* a fault of the server's own code is not the client's: the reader gets a ``RuntimeError``, and the answer is 500.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import Any
 from urllib.parse import quote
@@ -41,6 +44,10 @@ LONGEST = 1024 * 1024 * 1024
 _IN_MEMORY = 64 * 1024
 _BLOCK = 64 * 1024
 _SLOW = (errno.EAGAIN, errno.ETIMEDOUT)
+_OF_CLIENTS = (OSError, EOFError, ValueError)
+"""Built-in exceptions by which servers tell of a body that breaks off or is malformed."""
+_UNSURE = ("Granian",)
+"""Servers that set ``wsgi.input_terminated``, although a chunked body that breaks off ends without an error."""
 
 
 class BrokenBody(HTTPBadRequest, OSError):
@@ -62,7 +69,7 @@ def check_body(request: Request) -> None:
     if environ.get("HTTP_TRANSFER_ENCODING"):
         if length:
             raise _refused(environ, HTTPBadRequest("Content-Length and Transfer-Encoding contradict each other."))
-        if not environ.get("wsgi.input_terminated"):
+        if not environ.get("wsgi.input_terminated") or environ.get("SERVER_SOFTWARE", "").startswith(_UNSURE):
             environ["wsgi.input"] = _decoded(environ)
             environ["wsgi.input_terminated"] = True
         environ["wsgi.input"] = CheckedBody(environ, None)
@@ -100,7 +107,8 @@ def give_length(request: Request) -> None:
 
 class CheckedBody:
     """A request body that raises an error if it cannot be read to its end. It has every method of PEP 3333, and
-    ``seek`` if the stream of the server has it."""
+    ``seek`` if the stream of the server has it. The server is never asked for a negative number of bytes: some
+    servers take it for all, some wait for more than the body, and some fail."""
 
     def __init__(self, environ: dict[str, Any], length: int | None) -> None:
         # The environ is not kept, since it refers to this body.
@@ -110,12 +118,14 @@ class CheckedBody:
         """Bytes that are left; None if the length is not known."""
         self.given = 0
         """Bytes that were read."""
-        self.failure: tuple[type[HTTPClientError], str] | None = None
+        self.failure: tuple[type[Exception], str] | None = None
 
     def read(self, size: int | None = -1) -> bytes:
         left = self.left
         if left is None:
-            return self._receive(self.stream.read, -1 if size is None else size)
+            if size is None or size < 0:
+                return b"".join(iter(partial(self.read, _BLOCK), b""))
+            return self._receive(self.stream.read, size)
         wanted = left if size is None or size < 0 else min(size, left)
         if not wanted:
             return b""
@@ -130,9 +140,17 @@ class CheckedBody:
     def readline(self, size: int | None = -1) -> bytes:
         left = self.left
         if left is None:
-            return self._receive(self.stream.readline, -1 if size is None else size)
+            if size is None or size < 0:
+                return b"".join(self._line())
+            return self._receive(self.stream.readline, size)
         wanted = left if size is None or size < 0 else min(size, left)
         return self._receive(self.stream.readline, wanted) if wanted else b""
+
+    def _line(self) -> Iterator[bytes]:
+        """Yield the parts of the next line of a body whose length is not known."""
+        part = b""
+        while not part.endswith(b"\n") and (part := self.readline(_BLOCK)):
+            yield part
 
     def readlines(self, hint: int | None = -1) -> list[bytes]:
         return list(self)
@@ -172,11 +190,15 @@ class CheckedBody:
         except Exception as error:
             if out_of_descriptors(error):
                 raise
+            if not _is_of_client(error):
+                raise self._faulty(f"raised {type(error).__name__}: {error}") from error
             kind = SlowBody if _is_slow(error) else BrokenBody
             raise self._failed(kind, f"{type(error).__name__}: {error}") from error
         if self.left is not None:
             if not block:
                 raise self._failed(BrokenBody, f"{self.left} bytes are missing")
+            if len(block) > self.left:
+                raise self._faulty(f"returned {len(block)} bytes where {self.left} were left")
             self.left -= len(block)
         self.given += len(block)
         return block
@@ -188,6 +210,13 @@ class CheckedBody:
         method, path = self.asked
         _tell(method, path, kind.code, f"the body failed after {self.given} bytes: {why}")
         return kind(detail)
+
+    def _faulty(self, why: str) -> RuntimeError:
+        """Return the error for a fault of the server's own code, which is not the client's doing."""
+        kind = type(self.stream)
+        detail = f"wsgi.input of the server ({kind.__module__}.{kind.__qualname__}) {why}, after {self.given} bytes"
+        self.failure = RuntimeError, detail
+        return RuntimeError(detail)
 
 
 class ShortBody:
@@ -293,8 +322,8 @@ class _Chunks(io.RawIOBase):
 
 
 def _decoded(environ: dict[str, Any]) -> Any:
-    """Return the decoded stream of a chunked body that is not in ``wsgi.input``. Raise 411 if the server has
-    none."""
+    """Return the decoded stream of a chunked body that ``wsgi.input`` does not have, or has without telling whether
+    it is whole. Raise 411 if the server has no other."""
     uwsgi = sys.modules.get("uwsgi")  # only there in a process of uWSGI
     if uwsgi is None or not hasattr(uwsgi, "chunked_read"):
         error = UnreadableBody("This server takes no chunked body. Please send a Content-Length.")
@@ -305,13 +334,23 @@ def _decoded(environ: dict[str, Any]) -> Any:
 def _refused(environ: dict[str, Any], error: HTTPClientError) -> HTTPClientError:
     """Log a refusal, and close the connection, so that the rest of the body is not read as a request.
 
-    PEP 3333 leaves ``Connection`` to the server: wsgiref refuses the header, and closes every connection itself.
+    PEP 3333 leaves ``Connection`` to the server. The handlers of wsgiref refuse the header, and close every
+    connection themselves. Their ``wsgi.file_wrapper`` tells them, because their names differ: "WSGIServer/0.2
+    CPython/3.11.7", "WSGIServer CPython/3.15.2", and that of Apache for a CGI script.
     """
     _tell(environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", ""), error.code, error.detail or "")
-    wsgiref = environ.get("SERVER_SOFTWARE", "").startswith("WSGIServer/")
-    if not wsgiref and environ.get("SERVER_PROTOCOL", "").startswith("HTTP/1."):
+    of_wsgiref = getattr(environ.get("wsgi.file_wrapper"), "__module__", None) == "wsgiref.util"
+    if not of_wsgiref and environ.get("SERVER_PROTOCOL", "").startswith("HTTP/1."):
         error.headers["Connection"] = "close"
     return error
+
+
+def _is_of_client(error: Exception) -> bool:
+    """Return whether an error of the server's stream tells of a body that the client did not send well.
+
+    Servers have exceptions of their own for that, such as gunicorn's ``InvalidChunkSize``.
+    """
+    return isinstance(error, _OF_CLIENTS) or type(error).__module__ != "builtins"
 
 
 def _is_slow(error: Exception) -> bool:

@@ -33,7 +33,7 @@ _COOKIE = (
 )
 _PLAIN = re.compile(f"{_COOKIE}(?:; ?{_COOKIE})*+", re.ASCII)
 """A header in which no character has a meaning but "=" and ";": what nearly every browser sends."""
-_PAIR = re.compile(r"(?:; ?)?([^=]+)=([^;]*)")
+_PAIR = re.compile(r"(?:; ?)?([^=]++)=?+([^;]*+)")
 """A name and a value in such a header."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PORTS = {"http": 80, "https": 443}
 """The default port, by scheme."""
@@ -144,3 +144,30 @@ class Peers(dict[str, bool]):
             if address == "unknown" or not self[address]:
                 return address, believed
         return address, len(nodes)
+
+
+VISITOR = "vhost.visitor"
+"""The variable of the environ with the visitor's address as a trusted proxy gave it. It is empty if the proxy gave
+none, or gave that of another trusted proxy."""
+_SHARED = Peers(
+    (
+        *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16"),
+        *("::1", "fc00::/7", "fe80::/10", "unix"),
+    )
+)
+"""Addresses that can be those of a proxy in front of all visitors: of this machine and of private networks."""
+
+
+def hides_visitors(peers: Peers) -> bool:
+    """Return whether ``visitor_of`` knows all these peers as proxies by their addresses alone."""
+    return all(_SHARED[str(network[0])] and _SHARED[str(network[-1])] for network in peers.networks)
+
+
+def visitor_of(environ: dict[str, Any]) -> str:
+    """Return the address that distinguishes this visitor from others, or "" if a proxy hides it."""
+    address: str | None = environ.get(VISITOR)
+    if address is None:
+        address = environ.get("REMOTE_ADDR", "")
+        if _SHARED[address]:
+            return ""
+    return address

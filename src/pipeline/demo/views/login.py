@@ -12,13 +12,12 @@ from pipeline.demo.request import DemoRequest
 from pipeline.demo.tokens import FIELD
 from pipeline.demo.views.errors import error
 from pipeline.demo.views.kept import KEPT, Fields, keep, kept_for
-from pipeline.demo.views.page import answer, forget, page_of, say, top_of
+from pipeline.demo.views.page import answer, page_of, say, top_of
 from pipeline.http.error_pages import best_type
 from pipeline.interfaces import PUBLIC
 
 WRONG = "Name or password is wrong."
 ENDED = "You are not logged in, or no longer. Nothing was changed. Your input is there again after the login."
-WAIT = "Too many logins have failed. Please wait before you try again."
 
 
 @view(context=Folder, name="login", permission=PUBLIC)
@@ -48,17 +47,18 @@ def login(context: Folder, request: DemoRequest, response: Response) -> object:
     except HTTPTooManyRequests as refused:
         response.status_int = refused.status_int
         response.headers["Retry-After"] = refused.headers["Retry-After"]
-        return login_page(request, response, came_from, name, WAIT, kept, title="Please wait a moment")
+        why = str(refused.detail)
+        return login_page(request, response, came_from, name, why, kept, title="Please wait a moment")
     response.status_int = 422
     return login_page(request, response, came_from, name, WRONG, kept)
 
 
 @view(context=Folder, name="logout", methods=("POST",), permission=PUBLIC)
 def logout(context: Folder, request: DemoRequest, response: Response) -> object:
-    """End the session, and forget its data."""
-    log_out(request, response)
-    forget(request)
-    say(request, "You are logged out.")
+    """End the session. With the field ``everywhere`` all sessions of the user end."""
+    everywhere = bool(fields(request).get("everywhere"))
+    log_out(request, response, everywhere=everywhere)
+    say(request, "You are logged out everywhere." if everywhere else "You are logged out.")
     return redirect(page_of(request, top_of(request)), 303)
 
 

@@ -84,6 +84,7 @@ def answer(
         login=f"{url_of(request, members.folder) if members is not None else f'{home}/'}@@login?came_from="
         f"{quote(back)}",
         logout=f"{home}/@@logout" if request.csrf_token is not None else None,
+        logout_everywhere=request.login_session is not None and request.login_session.ended is not None,
         messages=partial(messages_of, request),
         page=lambda item: page_of(request, item),
         principal=request.principal,
@@ -111,12 +112,6 @@ def say(request: Request, message: str) -> None:
     """Have the next page show a message, if the pipeline has the element ``session``."""
     if isinstance(request, SessionRequest):
         request.flash(message)
-
-
-def forget(request: Request) -> None:
-    """Drop the data of the session, if the pipeline has the element ``session``."""
-    if isinstance(request, SessionRequest):
-        request.session.clear()
 
 
 def messages_of(request: Request) -> list[str]:
