@@ -66,7 +66,9 @@ def venv(public_dir: Path, missing: Callable[[str, str], None]) -> Path:
     source.mkdir()
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.rst"):
         shutil.copy(TOP / name, source)
-    shutil.copytree(TOP / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    ignore = shutil.ignore_patterns("*.egg-info", "__pycache__", "_build")
+    for name in ("docs", "src"):
+        shutil.copytree(TOP / name, source / name, ignore=ignore)
     subprocess.run(
         [path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", f"{source}[demo]"],
         check=True,

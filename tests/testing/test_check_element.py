@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from itertools import chain, count
@@ -12,19 +15,22 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from sqlalchemy import text
 
-from filestore import filestore
-from pipeline import Request, element
+from asking import ask
+from filestore import Store, filestore
+from pipeline import Pipeline, Request, element
 from pipeline.composition import Element, Offers
 from pipeline.elements.retry import retry
+from pipeline.elements.sql import sql
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.publisher import publisher
 from pipeline.request import on_first_use
-from pipeline.testing import NotConforming, check_element
+from pipeline.testing import FakeDataManager, NotConforming, check_element
 from pipeline.testing.conformance import RULES
 from pipeline.testing.declarations import fits
-from pipeline.testing.probes import logged
+from pipeline.testing.probes import ending, logged
 
 _numbers = count()
 
@@ -87,7 +93,54 @@ def test_a_shipped_element_keeps_the_protocol_inside_others(
 
 
 def test_an_element_of_another_package_keeps_the_protocol(tmp_path: Path) -> None:
-    check_element(filestore(path=str(tmp_path / "store.json")))
+    check_element(filestore(path=str(tmp_path / "store.json")), **of_files(tmp_path))
+
+
+def of_files(directory: Path) -> dict[str, Any]:
+    """Return what changes the store of a request, and what lists the files of its directory."""
+
+    def write(request: Any) -> None:
+        request.store["count"] = request.store.get("count", 0) + 1
+
+    return {"write": write, "stored": lambda: {path.name: path.read_bytes() for path in directory.iterdir()}}
+
+
+def test_a_new_file_that_is_left_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example has been so, and people copy it."""
+    monkeypatch.setattr(Store, "tpc_abort", lambda store, transaction: store.lock.close())
+    with pytest.raises(NotConforming, match="after that of the element had failed in tpc_vote there was") as caught:
+        check_element(filestore(path=str(tmp_path / "store.json")), **of_files(tmp_path))
+    assert caught.value.rule == "refused" and "store.new" in str(caught.value)
+
+
+def test_zodb_keeps_the_rules_of_transactions(tmp_path: Path) -> None:
+    def write(request: Any) -> None:
+        request.root["count"] = request.root.get("count", 0) + 1
+
+    def show(request: Any, response: Any) -> None:
+        response.app_iter = [repr(dict(request.root)).encode()]
+
+    database = zodb(uri=f"file://{tmp_path}/Data.fs")
+    check_element(database, write=write, stored=lambda: ask(Pipeline(database, ending(act=show))).text)
+
+
+def test_sql_keeps_the_rules_of_transactions(tmp_path: Path) -> None:
+    def write(request: Any) -> None:
+        request.sql.execute(text("insert into line (text) values ('a line')"))
+
+    def lines() -> list[Any]:
+        with closing(sqlite3.connect(tmp_path / "lines.db")) as database:
+            return database.execute("select * from line").fetchall()
+
+    with closing(sqlite3.connect(tmp_path / "lines.db")) as database:
+        database.execute("create table line (id integer primary key, text text)")
+    check_element(sql(url=f"sqlite:///{tmp_path}/lines.db"), write=write, stored=lines)
+
+
+def test_write_and_stored_are_given_together() -> None:
+    for given in ({"write": print}, {"stored": list}):
+        with pytest.raises(TypeError, match="give write and stored together"):
+            check_element(retry(), **given)
 
 
 # -- Elements that break a rule ------------------------------------------------------------------------------------
@@ -422,6 +475,125 @@ def lets_one_in_at_a_time(next: Any) -> Any:
     return lets_one_in_at_a_time
 
 
+TABLE: list[Any] = []
+"""Stands for a database."""
+TRANSACTIONAL: dict[str, Any] = {"write": lambda request: request.add(), "stored": lambda: list(TABLE)}
+
+
+class TableRequest(Request):
+    add: Callable[[], object] = on_first_use()
+
+
+@breaks("commit", adds=TableRequest)
+def stores_at_once(next: Any) -> Any:
+    """Store each value when it is added."""
+    return Offers(next, add=lambda request: lambda: TABLE.append(next_number()))
+
+
+class Careful(FakeDataManager):
+    """A data manager that makes a draft when it votes."""
+
+    def tpc_vote(self, transaction: Any) -> None:
+        super().tpc_vote(transaction)
+        TABLE.append("draft")
+
+    def tpc_finish(self, transaction: Any) -> None:
+        TABLE.remove("draft")
+        super().tpc_finish(transaction)
+
+    def tpc_abort(self, transaction: Any) -> None:
+        if "draft" in TABLE:
+            TABLE.remove("draft")
+
+
+class Careless(Careful):
+    """A data manager that leaves its draft when another one refuses."""
+
+    def tpc_abort(self, transaction: Any) -> None:
+        """Forget it."""
+
+
+def joining(manager: type[FakeDataManager]) -> Callable[[Any], Callable[[], object]]:
+    """Return a function that opens ``request.add``."""
+
+    def add(request: Any) -> Callable[[], object]:
+        return lambda: manager(request.tm, TABLE, next_number()).join()
+
+    return add
+
+
+def next_number() -> int:
+    return next(_numbers)
+
+
+@breaks("refused", adds=TableRequest)
+def leaves_a_draft(next: Any) -> Any:
+    """Store what is added, in the transaction of the request."""
+    return Offers(next, add=joining(Careless))
+
+
+@element(adds=TableRequest)
+def table(next: Any) -> Any:
+    """Store what is added, in the transaction of the request."""
+    return Offers(next, add=joining(Careful))
+
+
+def test_control_an_element_that_takes_its_draft_back_keeps_the_protocol() -> None:
+    TABLE.clear()
+    check_element(table(), **TRANSACTIONAL)
+    assert "draft" not in TABLE and len(TABLE) == 4
+
+
+def test_an_element_that_keeps_its_lock_breaks_the_rule_of_refused_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipeline.testing.conformance.WAIT", 0.2)
+    lock = threading.Lock()
+
+    class Locked(Careful):
+        def tpc_begin(self, transaction: Any) -> None:
+            lock.acquire()
+
+        def tpc_finish(self, transaction: Any) -> None:
+            super().tpc_finish(transaction)
+            lock.release()
+
+    @element(adds=TableRequest)
+    def locks(next: Any) -> Any:
+        """Store what is added, and forget the lock if another data manager refuses."""
+        return Offers(next, add=joining(Locked))
+
+    before = threading.active_count()
+    with pytest.raises(NotConforming, match=r"Found: a later change waited 0\.2 s$") as caught:
+        check_element(locks(), **TRANSACTIONAL)
+    assert caught.value.rule == "refused"
+    while threading.active_count() > before:  # the request that waits keeps the log from being restored
+        if lock.locked():
+            lock.release()
+        time.sleep(0.01)
+
+
+def test_an_element_that_joins_once_in_a_request_breaks_the_rule_of_the_commit() -> None:
+    @element(adds=TableRequest)
+    def joins_once(next: Any) -> Any:
+        """Store what is added in the first transaction of the request alone."""
+
+        def open_table(request: Any) -> Callable[[], object]:
+            joined: list[FakeDataManager] = []
+
+            def add() -> None:
+                if not joined:
+                    joined.append(Careful(request.tm, TABLE, next_number()).join())
+
+            return add
+
+        return Offers(next, add=open_table)
+
+    with pytest.raises(NotConforming, match="a second commit in one request stored nothing") as caught:
+        check_element(joins_once(), **TRANSACTIONAL)
+    assert caught.value.rule == "commit"
+
+
 @element
 def spends_uploads(next: Any) -> Any:
     """Read a multipart body, and put back only what fits in memory."""
@@ -468,6 +640,8 @@ FOUND = {
     "clean-up": "KeyError('popitem(): dictionary is empty')",
     "forgotten": "it is still referred to by an object of list",
     "threads": "a request waited 0.2 s for another one to reach the inner parts",
+    "commit": "before the commit there was [",
+    "refused": "when a data manager after that of the element had failed in tpc_vote there was [",
 }
 """What the message says of each broken element."""
 
@@ -475,10 +649,11 @@ FOUND = {
 @pytest.mark.parametrize("rule", RULES)
 def test_a_broken_element_breaks_its_rule(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.testing.conformance.WAIT", 0.2)
+    monkeypatch.setitem(globals(), "KEPT", [])  # gc.get_referrers does not see what is older than the tests
     broken = BROKEN[rule]()
     with pytest.raises(NotConforming) as caught:
-        check_element(broken, environ=SPECIAL.get(rule, {}))
-    KEPT.clear()
+        given = TRANSACTIONAL if rule in ("commit", "refused") else {}
+        check_element(broken, environ=SPECIAL.get(rule, {}), **given)
     assert caught.value.rule == rule
     message = str(caught.value)
     assert message.startswith(f"{broken.name} breaks the rule {rule!r}: {RULES[rule]} Found: ")

@@ -8,8 +8,10 @@ import pytest
 
 pytest.importorskip("zope.app.publication", reason="it needs the extra ztk, which make test-ztk installs")
 
+from transaction.interfaces import TransientError
 from zope.publisher.base import DefaultPublication
 from zope.publisher.http import DirectResult, HTTPRequest
+from zope.publisher.interfaces import Retry
 
 from pipeline import element
 from pipeline.composition import Element
@@ -29,10 +31,19 @@ class Root:
         return "the root"
 
 
+class Publication(DefaultPublication):
+    """The publication of a small site. It asks for another attempt as Zope's does."""
+
+    def handleException(self, ob: Any, request: Any, exc_info: Any, retry_allowed: bool = True) -> None:
+        if retry_allowed and isinstance(exc_info[1], TransientError):
+            raise Retry(exc_info)
+        super().handleException(ob, request, exc_info, retry_allowed)
+
+
 def factory(body: Any, environ: dict[str, Any]) -> HTTPRequest:
     """Make a request as the publication of a small site does."""
     request = HTTPRequest(body, environ)
-    request.setPublication(DefaultPublication(Root()))
+    request.setPublication(Publication(Root()))
     return request
 
 

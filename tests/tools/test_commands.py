@@ -127,6 +127,20 @@ def test_an_option_at_its_default(site: Site) -> None:
     assert "max_segments = 128 is the default of traverse" in site.run("check")[1]
 
 
+def test_retry_and_transaction_without_a_database(site: Site) -> None:
+    """A foreign application may need them. The check must not tell a site to take the commit out."""
+    elements = "".join(f"[filter:{name}]\nuse = egg:wsgi-pipeline#{name}\n" for name in ("retry", "transaction"))
+    code = f"{CODE}\ndef app(global_conf):\n    return lambda environ, start_response: []\n"
+    site.write(INI.replace("errors traverse", "retry errors transaction traverse") + elements, code)
+    said = site.run("check")[1]
+    assert "retry has nothing to do" in said and "transaction has nothing to do" in said
+    pipeline = "[pipeline:main]\npipeline = retry transaction foreign\n"
+    site.write(f"{pipeline}{elements}[app:foreign]\npaste.app_factory = MODULE:app\n", code)
+    status, said = site.run("check")
+    assert status == 0
+    assert "nothing to do" not in said
+
+
 def test_a_missing_module_says_how_it_is_installed() -> None:
     said = in_one_line(ModuleNotFoundError("No module named 'zodburi'", name="zodburi"))
     assert said == "the module zodburi is missing: pip install 'wsgi-pipeline[zodb]'"

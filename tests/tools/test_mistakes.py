@@ -797,6 +797,28 @@ MISTAKES = [
         around=logged_in,
     ),
     Mistake(
+        "form of another site, asked as a user (S23)",
+        (
+            "comes from http://evil.example, and the Host is localhost",
+            "If other sites may send such requests: @view(cross_site=True)",
+            "MODULE, line LINE(name='change')",
+        ),
+        SESSIONS,
+        ANN,
+        (*CHANGE, "-H", "Origin: http://evil.example", "--user", "ann"),
+    ),
+    Mistake(
+        "form of another site, for an application that is not ours (S23)",
+        ("comes from cross-site", "If other sites may send such requests: cross_site = true of vhost"),
+        ini(
+            ("publisher\n", "foreign\n"),
+            ("traverse ", ""),
+            ("[filter:traverse]", "[app:foreign]\npaste.app_factory = MODULE:application\n\n[filter:traverse]"),
+        ),
+        "def application(global_conf):\n    return lambda environ, start_response: []\n",
+        ("POST", "/", "-H", "Sec-Fetch-Site: cross-site"),
+    ),
+    Mistake(
         "field that is missing",
         ("the field 'count'", "it is missing", 'MODULE, line LINE("add")'),
         FORMS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -160,7 +161,27 @@ def test_its_place_is_checked(file: Path) -> None:
 
 
 def test_it_keeps_the_element_protocol(file: Path) -> None:
-    check_element(filestore(path=str(file)))
+    def write(request: StoreRequest) -> None:
+        request.store["count"] = request.store.get("count", 0) + 1
+
+    def stored() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in file.parent.iterdir()}
+
+    check_element(filestore(path=str(file)), write=write, stored=stored)
+
+
+def test_a_full_disk_leaves_the_store_as_it_was__R3(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_half(new: Path, text: str) -> None:
+        new.write_bytes(text.encode()[:3])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    app = site(file)
+    assert ask(app, "/next", "POST").text == "1"
+    monkeypatch.setattr(Path, "write_text", write_half)
+    assert ask(app, "/next", "POST").status_int == 500
+    monkeypatch.undo()
+    assert {path.name for path in file.parent.iterdir()} == {"store.json", "store.lock"}
+    assert ask(app, "/next", "POST").text == "2"
 
 
 def test_two_that_add_one_name_are_refused(file: Path) -> None:

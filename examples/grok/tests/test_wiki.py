@@ -22,6 +22,9 @@ assert ">Start</a>" in browser.contents
 browser.getLink("Start").click()
 assert '<a href="http://localhost/wiki/help">help</a>' in browser.contents
 
+browser.open("http://localhost/wiki/search?words=welcome")
+assert ">Start</a>" in browser.contents, browser.contents
+
 browser.raiseHttpErrors = False
 browser.open("http://localhost/wiki/add")
 assert browser.headers["status"].startswith("401"), browser.headers["status"]

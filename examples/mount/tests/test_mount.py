@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transaction.interfaces import AlreadyInTransaction, TransientError
+from transaction.interfaces import TransientError
 
 from pipeline.database import forks
+from pipeline.mounting import request_of
 from pipeline.testing import FakeDataManager, site
 
 INI = Path(__file__).resolve().parents[1] / "etc" / "site.ini"
@@ -131,14 +132,22 @@ def test_a_conflict_is_repaired_in_all_databases__R2(
     assert notes(directory, text="bread") == 1
 
 
-def test_control_without_its_second_setting_pyramid_tm_begins_a_transaction_of_its_own(
-    client: Any, directory: Path, tmp_path: Path
+def test_an_application_that_ends_the_transaction_of_the_pipeline_is_an_error__R3(
+    client: Any, lines: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ini = tmp_path / "site.ini"
-    ini.write_text(INI.read_text().replace("tm.activate_hook", "# tm.activate_hook"))
-    other = site(ini, zodb_uri=f"file://{directory}/Data.fs", django_database="")
-    with pytest.raises(AlreadyInTransaction):
-        other.post("/pyramid/write", extra_environ={"x-wsgiorg.throw_errors": True})
+    """Its changes are lost, so it must not answer as if they were stored."""
+    from mount import with_flask
+
+    class Aborted(list[str]):
+        def __init__(self, environ: Any) -> None:
+            journal(environ).append("flask wrote")
+            request_of(environ).tm.abort()
+
+    journal = with_flask.journal
+    monkeypatch.setattr(with_flask, "journal", Aborted)
+    client.post("/flask/write", status=500)
+    assert "but it aborted the transaction of the pipeline" in caplog.text
+    assert lines() == []
 
 
 # -- One virtual host ----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from threading import Barrier, BrokenBarrierError, Thread
 from typing import Any
@@ -14,11 +14,12 @@ from webob.exc import HTTPException
 from pipeline.attributes import declaration
 from pipeline.composition import Element, Pipeline
 from pipeline.elements.retry import retry
+from pipeline.elements.transaction import transaction
 from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.testing.declarations import attributes_of, check_declarations, fits, hints_of
-from pipeline.testing.faults import fault
+from pipeline.testing.faults import FakeDataManager, fault
 from pipeline.testing.guard import EnvironChanged, guard_environ
 from pipeline.testing.probes import (
     RULES,
@@ -51,6 +52,8 @@ def check_element(
     inside: Iterable[Any] = (),
     path: str = "/",
     environ: Mapping[str, Any] | None = None,
+    write: Callable[[Any], object] | None = None,
+    stored: Callable[[], object] | None = None,
 ) -> None:
     """Check that an element keeps the element protocol. Raise NotConforming for the first rule that it breaks.
 
@@ -59,13 +62,20 @@ def check_element(
     inside   elements that must stand inside of it
     path     path of a request that reaches the inner parts
     environ  further keys of the environ of that request, such as HTTP_AUTHORIZATION
+    write    ``(request)`` makes a change that the element stores, each time another one
+    stored   ``()`` returns all that the element keeps, such as the names and contents of the files in its directory
 
     The element is linked into pipelines with ends that answer, stream, fail and wait, alone and between foreign
     middleware, and ``wsgiref.validate`` stands on both sides. Both exits are taken, also by a client that goes
     away. ``RULES`` has each rule in words.
+
+    An element that takes part in transactions is given with ``write`` and ``stored``. Then changes are committed,
+    aborted, and refused by another data manager at each step of the commit.
     """
     if not isinstance(element, Element) or element.is_end:
         raise TypeError(f"{element!r} is not an element that stands around others; give it as element(option=...)")
+    if (write is None) != (stored is None):
+        raise TypeError("give write and stored together: what is stored is compared before and after a write")
     check_declarations(element)
     checks = Checks(element, outside, inside, path, environ or {})
     for foreign in (False, True):
@@ -76,6 +86,8 @@ def check_element(
     checks.is_forgotten()
     checks.second_attempt()
     checks.threads()
+    if write is not None and stored is not None:
+        checks.transactions(write, stored)
 
 
 class Checks:
@@ -297,6 +309,68 @@ class Checks:
             raise self.broken("threads", f"a request waited {WAIT:g} s for another one to reach the inner parts")
 
 
+    def transactions(self, write: Callable[[Any], object], stored: Callable[[], object]) -> None:
+        """Commit changes, and refuse changes at each step of a commit."""
+        self.foreign = False
+        try:
+            self.pipeline = self.linked(*self.outside, self.element, transaction())
+        except OrderError:
+            self.pipeline = self.linked(*self.outside, transaction(), self.element)
+
+        def change(rule: str, when: str, then: Act = page, *, is_stored: bool = False) -> None:
+            """Make a change and do ``then``. Check whether the change is stored afterwards."""
+            before = stored()
+
+            def act(request: Any, response: Response) -> None:
+                write(request)
+                if stored() != before:
+                    self.watch.note("commit", f"before the commit there was {stored()!r:.200}")
+                then(request, response)
+
+            self.send_in_time(act)
+            after = stored()
+            if (after != before) is not is_stored:
+                raise self.broken(rule, f"{when} there was {after!r:.200}, and before {before!r:.200}")
+
+        def commit_and_write(request: Any, response: Response) -> None:
+            request.tm.commit()
+            first.append(stored())
+            request.tm.begin()
+            write(request)
+            page(request, response)
+
+        first: list[object] = []
+        change("commit", "after a commit", is_stored=True)
+        change("commit", "after two commits in one request", commit_and_write, is_stored=True)
+        if stored() in first:
+            raise self.broken("commit", f"a second commit in one request stored nothing: {first[0]!r:.200}")
+        change("refused", "after an error", failing(Failed("an inner part failed")))
+        change("refused", "after a 409", answering("409 Conflict"))
+        for key, place in {"": "before", "~": "after"}.items():
+            for step in ("tpc_begin", "commit", "tpc_vote"):
+                when = f"when a data manager {place} that of the element had failed in {step}"
+                change("refused", when, refusing(key, step))
+        change("refused", "after refused changes and a commit", is_stored=True)
+
+    def send_in_time(self, act: Act) -> None:
+        """Send a request, which must not wait for a lock that an earlier one has left."""
+        failures: list[Exception] = []
+
+        def run() -> None:
+            try:
+                self.send(act, method="POST")
+            except Exception as error:
+                failures.append(error)
+
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(WAIT)
+        if thread.is_alive():
+            raise self.broken("refused", f"a later change waited {WAIT:g} s")
+        if failures:
+            raise failures[0]
+
+
 FORMS = {
     "application/x-www-form-urlencoded": b"a=1&b=2",
     "multipart/form-data; boundary=limit": (
@@ -317,6 +391,19 @@ def answering(status: str) -> Act:
             response.app_iter = [b"a body"]
         if status[:3] == "302":
             response.location = "/elsewhere"
+
+    return act
+
+
+def refusing(key: str, step: str) -> Act:
+    """Return a function that answers, and lets a data manager fail in a step of the commit.
+
+    key  the place of that data manager among the others
+    """
+
+    def act(request: Any, response: Response) -> None:
+        FakeDataManager(request.tm, key=key, fails={step: Failed("another data manager refused")}).join()
+        page(request, response)
 
     return act
 

@@ -65,6 +65,8 @@ RULES = {
     "clean-up": "The functions that are given to request.on_close do not fail (R6).",
     "forgotten": "Nothing refers to a request after it is closed.",
     "threads": "Requests pass an element at the same time, each in its own thread.",
+    "commit": "A change is stored when its transaction is committed, and not before (R1).",
+    "refused": "A change that is aborted, or whose commit fails, leaves no value, file or lock (R3).",
 }
 """The rules of the element protocol that ``check_element`` checks, in words."""
 

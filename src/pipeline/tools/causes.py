@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.forms.converters import FieldError
+from pipeline.http.origins import CrossSiteRequest
 from pipeline.tools.candidates import Look
 from pipeline.tools.remedies import REMEDIES, chain_of, remedy_of
 from pipeline.tools.unscanned import unscanned
@@ -220,7 +221,7 @@ def of_refusal(failure: Failure) -> Cause:
     """Return the cause of an HTTP exception."""
     error = failure.error
     if failure.view is None or last_frame(error) is None:
-        for explain in (of_proxy, STATUSES.get(error.status_int), of_traversed_path, of_forgery, of_limit):
+        for explain in (of_proxy, STATUSES.get(error.status_int), of_traversed_path, of_lost_token, of_limit):
             if explain is not None and (cause := explain(failure)) is not None:
                 return cause
     return failure.cause(f"{type(error).__name__}: {_detail(error)}")
@@ -298,22 +299,29 @@ def of_traversed_path(failure: Failure) -> Cause | None:
     return of_traversal(failure.here, failure.error, failure.walk)
 
 
-def of_forgery(failure: Failure) -> Cause | None:
-    """Return the cause if a request that changes something may have been forged by another site."""
-    visit = failure.visit
-    if (visit.name, failure.error.status_int) != ("authenticate", 403):
-        return None
-    host = visit.request.get("environ['HTTP_HOST']", "")
-    origin = visit.request.get("environ['HTTP_ORIGIN']") or visit.request.get("environ['HTTP_SEC_FETCH_SITE']")
-    why = f"authenticate refused the request: {_detail(failure.error)}"
-    if origin is None:
-        remedy = "Put request.csrf_token into the form as its field csrf_token; a program sends it as X-CSRF-Token."
-        return Cause(failure.here, f"{why} It has no token of the session", remedy)
-    remedy = (
+def of_other_site(failure: Failure) -> Cause:
+    """Return the cause if another site made a browser send the request (S23)."""
+    sent, view = failure.visit.request, failure.view
+    who, where, option = failure.visit.name, failure.here, "cross_site = true of vhost"
+    if view is not None:
+        who, where, option = f"the view {_name(view)}", place_of(view.function), "@view(cross_site=True)"
+    host = sent.get("environ['HTTP_HOST']", "")
+    origin = sent.get("environ['HTTP_ORIGIN']") or sent.get("environ['HTTP_SEC_FETCH_SITE']")
+    return Cause(
+        where,
+        f"{who} refuses what other sites have a browser send (S23). The browser says that it comes from {origin}, "
+        f"and the Host is {host}",
         "If the page is of this site, the proxy has changed the Host: let it pass on the Host of the visitor "
-        "(docs/howto/virtual-hosting.rst)."
+        f"(docs/howto/virtual-hosting.rst). If other sites may send such requests: {option}.",
     )
-    why += f" The browser says that it comes from {origin}, and the Host is {host}"
+
+
+def of_lost_token(failure: Failure) -> Cause | None:
+    """Return the cause if no browser says where a request of a session comes from, and it has no token."""
+    if (failure.visit.name, failure.error.status_int) != ("authenticate", 403):
+        return None
+    why = f"authenticate refused the request: {_detail(failure.error)} It has no token of the session"
+    remedy = "Put request.csrf_token into the form as its field csrf_token; a program sends it as X-CSRF-Token."
     return Cause(failure.here, why, remedy)
 
 
@@ -331,7 +339,11 @@ def of_limit(failure: Failure) -> Cause | None:
 Explain = Callable[[Failure], "Cause | None"]
 """Returns the cause of a failure, or None if another function must tell it."""
 
-KINDS: dict[type[BaseException], Explain] = {FieldError: of_field, WSGIHTTPException: of_refusal}
+KINDS: dict[type[BaseException], Explain] = {
+    FieldError: of_field,
+    CrossSiteRequest: of_other_site,
+    WSGIHTTPException: of_refusal,
+}
 """The function that explains an exception, by its class. ``of_exception`` explains all others."""
 
 STATUSES: dict[int, Explain] = {

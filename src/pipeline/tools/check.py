@@ -95,7 +95,7 @@ def starts(path: Path) -> list[str]:
 def _words(path: Path, section: str) -> set[str]:
     """Return the words of the values of a section, which may be names of other sections."""
     text = text_of(path, section)
-    lines = [re.sub(r"^[^\s=:#;][^=:]*?\s*[=:]", "", line) for line in text.splitlines() if line[:1] not in "#;"]
+    lines = [re.sub(r"^[^\s=:#;][^=:]*+[=:]", "", line) for line in text.splitlines() if line[:1] not in "#;"]
     return {word.partition("#")[2] or word for word in " ".join(lines).replace(",", " ").split()}
 
 
@@ -166,8 +166,9 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
     """
     steps = _elements(chain)
     provided = {thing for _, element in steps for thing in element.contract.provides}
+    alone = len(steps) == len(chain.steps)  # a foreign app or middleware may join a transaction, or want a retry
     for step, element in steps:
-        if element.name in ("retry", "transaction") and "database" not in provided:
+        if element.name in ("retry", "transaction") and "database" not in provided and alone:
             what = f"{element.name} has nothing to do: no element of the pipeline provides a database"
             yield Finding("note", step.where, what, "Leave it out, or put zodb or sql beside it.")
         if element.name == "inspector":

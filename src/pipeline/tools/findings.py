@@ -27,7 +27,7 @@ class Finding(NamedTuple):
     def as_dict(self) -> dict[str, object]:
         """Return the finding for JSON."""
         line = re.search(r"line (\d+)$", self.where)
-        section = re.search(r"section \[(.+?)\]", self.where)
+        section = re.search(r"section \[([^][]++)\]", self.where)
         return {
             "level": self.level,
             "file": self.where.partition(", ")[0],
@@ -43,7 +43,7 @@ def of_error(error: BaseException, ini: str) -> Finding:
     if isinstance(error, SyntaxError):
         return Finding("error", f"{error.filename}, line {error.lineno}", f"SyntaxError: {error.msg}", "")
     said = in_one_line(error)
-    place = re.match(r"(?P<where>\S[^:]*?(?:, section \[.+?\])?, line \d+): (?P<what>.*)", said, re.DOTALL)
+    place = re.match(r"(?P<where>\S[^:]*?(?:, section \[[^][]++\])?, line \d+): (?P<what>.*)", said, re.DOTALL)
     if place:
         return Finding("error", place["where"], place["what"])
     line = line_of_the_site(error)

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import logging.config
+import os
 import signal
 import sys
 import traceback
@@ -39,6 +41,8 @@ DEFAULT_LOGGING = {
     },
 }
 """Logging for an ini without [loggers]: the access log and the log of the site, both on the terminal."""
+PRIVATE = "PIPELINE_VARIABLES"
+"""The variable of the environment with the variables of a deployed site, as a JSON object."""
 
 
 def application_of(ini: str, **variables: str) -> WSGIApp:
@@ -52,7 +56,39 @@ def application_of(ini: str, **variables: str) -> WSGIApp:
     return load(f"config:{path}", name, **variables)
 
 
-def try_out(ini: str, **variables: str) -> int:
+def deployed(ini: str, file: str | None = None, /, **variables: str) -> WSGIApp:
+    """Return the app of an ini as ``pipeline deploy`` has written it down.
+
+    file       the file with the variables of the command line, which may be secret (S25), or None. The environment
+               variable ``PIPELINE_VARIABLES`` takes its place
+    variables  further variables, which those beat
+    """
+    return application_of(ini, **variables | private_variables(file))
+
+
+def private_variables(file: str | None) -> dict[str, str]:
+    """Return the variables in ``PIPELINE_VARIABLES``, or else those in the file. No message has their values."""
+    text = os.environ.get(PRIVATE)
+    where = f"the environment variable {PRIVATE}" if text is not None else file
+    try:
+        if text is None:
+            if file is None:
+                return {}
+            text = Path(file).read_text("utf-8")
+        found = json.loads(text)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file} cannot be read: {error.strerror}. It has the variables of the site, for the user that runs "
+            f"it. Run `pipeline deploy` again, or set {PRIVATE} in the environment to its text"
+        ) from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ConfigurationError(f'{where} must be a JSON object of texts, such as {{"zodb_uri": "zeo://..."}}')
+    return found
+
+
+def try_out(ini: str, file: str | None = None, /, **variables: str) -> int:
     """Load an ini and say in one line whether that works; return the exit status. For use before a reload.
 
     Loading that takes more than ``LONGEST_LOAD`` seconds counts as a failure.
@@ -66,7 +102,7 @@ def try_out(ini: str, **variables: str) -> int:
     signal.setitimer(signal.ITIMER_REAL, LONGEST_LOAD, 1)
     try:
         try:
-            application_of(ini, **variables)
+            deployed(ini, file, **variables)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except Exception as error:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, get_type_hints
 
-from pipeline.attributes import names_of
+from pipeline.attributes import AS_TEXT, names_of
 from pipeline.composition import Element
 from pipeline.order import Contract, objection
 from pipeline.paste import Chain, Step
@@ -92,7 +92,7 @@ def _type_of(declares: type, name: str) -> str:
     try:
         found = get_type_hints(declares).get(name)
     except (NameError, TypeError):
-        return str(vars(declares).get("__annotations__", {}).get(name, ""))
+        return str(inspect.get_annotations(declares, **AS_TEXT).get(name, ""))
     return getattr(found, "__name__", None) or str(found) if isinstance(found, type) else str(found or "")
 
 

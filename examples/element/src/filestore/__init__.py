@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, MutableMapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ class Store(MutableMapping[str, Any]):
         self.transaction_manager: Any = None
         self.read = file.read_bytes() if file.exists() else b"{}"
         self.values_by_key: dict[str, Any] = json.loads(self.read)
+        self.undo = ExitStack()
 
     def __getitem__(self, key: str) -> Any:
         return self.values_by_key[key]
@@ -92,14 +94,16 @@ class Store(MutableMapping[str, Any]):
         """Forget the request: nothing can be written any more."""
         self.request = None
 
-    # IDataManager: votes with the file locked, and replaces the file as the last step.
+    # IDataManager: votes with the file locked, and replaces the file as the last step. Each step may fail, and
+    # another manager may refuse the commit when this one has voted. So each step registers how to undo what it
+    # makes, and the end of the commit undoes it: the lock is given back, and a new file that is left is removed.
 
     def abort(self, transaction: Any) -> None:
         self.transaction_manager = None
         self.values_by_key = json.loads(self.read)
 
     def tpc_begin(self, transaction: Any) -> None:
-        self.lock = self.file.with_suffix(".lock").open("w")
+        self.lock = self.undo.enter_context(self.file.with_suffix(".lock").open("w"))
 
     def commit(self, transaction: Any) -> None:
         fcntl.flock(self.lock, fcntl.LOCK_EX)
@@ -107,15 +111,18 @@ class Store(MutableMapping[str, Any]):
     def tpc_vote(self, transaction: Any) -> None:
         if (self.file.read_bytes() if self.file.exists() else b"{}") != self.read:
             raise Conflict(f"{self.file} was changed by another request")
-        self.new = self.file.with_suffix(f".{os.getpid()}-{id(self)}")
+        self.new = self.file.with_suffix(".new")
+        self.undo.callback(self.new.unlink, missing_ok=True)
         self.new.write_text(json.dumps(self.values_by_key))
 
     def tpc_finish(self, transaction: Any) -> None:
+        self.read = self.new.read_bytes()  # a view that has committed may begin another transaction
         os.replace(self.new, self.file)
-        self.lock.close()
+        self.transaction_manager = None
+        self.undo.close()
 
     def tpc_abort(self, transaction: Any) -> None:
-        self.lock.close()
+        self.undo.close()
 
     def sortKey(self) -> str:
         return f"filestore:{self.file}"

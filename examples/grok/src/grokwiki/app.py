@@ -13,8 +13,8 @@ from grokcore.site.util import create_application
 from zope import schema
 from zope.catalog.interfaces import ICatalog
 from zope.component import getUtility
+from zope.component.hooks import site
 from zope.interface import Interface
-from zope.lifecycleevent import modified
 from zope.processlifetime import IDatabaseOpenedWithRoot
 
 NAME = re.compile(r"[A-Za-z0-9-]+")
@@ -165,8 +165,8 @@ def make_wiki(event: IDatabaseOpenedWithRoot) -> None:
         root = connection.root()["Application"]
         if "wiki" not in root:
             wiki = create_application(Wiki, root, "wiki")
-            wiki["start"] = Page("Start", "Welcome. See [[help]].")
-            modified(wiki["start"])
+            with site(wiki):  # whose catalog hears of the page
+                wiki["start"] = Page("Start", "Welcome. See [[help]].")
             transaction.commit()
     finally:
         transaction.abort()

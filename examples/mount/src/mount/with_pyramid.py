@@ -1,4 +1,4 @@
-"""A Pyramid application with pyramid_tm, whose transaction is that of the pipeline."""
+"""A Pyramid application, which writes in the transaction of the pipeline. Its pyramid_tm is left alone."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from pyramid.httpexceptions import HTTPConflict
 from pyramid.request import Request
 
 from mount.journal import journal
+from pipeline.mounting import request_of
 
 
 def home(request: Request) -> dict[str, Any]:
@@ -14,9 +15,9 @@ def home(request: Request) -> dict[str, Any]:
 
 
 def write(request: Request) -> dict[str, Any]:
-    """Write a line. ``request.tm`` is the transaction manager of the pipeline."""
+    """Write a line. ``request.tm`` of Pyramid is another transaction manager than that of the pipeline."""
     journal(request.environ).append("pyramid wrote")
-    request.tm.get().note("a line by Pyramid")
+    request_of(request.environ).tm.get().note("a line by Pyramid")
     if request.params.get("then") == "conflict":
         raise HTTPConflict
     if request.params.get("then") == "fail":

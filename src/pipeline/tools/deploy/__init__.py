@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import grp
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
@@ -22,6 +25,7 @@ from pipeline.tools.deploy import (
     uwsgi,
 )
 from pipeline.tools.deploy.site import (
+    SECRET,
     Deployment,
     Site,
     directories_of,
@@ -29,6 +33,8 @@ from pipeline.tools.deploy.site import (
     limit_of,
     locations_of,
     need_readable,
+    passwords_of,
+    vhosts_of,
 )
 from pipeline.tools.ini import file_of, make_importable, options_of, parse_variables, plan_of, split_name
 
@@ -99,6 +105,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         default="www-data",
         help="systemd, and Apache that root starts: who runs it (default: %(default)s)",
     )
+    parser.add_argument(
+        "--group",
+        default="www-data",
+        help="nginx: its group, which may connect to the UNIX socket of the site (default: %(default)s)",
+    )
     parser.add_argument("--check", action="store_true", help="have the server check what was written")
     return options_of(parser, arguments)
 
@@ -137,11 +148,14 @@ def site_of(options: argparse.Namespace) -> Site:
         behind=options.behind,
         embedded=options.embedded,
         user=options.user,
+        group=options.group,
         upstreams=tuple(options.upstream),
         max_body=limit_of(chains),
         health=health_of(chains, prefix),
         writable=directories_of(chains),
         locations=locations_of(chains),
+        vhosts=vhosts_of(chains),
+        passwords=passwords_of(chains),
     )
 
 
@@ -155,11 +169,29 @@ def put(site: Site, deployment: Deployment) -> None:
     """Write the files."""
     for directory in (site.directory, site.directory / "run", site.directory / "log"):
         directory.mkdir(parents=True, exist_ok=True)
+    if deployment.group:
+        run = site.directory / "run"
+        os.chown(run, -1, grp.getgrnam(deployment.group).gr_gid)
+        run.chmod(0o2755)  # what is made there gets the group
+    for name in SECRET:
+        (site.directory / name).unlink(missing_ok=True)
     for name, text in deployment.files.items():
         path = site.directory / name
+        if name in SECRET:
+            put_secret(path, text, site.user)
+            continue
         path.write_text(text, encoding="utf-8")
         if name.endswith((".sh", ".fcgi")):
             path.chmod(0o755)
+
+
+def put_secret(path: Path, text: str, user: str) -> None:
+    """Write a new file that one user alone can read: this one, or the user of the service if this is root (S25)."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        if os.geteuid() == 0:
+            with suppress(KeyError):  # this machine does not have the user
+                os.fchown(file.fileno(), pwd.getpwnam(user).pw_uid, -1)
+        file.write(text)
 
 
 def say(target: str, site: Site, deployment: Deployment) -> None:
@@ -176,8 +208,18 @@ def say(target: str, site: Site, deployment: Deployment) -> None:
         for command in filter(None, commands):
             print(f"  {title:7} {command}")
             title = ""
-    for note in deployment.notes:
+    for note in (*deployment.notes, *notes_on_passwords(site)):
         print(f"  note    {note}")
+
+
+def notes_on_passwords(site: Site) -> list[str]:
+    """Warn of inis with a password that every user of the machine can read (S25)."""
+    return [
+        f"{ini}, {line}, has a password, and every user of this machine can read it: chmod o-r {ini}, or give the "
+        f"value as a variable (name=value), which is written to a file for the user of the service alone."
+        for ini, line in site.passwords.items()
+        if os.stat(ini).st_mode & 0o004
+    ]
 
 
 def check(target: str, site: Site, deployment: Deployment) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.deploy.fastcgi import script
-from pipeline.tools.deploy.site import Deployment, Site, need_program, need_readable
+from pipeline.tools.deploy.site import VARIABLES, Deployment, Site, need_program, need_readable
 
 MODULES = Path("/usr/lib/apache2/modules")
 REMEDY = "apt install apache2 libapache2-mod-wsgi-py3"
@@ -112,6 +112,10 @@ FcgidIPCDir "{site.directory}/run"
 FcgidProcessTableFile "{site.directory}/run/fcgid_shm"
 # The logins of HTTP basic are the site's.
 FcgidPassHeader Authorization
+# mod_fcgid takes a malformed chunk for a part of the body, so a client must send a Content-Length.
+<If "-n req('Transfer-Encoding')">
+    Redirect 411 /
+</If>
 ScriptAlias "{mount}" "{site.directory}/site.fcgi/"
 <Directory "{site.directory}">
     Require all granted
@@ -138,7 +142,7 @@ def write(site: Site) -> Deployment:
     text += WSGI.format(site=site, mount=site.prefix or "/", process=process)
     load = f'LoadModule wsgi_module "{module}"'
     touch = f"{site.python} {site.directory}/wsgi.py && touch {site.directory}/wsgi.py"
-    return deployment(site, "apache", load, mpm, {"site.conf": text, "wsgi.py": site.application()}, touch)
+    return deployment(site, "apache", load, mpm, {"site.conf": text, **site.script}, touch)
 
 
 def write_fcgid(site: Site) -> Deployment:
@@ -148,7 +152,7 @@ def write_fcgid(site: Site) -> Deployment:
         raise ConfigurationError(f"{module} is missing: apt install libapache2-mod-fcgid")
     need_readable_by_apache(site)
     text = COMMON.format(site=site) + FCGID.format(site=site, mount=site.path)
-    files = {"site.conf": text, "wsgi.py": site.application(), "site.fcgi": script(site)}
+    files = {"site.conf": text, **site.script, "site.fcgi": script(site)}
     # Apache's own reload replaces the process manager of mod_fcgid. A request that asks it for a process at that
     # moment waits for ever, since its child of Apache has both ends of the manager's pipe, and never ends.
     # So the processes of the site alone are ended. Each finishes its request, and the manager starts new ones.
@@ -173,7 +177,8 @@ def deployment(site: Site, target: str, load: str, mpm: str, files: dict[str, st
         syntax=[*call.split(), "-t"],
         notes=[
             "The log of errors is log/error.log.",
-            f"If root starts it, the user {site.user} needs to write to: {', '.join(site.writable) or 'nothing'}",
+            f"If root starts it, the user {site.user} needs to write to: {', '.join(site.writable) or 'nothing'}"
+            + (f", and to read {site.directory}/{VARIABLES}" if site.variables else ""),
         ],
     )
 

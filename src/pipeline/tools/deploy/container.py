@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.tools.deploy.site import APPLICATION, Deployment, Site
+from pipeline.tools.deploy.site import APPLICATION, ENVIRONMENT, Deployment, Site, password_in
 
 DOCKERFILE = """\
 # The site of {ini}. Written by `pipeline deploy container`.
@@ -61,6 +61,12 @@ accesslog = None
 errorlog = "-"
 """
 
+IN_VOLUME = {
+    "zodb_uri": "file:///data/Data.fs?blobstorage_dir=/data/blobs",
+    "session_keys": "/data/session_keys",
+}
+"""Variables that put the data into the volume."""
+
 
 def write(site: Site) -> Deployment:
     """Write a Dockerfile, gunicorn's configuration and the script of the site."""
@@ -68,14 +74,15 @@ def write(site: Site) -> Deployment:
     name = ini.name + site.ini.removeprefix(str(ini))
     context = context_of(ini, site.directory)
     directory, source = site.directory.relative_to(context), ini.relative_to(context)
-    variables = {
-        "zodb_uri": "file:///data/Data.fs?blobstorage_dir=/data/blobs",
-        "session_keys": "/data/session_keys",
-        **site.variables,
-    }
+    refuse_passwords(ini.parent)
     script = APPLICATION.format(
-        ini=f"/srv/site/{name}", variables=variables, python="python", file="/srv/site/wsgi.py"
+        ini=f"/srv/site/{name}",
+        variables=IN_VOLUME,
+        private="/run/secrets/variables.json" if site.variables else None,
+        python="python",
+        file="/srv/site/wsgi.py",
     )
+    environment = f"--env-file {site.directory}/{ENVIRONMENT} " if site.variables else ""
     dockerfile = DOCKERFILE.format(
         ini=site.ini,
         file=f"{directory}/Dockerfile",
@@ -90,15 +97,29 @@ def write(site: Site) -> Deployment:
             "Dockerfile": dockerfile,
             "wsgi.py": script,
             "gunicorn.conf.py": GUNICORN.format(workers=site.workers, threads=site.threads),
+            **site.environment,
         },
         start=[
             f"docker build -t site -f {site.directory}/Dockerfile {context}",
-            f"docker run -d --name site -v site-data:/data -p {site.address}:8080 --read-only --tmpfs /tmp site",
+            f"docker run -d --name site {environment}-v site-data:/data -p {site.address}:8080 --read-only "
+            "--tmpfs /tmp site",
         ],
         stop=["docker stop -t 40 site"],
         reload=["docker kill -s HUP site"],
         syntax=[],
+        notes=["Let vhost trust the proxy in front by its address in the container, such as proxies=172.17.0.1."],
     )
+
+
+def refuse_passwords(directory: Path) -> None:
+    """Refuse an ini with a password: every user of the image could read it (S25)."""
+    for ini in sorted(directory.glob("*.ini")):
+        if line := password_in(ini):
+            raise ConfigurationError(
+                f"{ini}, {line}: this line has a password, which the image would have. Let the line take the value "
+                f"of a variable (get option = name), and give the variable here: pipeline deploy container ... "
+                f"name=value. It is written to {ENVIRONMENT}, which docker run reads, and which is not in the image"
+            )
 
 
 def context_of(ini: Path, directory: Path) -> Path:

@@ -36,8 +36,8 @@ set -- "$@" --pid-file {directory}/run/granian.pid
 TCP = """\
 set -- "$@" --host {site.host} --port {site.port}"""
 UNIX = """\
-# Only the proxy connects; the directory says who may.
-set -- "$@" --uds {site.socket} --uds-permissions 666"""
+# For the group of run/, which is that of the proxy: vhost believes each peer on this socket.
+set -- "$@" --uds {site.socket} --uds-permissions 0660"""
 
 
 def write(site: Site) -> Deployment:
@@ -57,7 +57,7 @@ def write(site: Site) -> Deployment:
     if site.workers == 1 and not site.behind_proxy:
         notes.append("With one worker a reload refuses some connections.")
     return Deployment(
-        {"wsgi.py": site.application(), "granian.sh": script},
+        {**site.script, "granian.sh": script},
         start=[f"{directory}/granian.sh"],
         stop=[f"kill -TERM $(cat {directory}/run/granian.pid)"],
         reload=[f"{site.python} {directory}/wsgi.py && kill -HUP $(cat {directory}/run/granian.pid)"],

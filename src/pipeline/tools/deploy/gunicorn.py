@@ -7,7 +7,7 @@ from pipeline.tools.deploy.site import Deployment, Site, need_module, need_progr
 CONFIGURATION = """\
 # gunicorn for {site.ini}. Written by `pipeline deploy gunicorn`.
 
-wsgi_app = "wsgi:application"
+{imports}wsgi_app = "wsgi:application"
 # The directory of wsgi.py.
 chdir = {directory!r}
 # A socket of systemd (LISTEN_FDS) takes the place of this one. It is for a proxy: one visitor who leaves a
@@ -36,7 +36,16 @@ control_socket_disable = True
 accesslog = None
 errorlog = "-"
 pidfile = {pid!r}
-{prefix}"""
+{prefix}{group}"""
+
+GROUP = """\
+# The socket is for the group of run/, which is that of the proxy: vhost believes each peer on it.
+umask = 0o117
+
+
+def when_ready(server):
+    os.chown({socket!r}, -1, os.stat({run!r}).st_gid)
+"""
 
 
 def write(site: Site) -> Deployment:
@@ -46,6 +55,7 @@ def write(site: Site) -> Deployment:
     directory = str(site.directory)
     pid = f"{directory}/run/gunicorn.pid"
     prefix = f"# The path of the site on the server.\nraw_env = [{f'SCRIPT_NAME={site.prefix}'!r}]\n"
+    in_group = site.behind_proxy and site.behind != "systemd"  # systemd makes the socket itself
     configuration = CONFIGURATION.format(
         site=site,
         directory=directory,
@@ -54,10 +64,12 @@ def write(site: Site) -> Deployment:
         kept=": the proxy opens one for each request" if site.behind_proxy else "",
         pid=pid,
         prefix=prefix if site.prefix else "",
+        imports="import os\n\n" if in_group else "",
+        group=GROUP.format(socket=str(site.socket), run=f"{directory}/run") if in_group else "",
     )
     name = f"{directory}/gunicorn.conf.py"
     return Deployment(
-        {"wsgi.py": site.application(), "gunicorn.conf.py": configuration},
+        {**site.script, "gunicorn.conf.py": configuration},
         start=[f"{program} -c {name}"],
         stop=[f"kill -TERM $(cat {pid})"],
         reload=[f"{site.python} {directory}/wsgi.py && kill -HUP $(cat {pid})"],

@@ -49,7 +49,7 @@ def write(site: Site) -> Deployment:
     name = f"{site.directory}/lighttpd.conf"
     pid = f"{site.directory}/run/lighttpd.pid"
     return Deployment(
-        {"wsgi.py": site.application(), "site.fcgi": script(site), "lighttpd.conf": configuration},
+        {**site.script, "site.fcgi": script(site), "lighttpd.conf": configuration},
         start=[f"{program} -D -f {name}"],
         stop=[f"kill -INT $(cat {pid})"],
         reload=[f"{site.python} {site.directory}/wsgi.py && kill -USR1 $(cat {pid})"],

@@ -52,7 +52,7 @@ def write(site: Site) -> Deployment:
     control = f"{site.directory}/run/express/apachectl"
     return Deployment(
         {
-            "wsgi.py": site.application(),
+            **site.script,
             "express.conf": EXTRA,
             "express.sh": SCRIPT.format(site=site, program=program, mount=site.prefix or "/"),
         },

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import grp
+import os
+import pwd
+
 from pipeline.elements.sendfile import PASSED_ON
+from pipeline.http.hosts import Peers
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.deploy import granian, gunicorn, systemd, uwsgi
 from pipeline.tools.deploy.site import Deployment, Site, need_program
@@ -12,7 +17,7 @@ BEHIND = {"gunicorn": gunicorn.write, "granian": granian.write, "systemd": syste
 CONFIGURATION = """\
 # nginx for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy nginx`.
 # In the nginx of the system, include site.conf in a server {{}} instead.
-pid {site.directory}/run/nginx.pid;
+{user}pid {site.directory}/run/nginx.pid;
 error_log {site.directory}/log/error.log warn;
 worker_processes auto;
 events {{
@@ -40,6 +45,13 @@ http {{
         include {site.directory}/site.conf;
     }}
 }}
+"""
+
+NO_VHOST = "The site takes nginx for each visitor. Let the element vhost trust it (docs/howto/virtual-hosting.rst)."
+
+USER = """\
+# Root starts nginx. Without this line its processes run as a user that may not connect to the site.
+user {site.user} {site.group};
 """
 
 ONE = """\
@@ -175,16 +187,66 @@ def internal(site: Site) -> str:
     return "".join(parts)
 
 
+def refuse_distrust(site: Site) -> None:
+    """Refuse a ``vhost`` that does not trust nginx: it would take nginx for each visitor (S22)."""
+    peer = "127.0.0.1" if site.upstreams else "unix"
+    for step in site.vhosts:
+        options = step.element.options if step.element is not None else {}
+        trusted, accept = options.get("trusted") or (), options.get("accept") or ()
+        peers = Peers(trusted)
+        if not (peers.networks if site.upstreams else peers.unix) or "x-forwarded" not in map(str.lower, accept):
+            raise ConfigurationError(
+                f"{step.where}: vhost would not believe what nginx says of the visitors. So all would have one "
+                f"address, and the failed logins of one would count for all. trusted is {' '.join(trusted)!r} and "
+                f"accept is {' '.join(accept)!r}. Let trusted name "
+                f"{'the address of nginx, such as ' if site.upstreams else ''}{peer}, and accept X-Forwarded. With "
+                f"the variables of `pipeline new`: proxies={peer} headers=X-Forwarded served_hosts=HOST"
+            )
+
+
+def notes_on_socket(site: Site) -> list[str]:
+    """Say who may connect to the UNIX socket, if nginx may not."""
+    if site.behind == "systemd" or can_give(site.group):
+        return []
+    own = grp.getgrgid(os.getegid()).gr_name
+    return [
+        f"Only the group {own} may connect to {site.socket}: you cannot give files to the group {site.group}. "
+        f"If nginx runs as another user, add that user to the group: sudo usermod -aG {own} USER"
+    ]
+
+
+def user_line(site: Site) -> str:
+    """Return the line that says who runs nginx if root starts it; none for others, to whom nginx would say so."""
+    try:
+        pwd.getpwnam(site.user)
+    except KeyError:
+        return ""
+    return USER.format(site=site) if os.geteuid() == 0 and can_give(site.group) else ""
+
+
+def can_give(group: str) -> bool:
+    """Return whether this user can give a file to a group."""
+    try:
+        gid = grp.getgrnam(group).gr_gid
+    except KeyError:
+        return False
+    return os.geteuid() == 0 or gid in (os.getegid(), *os.getgroups())
+
+
 def write(site: Site) -> Deployment:
     """Write nginx and the server behind it."""
     program = need_program("nginx", "apt install nginx")
+    by_uwsgi = site.behind == "uwsgi" and not site.upstreams
+    if not by_uwsgi:  # uWSGI's protocol has a field for the address of the visitor
+        refuse_distrust(site)
     if site.upstreams:
         inner = Deployment({}, (), (), (), ())
         upstream = "".join(SEVERAL.format(upstream=one) for one in site.upstreams)
     else:
         inner = BEHIND[site.behind](site._replace(behind_proxy=True))
+        group = site.group if can_give(site.group) else ""
+        inner = inner._replace(group=group, notes=[*inner.notes, *notes_on_socket(site)])
         upstream = ONE.format(site=site)
-    by_uwsgi = site.behind == "uwsgi" and not site.upstreams
 
     def location(path: str, seconds: int = 60) -> str:
         text = UWSGI if by_uwsgi else HTTP
@@ -196,17 +258,20 @@ def write(site: Site) -> Deployment:
     if site.health != site.path:
         parts += ["# Whether the site is ready: soon, or it is not.\n", location(f"= {site.health}", seconds=5)]
     parts.append(internal(site))
+    strange = [] if site.vhosts or by_uwsgi else [NO_VHOST]
     if site.locations:
         files = f"nginx sends the files in {', '.join(site.locations)}: its user needs to read them."
     else:
         files = "nginx can send files itself: see the element sendfile in docs/howto/serving.rst."
     call = f"{program} -p {site.directory} -c {site.directory}/nginx.conf -e stderr"
-    written = {"nginx.conf": CONFIGURATION.format(site=site, upstream=upstream), "site.conf": "".join(parts)}
+    nginx_conf = CONFIGURATION.format(site=site, upstream=upstream, user=user_line(site))
+    written = {"nginx.conf": nginx_conf, "site.conf": "".join(parts)}
     return Deployment(
         {**inner.files, **written},
         start=[*inner.start, f"{call} -g 'daemon off;'"],
         stop=[f"{call} -s quit", *inner.stop],
         reload=inner.reload or [f"{call} -s reload"],
         syntax=[*call.split(), "-t"],
-        notes=[*inner.notes, files, f"After a change of nginx.conf or site.conf: {call} -s reload"],
+        group=inner.group,
+        notes=[*inner.notes, *strange, files, f"After a change of nginx.conf or site.conf: {call} -s reload"],
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,8 +15,9 @@ from typing import NamedTuple
 
 from pipeline.health import health
 from pipeline.interfaces import ConfigurationError
-from pipeline.paste import Chain
+from pipeline.paste import Chain, Step
 from pipeline.tools.ini import file_of
+from pipeline.tools.loading import PRIVATE
 
 MIB = 1024 * 1024
 MARGIN = 64 * 1024
@@ -28,15 +31,23 @@ APPLICATION = '''\
 
 import sys
 
-from pipeline.tools.loading import application_of, try_out
+from pipeline.tools.loading import deployed, try_out
 
 INI = {ini!r}
+# The file with the variables of the command line, which may be secret. PIPELINE_VARIABLES takes its place.
+PRIVATE = {private!r}
 VARIABLES = {variables!r}
 
 if __name__ == "__main__":
-    sys.exit(try_out(INI, **VARIABLES))
-application = application_of(INI, **VARIABLES)
+    sys.exit(try_out(INI, PRIVATE, **VARIABLES))
+application = deployed(INI, PRIVATE, **VARIABLES)
 '''
+VARIABLES = "variables.json"
+"""The file with the variables of the command line. Only the user that runs the service can read it (S25)."""
+ENVIRONMENT = "variables.env"
+"""The same for a container: a file for ``docker run --env-file``."""
+SECRET = (VARIABLES, ENVIRONMENT)
+_PASSWORD = re.compile(r"://[^:/@\s]*:(?!%\()[^@/?\s]+@|(?<!get )\bpass(?:word|wd)?\s*=\s*(?!%\()\S", re.IGNORECASE)
 
 
 class Site(NamedTuple):
@@ -57,7 +68,9 @@ class Site(NamedTuple):
     """The server behind nginx."""
     embedded: bool
     user: str
-    """The user that runs the service under systemd."""
+    """The user that runs the service under systemd, and the processes of an Apache that root starts."""
+    group: str
+    """The group of nginx, which may connect to the UNIX socket."""
     max_body: int
     """Bytes of a request body that the server lets through."""
     health: str
@@ -66,6 +79,10 @@ class Site(NamedTuple):
     """Directories that the site writes to."""
     locations: Mapping[str, str]
     """Directories whose files nginx sends itself, and their internal locations (the element ``sendfile``)."""
+    vhosts: Sequence[Step]
+    """The steps with the element ``vhost``."""
+    passwords: Mapping[str, str]
+    """The lines of inis with a password, such as "line 7", by the path of the ini."""
     upstreams: Sequence[str] = ()
     """Instances on other addresses, which nginx asks in turn."""
     behind_proxy: bool = False
@@ -89,24 +106,39 @@ class Site(NamedTuple):
         """The path of the site, with a slash at its end."""
         return f"{self.prefix}/"
 
-    def application(self) -> str:
-        """Return the script with the object ``application``."""
-        return APPLICATION.format(
-            ini=self.ini, variables=dict(self.variables), python=self.python, file=self.directory / "wsgi.py"
+    @property
+    def script(self) -> dict[str, str]:
+        """The script with the object ``application``, and the file with its variables."""
+        file = self.directory / VARIABLES
+        text = APPLICATION.format(
+            ini=self.ini,
+            variables={},
+            private=str(file) if self.variables else None,
+            python=self.python,
+            file=self.directory / "wsgi.py",
         )
+        variables = {VARIABLES: json.dumps(self.variables, indent=1)} if self.variables else {}
+        return {"wsgi.py": text, **variables}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The file with the variables for a container."""
+        return {ENVIRONMENT: f"{PRIVATE}={json.dumps(self.variables)}\n"} if self.variables else {}
 
 
 class Deployment(NamedTuple):
     """The files of a target, and the commands to be printed."""
 
     files: Mapping[str, str]
-    """Text by name. A name that ends with ``.sh`` or ``.fcgi`` is executable."""
+    """Text by name. A name that ends with ``.sh`` or ``.fcgi`` is executable. One user alone can read a SECRET."""
     start: Sequence[str]
     stop: Sequence[str]
     reload: Sequence[str]
     syntax: Sequence[str]
     """The server's own check of what was written; empty if it has none."""
     notes: Sequence[str] = ()
+    group: str = ""
+    """The group of ``run/``, and so of the UNIX socket there; "" for that of this user."""
 
 
 def need_program(name: str, remedy: str) -> str:
@@ -163,6 +195,26 @@ def locations_of(chains: Sequence[Chain]) -> dict[str, str]:
             if step.element is not None and step.element.name == "sendfile":
                 found |= step.element.options.get("locations") or {}
     return found
+
+
+def vhosts_of(chains: Sequence[Chain]) -> list[Step]:
+    """Return the steps with the element ``vhost``, without those that several chains share."""
+    steps = [step for chain in chains for step in chain.steps if str(step) == "vhost" and step.element is not None]
+    return list({step.where: step for step in steps}.values())
+
+
+def passwords_of(chains: Sequence[Chain]) -> dict[str, str]:
+    """Return the lines with a password in the inis of the site. A password of a variable is not in a file."""
+    inis = {file for chain in chains for step in chain.steps for file in step.source.inis}
+    return {file: line for file in sorted(inis) if (line := password_in(Path(file)))}
+
+
+def password_in(ini: Path) -> str:
+    """Return the first line of an ini with a password, such as "line 7", or ""."""
+    for number, line in enumerate(ini.read_text("utf-8", "replace").splitlines(), 1):
+        if not line.lstrip().startswith(("#", ";")) and _PASSWORD.search(line):
+            return f"line {number}"
+    return ""
 
 
 def directories_of(chains: Sequence[Chain]) -> list[str]:

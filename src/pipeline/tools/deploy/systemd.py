@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 
 from pipeline.tools.deploy import gunicorn
-from pipeline.tools.deploy.site import Deployment, Site
+from pipeline.tools.deploy.site import VARIABLES, Deployment, Site
 
 SOCKET = """\
 # The socket of {site.ini}. Written by `pipeline deploy systemd`.
@@ -24,9 +24,9 @@ WantedBy=sockets.target
 """
 
 UNIX = """\
-# Only the proxy connects.
+# Only the proxy connects: vhost believes each peer on this socket.
 SocketUser={site.user}
-SocketGroup=www-data
+SocketGroup={site.group}
 SocketMode=0660
 """
 
@@ -100,11 +100,13 @@ def write(site: Site) -> Deployment:
         f"{name}.socket": SOCKET.format(site=site, name=name, listen=listen, unix=unix),
         f"{name}.service": service,
     }
+    own = [f"sudo chown {site.user} {site.directory}/{VARIABLES}"] if site.variables else []
     analyze = shutil.which("systemd-analyze")
     units = [f"{site.directory}/{name}.socket", f"{site.directory}/{name}.service"]
     return Deployment(
         files,
         start=[
+            *own,
             f"sudo systemctl link {' '.join(units)}",
             f"sudo systemctl enable --now {name}.socket {name}.service",
         ],

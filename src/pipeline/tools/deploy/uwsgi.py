@@ -57,7 +57,10 @@ def write(site: Site) -> Deployment:
     """Write a configuration file and the script of the site."""
     program = need_program("uwsgi", "pip install uwsgi")
     if site.behind_proxy:
-        bind = f"; nginx speaks uWSGI's protocol here.\nsocket = {site.socket}\nchmod-socket = 666"
+        bind = (
+            "; nginx speaks uWSGI's protocol here. The socket is for the group of run/, which is that of nginx:\n"
+            f"; the site believes each peer on it.\nsocket = {site.socket}\nchmod-socket = 660"
+        )
     else:
         bind = f"; HTTP, without the router: a reload cuts no answer.\nhttp-socket = {site.address}"
     mount = "module = wsgi:application"
@@ -69,7 +72,7 @@ def write(site: Site) -> Deployment:
     name = f"{site.directory}/uwsgi.ini"
     pid = f"{site.directory}/run/uwsgi.pid"
     return Deployment(
-        {"wsgi.py": site.application(), "uwsgi.ini": configuration},
+        {**site.script, "uwsgi.ini": configuration},
         start=[f"{program} {name}"],
         stop=[f"kill -TERM $(cat {pid})"],
         reload=[f"{site.python} {site.directory}/wsgi.py && kill -HUP $(cat {pid})"],

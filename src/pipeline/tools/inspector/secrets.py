@@ -6,16 +6,19 @@ import re
 from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any
+from urllib.parse import unquote
 
 NAMED = (FunctionType, MethodType, BuiltinFunctionType)
 LONGEST = 300
 """Characters of one value that are kept."""
 MASK = "(masked)"
-_SECRET = (
-    r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|csrf|session|api[-_]?key|\bkey\b|authorization|signature"
-)
-is_secret = re.compile(_SECRET, re.IGNORECASE).search
-"""Function that tells by the name of a header, a field or a variable that its value is a secret."""
+is_secret = re.compile(
+    r"pass|pwd|secret|token|credential|csrf|session|apikey|authorization|signature"
+    r"|(?<![a-z])(?:auth|code|key|otp|pin|totp)(?![a-z])",
+    re.IGNORECASE,
+).search
+"""Function that tells by the name of a header, a field or a variable that its value is a secret. Short words count
+if no letter is beside them: those of ``X-Auth`` and ``private_key``, not those of ``author`` and ``keyboard``."""
 MOST_NAMES = 5_000
 """Names that are remembered."""
 PLAIN: dict[str, bool] = {}
@@ -23,9 +26,17 @@ PLAIN: dict[str, bool] = {}
 HEADERS = ("HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_PROXY_AUTHORIZATION")
 WITH_A_QUERY = ("QUERY_STRING", "REQUEST_URI", "RAW_URI", "HTTP_REFERER")
 NOT_PLAIN = (*HEADERS, *WITH_A_QUERY, "SET-COOKIE", "LOCATION", "CONTENT-LOCATION", "LINK")
-_FIELD = re.compile(r"([^&;=]*)=([^&;]*)")
 _IN_A_URL = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
-_PAIR = re.compile(rf"([\w.-]*(?:{_SECRET})[\w.-]*)(\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s&;,]+)", re.IGNORECASE)
+_NAME = re.compile(r"""([\w.%-]++)((?:\\*+["']\s*+[=:,]|\]?+\s*+[=:])\s*+)?""")
+"""A word, and what makes it a name: ``a=``, ``a: ``, ``f[a]=``, ``'a': `` of a dict, ``('a', `` of a pair."""
+_VALUE = re.compile(
+    r"(?:(?:basic|bearer|digest|negotiate|token)\s++)?+"
+    r"""(?:[bru]{0,2}\\*+(?:"(?:[^"\\]|\\.)*+"?+|'(?:[^'\\]|\\.)*+'?+)|\[[^]]*+]?+|\([^)]*+\)?+|\{[^}]*+}?+"""
+    r"|[^\s&;,]*+)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The value of a name in a text: quoted, in brackets, or up to the next blank. A text may end within a value."""
+_VALUE_IN_A_QUERY = re.compile("[^&;#]*+")
 
 
 def told(value: Any) -> str:
@@ -58,8 +69,7 @@ def value_of(name: str, value: Any) -> str:
     """Return a value in words; a mask if its name says that it is a secret, and for the password in a URL."""
     if not is_plain(name) and is_secret(name):
         return MASK
-    text = told(value)
-    return _IN_A_URL.sub(rf"\1{MASK}@", text) if "://" in text else text
+    return masked_text(told(value))
 
 
 def is_plain(name: str) -> bool:
@@ -109,14 +119,7 @@ def masked_credentials(header: Any) -> str:
 
 def masked_query(text: Any) -> str:
     """Return a query, or a URL with one, without the values of fields that are secrets."""
-    if not text or "=" not in text:
-        return told(str(text))
-    path, mark, query = str(text).rpartition("?")
-    return told(path + mark + _FIELD.sub(_masked_field, query))
-
-
-def _masked_field(found: re.Match[str]) -> str:
-    return f"{found[1]}={MASK}" if is_secret(found[1]) else found[0]
+    return told(_masked(str(text), _VALUE_IN_A_QUERY))
 
 
 TELLERS: dict[str, Callable[[Any], str]] = {
@@ -132,4 +135,21 @@ def masked_text(text: str) -> str:
     """Return the text of a log record or an error without what looks like a secret: ``password=...``."""
     if "://" in text:
         text = _IN_A_URL.sub(rf"\1{MASK}@", text)
-    return _PAIR.sub(rf"\1\2{MASK}", text) if is_secret(text) else text
+    return _masked(text, _VALUE)
+
+
+def _masked(text: str, value: re.Pattern[str]) -> str:
+    """Return a text without the values that follow names of secrets. A name may be percent-encoded, and so may a
+    query that is the value of a field."""
+    if "%" not in text and not is_secret(text):
+        return text
+    kept: list[str] = []
+    place = 0
+    for found in _NAME.finditer(text):
+        name = unquote(found[1])
+        inner = found[2] is None and "=" in name
+        if found.end() > place and (found[2] or inner) and is_secret(name):
+            if found.start() >= place:  # or it began in a value, and its own value lies beyond
+                kept += text[place : found.start() if inner else found.end()], MASK
+            place = value.match(text, found.end()).end()  # type: ignore[union-attr]
+    return "".join((*kept, text[place:]))

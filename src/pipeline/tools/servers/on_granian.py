@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from granian.constants import Interfaces
+from granian.constants import HTTPModes, Interfaces
 from granian.server import Server
 
 from pipeline.interfaces import WSGIApp
@@ -37,6 +37,7 @@ def serve(choice: Choice, listener: socket.socket | None, load: Load) -> None:
         address="0.0.0.0" if choice.host == "*" else choice.host,
         port=choice.port,
         interface=Interfaces.WSGI,
+        http=HTTPModes.http1,  # a body by HTTP/2 needs no length, and Granian does not tell a whole one from a part
         workers=choice.workers,
         blocking_threads=choice.threads,
         **options,
