@@ -6,6 +6,7 @@ missing fails a test instead of skipping it.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -20,6 +21,12 @@ from typing import Any, NoReturn
 import pytest
 
 from processes import Process, unused_port
+
+if find_spec("hypothesis"):  # not every environment of the tests has it
+    from hypothesis import settings
+
+    settings.register_profile("pipeline", deadline=None)  # on a busy machine an example may take any time
+    settings.load_profile("pipeline")
 
 NOTHING_MISSING = os.environ.get("PIPELINE_CI") == "1"
 
@@ -43,6 +50,13 @@ KINDS = ("browser", "servers", "slow", "faults")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = Counter()
+    gc.disable()  # until the tests are collected: they are kept anyway
+
+
+def pytest_collection_finish() -> None:
+    """Take the tests themselves out of all garbage collections to come: they are a million objects."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

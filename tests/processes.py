@@ -51,6 +51,11 @@ class Process:
     def pid(self) -> int:
         return self.process.pid
 
+    def seconds(self) -> float:
+        """Return the processor time that the process has taken so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def said(self) -> str:
         """Everything that the process has written so far."""
         return self.output.read_text(errors="replace")

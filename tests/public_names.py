@@ -23,7 +23,8 @@ ALL = "*"
 
 PUBLIC: dict[str, str] = {
     "pipeline": ALL,
-    "pipeline.auth.authentication": "AuthRequest Basic Verifier",
+    "pipeline.auth.authentication": "AuthRequest Basic Verifier begin_session",
+    "pipeline.auth.ended": "end_sessions",
     "pipeline.auth.limiter": "Limiter",
     "pipeline.auth.login": "log_in log_out way_back",
     "pipeline.auth.passwords": "Passwords hash_password",
@@ -36,6 +37,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.forms.converters": "IFieldConverter",
     "pipeline.forms.upload": "Upload",
     "pipeline.http.files": "serve",
+    "pipeline.http.origins": "refuse_cross_site",
     "pipeline.http.redirects": "redirect",
     "pipeline.interfaces": ALL,
     "pipeline.mounting": ALL,

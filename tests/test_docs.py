@@ -95,6 +95,8 @@ def log_as_before() -> Iterator[None]:
 
 @pytest.mark.usefixtures("log_as_before")
 @pytest.mark.filterwarnings("ignore:'cgi' is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Module globals is missing a __spec__.loader:DeprecationWarning")
 @pytest.mark.parametrize("path", [path for path in documents() if list(blocks(path, "python"))], ids=shown)
 def test_python(path: Path, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,8 +1,13 @@
-"""A release: ``make release`` in a clone writes the changes, builds, and tries what it has built (slow)."""
+"""A release: ``make release`` in a clone writes the changes, builds, and tries what it has built (slow).
+
+Two clones of one commit give the same bytes.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,10 +32,18 @@ NEXT = "99.0"
 GIT = ["git", "-c", "user.name=A test", "-c", "user.email=test@example.org"]
 
 
-def run(*command: str | Path, cwd: Path) -> str:
-    ran = subprocess.run(command, cwd=cwd, env=ENVIRON, capture_output=True, text=True, check=False)
+def run(*command: str | Path, cwd: Path, **environ: str) -> str:
+    ran = subprocess.run(command, cwd=cwd, env=ENVIRON | environ, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
     return ran.stdout
+
+
+def test_changes_that_are_not_released_are_of_a_version_that_is_not_released() -> None:
+    fragments = [path.name for path in (TOP / "changes").glob("*.rst") if path.name != "README.rst"]
+    released = re.findall(r"^(\d\S*) \(\d{4}-\d\d-\d\d\)$", (TOP / "CHANGES.rst").read_text("utf-8"), re.MULTILINE)
+    assert released
+    assert not fragments or pipeline.__version__ not in released
+    assert pipeline.__version__ in released or pipeline.__version__.endswith(".dev0")
 
 
 @pytest.mark.slow
@@ -43,11 +56,23 @@ def test_a_release_is_built_and_tried_in_an_empty_environment(tmp_path: Path) ->
     version.write_text(version.read_text("utf-8").replace(f'"{pipeline.__version__}"', f'"{NEXT}"'))
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "a clone"]):
         run(*GIT, *command, cwd=clone)
+    epoch = run("git", "log", "-1", "--format=%ct", cwd=clone).strip()
     said = run("make", "release", f"PYTHON={sys.executable}", cwd=clone)
     sdist, wheel = (f"wsgi_pipeline-{NEXT}{end}" for end in (".tar.gz", "-py3-none-any.whl"))
-    assert sorted(path.name for path in (clone / "dist").iterdir()) == [wheel, sdist]
+    bill, made = (f"wsgi_pipeline-{NEXT}.{end}" for end in ("cdx.json", "made.txt"))
+    assert sorted(path.name for path in (clone / "dist").iterdir()) == sorted([bill, made, sdist, wheel])
     for file in (sdist, wheel):
         assert f"{file}: tried in an empty environment" in said
+    components = json.loads((clone / "dist" / bill).read_text("utf-8"))["components"]
+    assert {"PasteDeploy", "WebOb", "waitress", "zope.interface"} <= {one["name"] for one in components}
+    assert f"SOURCE_DATE_EPOCH={epoch}" in (clone / "dist" / made).read_text("utf-8")
+    left_out = shutil.ignore_patterns("dist", ".venv")
+    again = shutil.copytree(clone, tmp_path / "again", ignore=left_out, symlinks=True)
+    for path in again.rglob("*"):
+        os.utime(path, (1e9, 1e9), follow_symlinks=False)
+    run(again / ".ci" / "make-dist", "dist", cwd=again, PYTHON=sys.executable)
+    for file in (bill, made, sdist, wheel):
+        assert (again / "dist" / file).read_bytes() == (clone / "dist" / file).read_bytes(), file
 
     changes = (clone / "CHANGES.rst").read_text("utf-8")
     top = changes.index(f"\n{NEXT} (20")

@@ -7,6 +7,6 @@ from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.views import view
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = ["Pipeline", "Request", "Response", "element", "redirect", "render", "view"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from inspect import get_annotations
 from typing import Any
 
 from pipeline.interfaces import ConfigurationError
@@ -10,6 +12,7 @@ from pipeline.request import OF_AN_ATTEMPT, OnFirstUse, Request
 
 Added = tuple[str, type[Request]]
 """The name of an element and the subclass of ``Request`` that declares what the element adds."""
+AS_TEXT: Any = {"format": 4} if sys.version_info >= (3, 14) else {}  # annotationlib.Format.STRING (PEP 649)
 
 
 def composed(added: Iterable[Added], offered: Mapping[str, Any]) -> type[Request]:
@@ -57,7 +60,7 @@ def names_of(added: type[Request]) -> Iterator[tuple[str, type]]:
     """Yield each attribute that a subclass of ``Request`` adds, with the class that declares it."""
     for cls in added.__mro__:
         if issubclass(cls, Request) and cls is not Request:
-            names = {*vars(cls), *vars(cls).get("__annotations__", ())}
+            names = {*vars(cls), *get_annotations(cls, **AS_TEXT)}
             yield from ((name, cls) for name in sorted(names) if not name.startswith("__"))
 
 

@@ -147,6 +147,7 @@ def element(
     outside: Mapping[str, str] = {},
     adds: type[Request] | None = None,
     between: Callable[[Any, Offers], Offers] | None = None,
+    new_session: Callable[[Any, str | None], object] | None = None,
 ) -> Callable[[Callable[..., Handler | Offers]], Element]: ...
 
 
@@ -160,6 +161,7 @@ def element(
     outside: Mapping[str, str] = {},
     adds: type[Request] | None = None,
     between: Callable[[Any, Offers], Offers] | None = None,
+    new_session: Callable[[Any, str | None], object] | None = None,
 ) -> Element | Callable[[Callable[..., Handler | Offers]], Element]:
     """Make an element of a factory ``name(next, *, option: type = default) -> handler``.
 
@@ -172,6 +174,7 @@ def element(
               meaning, and a default or ``on_first_use()``
     between   ``(step, offers) -> offers``, called at load for each other part of the pipeline with its handler and
               what it offers. Returns what is linked in their place. For elements that watch the others
+    new_session  ``(request, principal)``, called when a login, or a logout (None), begins a session of the visitor
     """
     for given in (requires, provides):
         if isinstance(given, str):
@@ -181,7 +184,7 @@ def element(
 
     def decorate(factory: Callable[..., Handler | Offers]) -> Element:
         names = tuple(requires), tuple(provides)
-        contract = Contract(factory.__name__, *names, inside, outside, adds=adds, between=between)
+        contract = Contract(factory.__name__, *names, inside, outside, frozenset(), adds, between, new_session)
         return Element(factory, contract)
 
     return decorate if factory is None else decorate(factory)

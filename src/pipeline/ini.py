@@ -221,8 +221,8 @@ def _parse(file: str, mtime: int, size: int) -> tuple[dict[str, _Section], tuple
             section, keys = found["section"], {}
             if section != "DEFAULT":
                 sections[section] = (number, keys)
-        elif found := re.match(r"(?P<key>[^\s=:#;][^=:]*?)\s*[=:]", line):
-            key = found["key"]
+        elif found := re.match(r"(?P<key>[^\s=:#;][^=:]*+)[=:]", line):
+            key = found["key"].rstrip()
             raw = parser.get(section, key)
             keys[key] = (number, None if "%(" in raw or " " in key else raw.strip())
     here = Path(file).parent

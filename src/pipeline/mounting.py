@@ -1,11 +1,16 @@
 """For applications of other frameworks at the end of a pipeline: the request that it brings, and its transaction.
 
-``request_of(environ)`` has what the elements outside of a WSGI application have made. A Pyramid application with
-pyramid_tm needs two settings. Then ``request.tm`` is the transaction manager of the pipeline, and the element
-``transaction`` commits::
+``request_of(environ)`` has what the elements outside of a WSGI application have made.
+
+A Pyramid application commits its own databases by pyramid_tm, which needs no settings for the pipeline. If all that
+an application writes joins ``request.tm`` of Pyramid, and nothing in the application ends that transaction, these
+two settings make it the transaction of the pipeline, which the element ``transaction`` commits::
 
     tm.manager_hook = pipeline.mounting.manager_of
     tm.activate_hook = pipeline.mounting.commits_itself
+
+pyramid_zodbconn ends the transaction, and ``zope.sqlalchemy.register(session)`` joins that of the thread: then the
+pipeline answers 500, since the changes would be lost.
 """
 
 from __future__ import annotations
@@ -37,10 +42,19 @@ def manager_of(request: Any) -> TransactionManager:
 
     An application that runs alone gets a manager of its own, which it commits itself.
     """
-    return TransactionManager(explicit=True) if commits_itself(request) else request_of(request.environ).tm
+    return request_of(request.environ).tm if _in_transaction(request) else TransactionManager(explicit=True)
 
 
 def commits_itself(request: Any) -> bool:
-    """Return whether the application must commit its changes, since no element ``transaction`` does."""
+    """Return whether the application must commit its changes: no element ``transaction`` does, or ``request.tm`` of
+    the application is another transaction manager than that of the pipeline."""
+    if not _in_transaction(request):
+        return True
+    own = getattr(request, "tm", None)  # reading it may open that of the pipeline
+    return own is not None and own is not request_of(request.environ).tm_in_use
+
+
+def _in_transaction(request: Any) -> bool:
+    """Return whether an element ``transaction`` commits what joins the transaction of the pipeline."""
     outer = request.environ.get("pipeline.request")
-    return not (isinstance(outer, Request) and "transaction" in outer.pipeline.names)
+    return isinstance(outer, Request) and "transaction" in outer.pipeline.names

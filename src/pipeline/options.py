@@ -26,9 +26,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pipeline.interfaces import OptionError
 
-_BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
-    ("false", "no", "off", "0"), False
-)
+_BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 def resolve(dotted: str) -> Any:
@@ -157,9 +155,7 @@ class Signature(NamedTuple):
             try:
                 options[option] = convert(text, self.annotations[option])
             except (ValueError, ImportError) as error:
-                raise OptionError(
-                    f"{source.option(option, text)}: option {option!r} of {name}: {error}"
-                ) from error
+                raise OptionError(f"{source.option(option, text)}: option {option!r} of {name}: {error}") from error
         return options
 
 

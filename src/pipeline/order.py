@@ -37,6 +37,8 @@ class Contract(NamedTuple):
     """The subclass of ``Request`` that declares the attributes that the element adds, or None."""
     between: Any = None
     """``(step, offers) -> offers``, which puts a watcher around each other part of the pipeline, or None."""
+    new_session: Any = None
+    """``(request, principal)``, called when a login or a logout begins a new session of the visitor, or None."""
 
     def answers_to(self, name: str) -> bool:
         return name == self.name or name in self.provides
@@ -104,9 +106,7 @@ def _working(chain: Sequence[Contract]) -> str:
     ordered: list[Contract] = []
     while left:
         for candidate in left:
-            if not any(
-                objection(candidate, other, ordered) for other in left if other is not candidate
-            ):
+            if not any(objection(candidate, other, ordered) for other in left if other is not candidate):
                 ordered.append(candidate)
                 left.remove(candidate)
                 break

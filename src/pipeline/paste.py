@@ -92,10 +92,10 @@ def named_errors(uri: str) -> Iterator[None]:
         where = place_of_value(file, f"egg:{error.name}")
         raise LookupError(f"{where}: the package {error.name!r} is not installed") from None
     except LookupError as error:
-        missing = re.match(r"No section '(.+)' \(prefixed by '([\w-]+)'.* found in config (.+)", str(error))
+        missing = re.match(r"No section '(?>(.+)' \(prefixed by ')([\w-]+)'.* found in config (.+)", str(error))
         if missing is not None:
             raise LookupError(_missing_section(file, *missing.groups())) from None
-        found = re.match(r"Entry point '(.+)' not found in egg '(.+)' \(protocols: (.+);", str(error))
+        found = re.match(r"Entry point '(?>(.+)' not found in egg ')(?>(.+)' \(protocols: )(.+);", str(error))
         if found is None:
             raise
         name, egg, protocols = found.groups()

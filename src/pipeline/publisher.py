@@ -9,12 +9,7 @@ from io import TextIOBase
 from typing import Any
 
 import webob
-from webob.exc import (
-    HTTPException,
-    HTTPMethodNotAllowed,
-    HTTPNotFound,
-    WSGIHTTPException,
-)
+from webob.exc import HTTPException, HTTPMethodNotAllowed, HTTPNotFound, WSGIHTTPException
 
 from pipeline.composition import Offers, element
 from pipeline.edge import close_with
@@ -28,6 +23,7 @@ from pipeline.views import Arguments, View, Views
 
 judge_redirect = on_demand("pipeline.http.redirects:judge")
 file_body = on_demand("pipeline.http.files:FileBody")
+refuse_cross_site = on_demand("pipeline.http.origins:refuse_cross_site")
 make_exception = on_demand("pipeline.http.exceptions:make_exception")
 of_a_form = on_demand("pipeline.forms.arguments:arguments_of")
 """Fills the further parameters of views from the fields of a form."""
@@ -42,7 +38,8 @@ def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -
                form, by pipeline.forms.arguments:arguments_of
 
     If there is no view of the name, the answer is a 404. If the view does not accept the method, it is a 405 with
-    ``Allow``. OPTIONS is answered with ``Allow``, unless a view accepts it.
+    ``Allow``. OPTIONS is answered with ``Allow``, unless a view accepts it. An unsafe request that another site has
+    a browser send is a 403, unless the view says ``cross_site=True`` (S23).
     """
     views = Views(scan, arguments)
     find = views.find
@@ -56,6 +53,8 @@ def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -
                 no_view(views, request, response)
                 return
             context = request.context
+        if view.same_site:
+            refuse_cross_site(request)
         authorize = request.authorize  # read, then called: a method call would look it up more slowly
         authorize(request, view)
         call_view(view, context, request, response)

@@ -38,6 +38,8 @@ cookies_by_name = on_demand("pipeline.http.cookies:cookies_by_name")
 query_of = on_demand("pipeline.forms.fields:query_of")
 
 PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
+SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
+"""Methods that change nothing (RFC 9110 section 9.2.1)."""
 
 
 _OF_THE_URL = ("wsgi.url_scheme", "HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "SCRIPT_NAME", "webob.url_encoding")
@@ -107,6 +109,8 @@ class OnFirstUse:
             return self
         if self.opener is None:
             raise AttributeError(f"no element of this pipeline provides request.{self.name}")
+        if self.dropped and request.pipeline is None:
+            raise RuntimeError(f"request.{self.name} is first used after the end of the request (R13)")
         value = request.__dict__[self.name] = self.opener(request)
         return value
 
@@ -154,14 +158,14 @@ class Request(BaseRequest):
     environ: dict[str, Any]
 
     pipeline: Any
-    """The pipeline that the request is in: the innermost one entered and not yet left."""
+    """The pipeline that the request is in: the innermost one entered and not yet left. None after the request."""
 
     views: Any
     """The ``pipeline.views.Views`` that the publisher of this pipeline offers; None without a publisher."""
 
     root: Any = on_first_use(dropped=True)
     """The object where traversal starts. Offered by the element of a database, or set by ``traverse``."""
-    tm: Any = TransactionManagerOnFirstUse()
+    tm: Any = TransactionManagerOnFirstUse(dropped=True)
     """The ``transaction.TransactionManager`` of this request, with a transaction begun."""
     tm_in_use: Any
     """The transaction manager, or None until ``tm`` is read."""
@@ -171,6 +175,9 @@ class Request(BaseRequest):
     subpath: tuple[str, ...] = ()
     principal: str | None = None
     """The identifier of the authenticated user, or None."""
+
+    cross_site: bool = False
+    """True if an end without views, such as a foreign application, accepts unsafe requests of other sites (S23)."""
 
     virtual_root: Any = None
     """Object whose URL is ``application_url``, set when traversal reaches it; None means the root."""

@@ -30,6 +30,7 @@ from pipeline.interfaces import (
     IView,
     ViewError,
 )
+from pipeline.request import SAFE_METHODS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,20 +57,18 @@ None if no parameter is left to fill, and raises ViewError for a parameter that 
 class View:
     """A registered view: the function to call, and the facts that the publisher needs before the call."""
 
-    __slots__ = ("call", "fill", "function", "methods", "name", "permission", "takes_response")
+    __slots__ = ("call", "fill", "function", "methods", "name", "permission", "same_site", "takes_response")
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        name: str,
-        methods: tuple[str, ...],
-        permission: str | None,
-        arguments: Arguments | None = None,
+        self, function: Callable[..., Any], name: str, methods: tuple[str, ...], permission: str | None,
+        arguments: Arguments | None = None, cross_site: bool = False,
     ) -> None:
         self.function = function
         self.name = name
         self.methods = methods
         self.permission = permission
+        self.same_site = not cross_site and not SAFE_METHODS.issuperset(method.upper() for method in methods)
+        """True if an unsafe request that another site made a browser send is refused (S23)."""
         if isinstance(function, type):
             _refuse_no_view(function)
             self.takes_response = False
@@ -105,6 +104,7 @@ class ViewNote(NamedTuple):
     methods: tuple[str, ...]
     request_type: Any
     permission: str | None
+    cross_site: bool
 
     def register(self, views: Views, target: Any) -> None:
         views.add(target, *self)
@@ -141,6 +141,7 @@ def view(
     methods: Iterable[str] = ("GET",),
     request_type: Any = None,
     permission: str | None = None,
+    cross_site: bool = False,
 ) -> Callable[[F], F]:
     """Make a function ``(context, request)`` or ``(context, request, response)``, or a class
     ``(context, request)`` with ``__call__()``, a view. Further parameters of the function, or of
@@ -153,6 +154,7 @@ def view(
     request_type  an interface that the request must provide; None means any request
     permission    permission that the principal must hold; None leaves the decision to the security policy. An error
                   view has no permission
+    cross_site    whether other sites may have a browser send requests that change something (S23)
 
     It may return str, bytes, an iterable of bytes, an open binary file, None (the response has the answer), a
     ``webob.Response``, or a value with an ``IResult`` adapter.
@@ -161,7 +163,7 @@ def view(
         raise ViewError(f"@view stands bare on {named(bare)}; write @view() or @view(name=...)")
     if isinstance(methods, str):
         raise TypeError(f"methods must be a tuple such as ('GET', 'POST'), not {methods!r}")
-    return _noting(ViewNote(context, name, tuple(methods), request_type, permission))
+    return _noting(ViewNote(context, name, tuple(methods), request_type, permission, cross_site))
 
 
 def adapter(adapts: Any, provides: Any, name: str = "", request_type: Any = None) -> Callable[[F], F]:
@@ -223,17 +225,12 @@ class Views:
                         note.register(self, target)
 
     def add(
-        self,
-        function: Callable[..., Any],
-        context: Any,
-        name: str,
-        methods: tuple[str, ...],
-        request_type: Any,
-        permission: str | None,
+        self, function: Callable[..., Any], context: Any, name: str, methods: tuple[str, ...], request_type: Any,
+        permission: str | None, cross_site: bool = False,
     ) -> None:
         """Register one view. Raise ViewError if there is another for the same, or if it cannot be called as a
         view."""
-        found = View(function, name, methods, permission, self.arguments)
+        found = View(function, name, methods, permission, self.arguments, cross_site)
         if name.startswith(("_", "@", "+")) or "/" in name:
             raise ViewError(f"{found}: a view cannot be named {name!r}: no path leads to that name")
         if not methods:

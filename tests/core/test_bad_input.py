@@ -303,7 +303,7 @@ def quiet() -> Iterator[None]:
     logging.getLogger("pipeline").setLevel(logging.NOTSET)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=PATHS,
     method=METHODS,

@@ -241,8 +241,8 @@ POSITIONS = range(len(ELEMENTS) + 1)
 _numbers = count()
 
 
-def from_python(kinds: str, position: int, directory: Path) -> Any:
-    parts: list[Any] = [
+def site_parts() -> list[Any]:
+    return [
         first(),
         log(),
         vhost(),
@@ -254,6 +254,10 @@ def from_python(kinds: str, position: int, directory: Path) -> Any:
         traverse(),
         publisher(scan=(__name__,)),
     ]
+
+
+def from_python(kinds: str, position: int, directory: Path) -> Any:
+    parts = site_parts()
     return Pipeline(*parts[:position], *FOREIGN[kinds], *parts[position:])
 
 
@@ -414,6 +418,10 @@ def asks_twice(app: Any) -> Any:
     return middleware
 
 
+def hands_on_environ(app: Any) -> Any:
+    return lambda environ, start_response: app(environ, start_response)
+
+
 def catches_errors(app: Any) -> Any:
     def middleware(environ: dict[str, Any], start_response: Any) -> Any:
         try:
@@ -445,3 +453,18 @@ def test_a_middleware_that_catches_errors(position: int, call: Any, tmp_path: Pa
     caught = position > ELEMENTS.index("errors")
     assert (answer.status, answer.text) == ((503, "caught") if caught else (500, "divided, at 0"))
     assert call(app, "/counter/", **LOGIN).text.startswith("0 ")
+
+
+@pytest.mark.parametrize("middleware", [hands_on_environ, copies_environ, asks_twice, is_a_generator])
+@pytest.mark.parametrize("position", POSITIONS)
+def test_the_same_middleware_at_two_positions(middleware: Any, position: int, call: Any, tmp_path: Path) -> None:
+    """What the elements between them have set on the request stays, whether or not they copy the environ."""
+    for second in range(position + 1, len(POSITIONS)):
+        parts = site_parts()
+        app = Pipeline(*parts[:position], middleware, *parts[position:second], middleware, *parts[second:])
+        assert call(app, "/counter/", **LOGIN).text == "0 ada ada True", second
+        assert call(app, "/counter/stream", **LOGIN).text.split() == ["0a", "0b", "0c"], second
+        if middleware is not asks_twice:
+            answer = call(app, "/counter/add?conflict", "POST", b"by=2", **FORM)
+            assert (answer.status, answer.text) == (200, "2"), second
+        notes.clear()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ DEFAULT_ORDER = [name for name in DESIGNED if name in SHIPPED]
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "zodb": {"uri": "memory://test_order"},
+    "sql": {"url": "sqlite://"},
     "authenticate": {"check": lambda request, login, password: None},
 }
 
@@ -106,6 +108,44 @@ def test_a_constraint_holds_both_ways(outer: str, inner: str, reason: str) -> No
         assert said.endswith(f"An order that works: {o.name} {i.name}")
 
 
+def passing(app: Any) -> Any:
+    """A foreign middleware."""
+    return lambda environ, start_response: app(environ, start_response)
+
+
+ACROSS: dict[str, Callable[[Any, Any], Any]] = {
+    "in one pipeline": lambda outer, inner: Pipeline(outer, passing, inner, app),
+    "before a pipeline": lambda outer, inner: Pipeline(outer, passing, Pipeline(inner, app)),
+    "before a pipeline, twice": lambda outer, inner: Pipeline(outer, passing, passing, Pipeline(inner, app)),
+    "in the inner pipeline": lambda outer, inner: Pipeline(outer, Pipeline(passing, inner, app)),
+    "before and in the inner pipeline": lambda outer, inner: Pipeline(
+        outer, passing, Pipeline(passing, inner, app)
+    ),
+    "in the pipeline that an element is put around": lambda outer, inner: outer(Pipeline(passing, inner, app)),
+    "between pipelines": lambda outer, inner: Pipeline(passing, Pipeline(outer, passing, Pipeline(inner, app))),
+}
+"""Pipelines of two elements with a foreign middleware between them, by the place of the middleware."""
+
+
+@pytest.mark.parametrize("build", ACROSS.values(), ids=ACROSS)
+@pytest.mark.parametrize(("outer", "inner", "reason"), CONSTRAINTS)
+def test_a_constraint_holds_across_a_foreign_middleware(build: Any, outer: str, inner: str, reason: str) -> None:
+    alone = [o for o in shipped(outer) if not list(configured(o.name).contract.unmet())]
+    assert alone or outer == "traverse"
+    for o, i in product(alone, shipped(inner)):
+        with pytest.raises(OrderError, match=f"^{o.name} must be outside {i.name}: ") as refused:
+            build(configured(i.name), configured(o.name))
+        assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize("build", ACROSS.values(), ids=ACROSS)
+def test_an_element_stands_once_also_across_a_foreign_middleware(build: Any) -> None:
+    with pytest.raises(OrderError, match=r"^retry stands twice in the pipeline retry retry"):
+        build(configured("retry"), configured("retry"))
+    right = build(configured("retry"), configured("errors"))
+    assert [contract.name for contract in (*right.contracts, *right.beyond)] == ["retry", "errors"]
+
+
 @pytest.mark.parametrize("position", range(len(DEFAULT_ORDER)))
 def test_neighbours_that_change_places(position: int) -> None:
     """Every pair of neighbours in the default order: refused with its reason, or documented as free."""
@@ -128,7 +168,7 @@ def test_the_free_pairs_are_neighbours_of_the_default_order() -> None:
     assert set(FREE) <= set(pairwise(DEFAULT_ORDER))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.permutations(DEFAULT_ORDER), st.integers(2, len(DEFAULT_ORDER)))
 def test_the_order_that_is_said_to_work_does(names: list[str], length: int) -> None:
     chain = [configured(name).contract for name in names[:length]]

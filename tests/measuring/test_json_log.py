@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,8 @@ def test_the_fields(logged: Any) -> None:
     )
     stamp = fields.pop("time")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", stamp)
-    assert stamp[:13] == time.strftime("%Y-%m-%dT%H", time.gmtime(before)) or before % 3600 > 3590
-    assert 0 <= fields.pop("seconds") < 5
+    assert before - 1 < datetime.fromisoformat(stamp).timestamp() < time.time() + 1
+    assert fields.pop("seconds") >= 0
     assert fields == {
         "host": "192.0.2.1",
         "user": None,
@@ -117,7 +118,7 @@ def test_the_times_of_the_elements_are_in_it(logged: Any, order: Any) -> None:
 
 def test_a_stream_is_measured_until_it_is_closed(logged: Any) -> None:
     fields = logged(Pipeline(log(format="json"), timing(), end(streams=True)))
-    assert fields["seconds"] >= 0.02 > fields["elements"]["end"]
+    assert fields["seconds"] - fields["elements"]["end"] >= 0.02
     assert fields["bytes"] == 3
 
 

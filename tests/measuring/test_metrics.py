@@ -103,7 +103,7 @@ def test_a_request_is_counted_by_view_and_status(site: Any, scrape: Any) -> None
     found = scrape(before)
     labels = ("status=200", f"view={module}.index")
     assert found["pipeline_request_seconds_count", *labels] == 3
-    assert 0 < found["pipeline_request_seconds_sum", *labels] < 3
+    assert found["pipeline_request_seconds_sum", *labels] > 0
     assert found["pipeline_request_seconds_bucket", "le=+Inf", *labels] == 3
     others = ("pipeline_further_attempts", "pipeline_conflicts", "pipeline_errors")
     assert not [sample for sample in found if sample[0].startswith(others)]

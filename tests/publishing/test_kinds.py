@@ -156,6 +156,41 @@ def test_nothing_that_the_standard_library_calls_is_published() -> None:
     assert [name for name, value in called if kind_of(type(value)) != DENIED] == []
 
 
+LEADS_TO_CODE = {
+    *("__builtins__", "__closure__", "__code__", "__forward_code__", "__forward_module__", "__func__"),
+    *("__globals__", "__loader__", "__owner__", "__self__", "__spec__", "__wrapped__", "ag_code", "ag_frame"),
+    *("cell_contents", "cr_code", "cr_frame", "evaluate", "f_back", "f_code", "f_globals", "f_locals", "gi_code"),
+    *("gi_frame", "tb_frame"),
+}
+"""Names of attributes from which a program can be reached."""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_no_class_of_the_standard_library_that_leads_to_code_is_published() -> None:
+    """Every class that exists when all modules are imported, also those that no module names."""
+    list(_attributes_of_the_standard_library())
+    found: set[type] = set()
+    new = {object}
+    while new:
+        new = {cls for base in new for cls in type.__subclasses__(base)} - found
+        found |= new
+    library = [cls for cls in found if str(cls.__module__).partition(".")[0] in sys.stdlib_module_names]
+    assert len(library) > 1000
+    published = [
+        cls
+        for cls in library
+        if not LEADS_TO_CODE.isdisjoint({name for base in cls.__mro__ for name in vars(base)})
+        and kind_of(cls) != DENIED
+    ]
+    assert published == []
+
+
+def test_the_variables_of_a_frame_are_never_published() -> None:
+    """From Python 3.13 on they are not a dict."""
+    variables = type(inspect.currentframe().f_locals)  # type: ignore[union-attr]
+    assert kind_of(variables) == (CONTAINER if variables is dict else DENIED)
+
+
 class Page:
     """An object of an application that can be called, as a page template is."""
 

@@ -470,7 +470,7 @@ _xml = st.recursive(
 
 
 @given(_xml, st.booleans())
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_whatever_is_sent_as_a_call(text: str, is_call: bool) -> None:
     """No input is a 500."""
     if is_call:

@@ -192,9 +192,7 @@ _segments = st.sampled_from([
 
 
 @given(st.lists(_segments | st.text("ab./%_@+\\:", max_size=6), max_size=6), st.booleans())
-@settings(
-    deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_path_leads_out(app: Pipeline, made: Resources, segments: list[str], current: bool) -> None:
     """S3, S14"""
     at = f"@{made.version}" if current else ""

@@ -35,7 +35,9 @@ def python(public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Path:
     source.mkdir()
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.rst"):
         shutil.copy(TOP / name, source)
-    shutil.copytree(TOP / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    ignore = shutil.ignore_patterns("*.egg-info", "__pycache__", "_build")
+    for name in ("docs", "src"):
+        shutil.copytree(TOP / name, source / name, ignore=ignore)
     command = [path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*command, f"{source}[demo,zeo,servers]"], check=True)
     if shutil.which("apxs"):  # of apache2-dev

@@ -127,6 +127,55 @@ def put_chunked(target: Target) -> str:
     return {3000: GOOD, 0: "arrives empty"}.get(lines, "arrives in part")
 
 
+CHUNKED = "Transfer-Encoding: chunked"
+CHUNK = b"6\r\nA page\r\n"
+BROKEN_CHUNKS = {
+    "a first size ZZ": (CHUNKED, b"ZZ\r\nA page\r\n0\r\n\r\n"),
+    "a later size ZZ": (CHUNKED, CHUNK + b"ZZ\r\nA page\r\n0\r\n\r\n"),
+    "a negative size": (CHUNKED, CHUNK + b"-6\r\nA page\r\n0\r\n\r\n"),
+    "a missing CRLF": (CHUNKED, b"6\r\nA page" + CHUNK + b"0\r\n\r\n"),
+    "an end between chunks": (CHUNKED, CHUNK),
+    "an end in a chunk": (CHUNKED, CHUNK + b"6\r\nA p"),
+}
+"""A header and a body that is malformed or breaks off, by what is wrong with it."""
+BROKEN_LENGTHS = {
+    "an early end": ("Content-Length: 60", b"A page"),
+    "no body": ("Content-Length: 6", b""),
+    "a word": ("Content-Length: six", b"A page"),
+    "a negative length": ("Content-Length: -6", b"A page"),
+    "two lengths": ("Content-Length: 6\r\nContent-Length: 3", b"A page"),
+    "two lengths in one": ("Content-Length: 6, 3", b"A page"),
+}
+
+
+def broken_bodies(target: Target, bodies: dict[str, tuple[str, bytes]]) -> str:
+    """PUT each body on a page of its own, and end the connection after it. No page may be another one then."""
+    login, before = f"Authorization: {LOGIN}", b"The text before."
+    pages = {name: f"/broken-{number}.md" for number, name in enumerate(bodies)}
+    for name, page in pages.items():
+        made = target.ask("PUT", page, f"Content-Length: {len(before)}", login, body=before)
+        if made.status not in (201, 204):
+            return f"{made.status} for a good one"
+        header, body = bodies[name]
+        with closing(target.connect()) as connection:
+            connection.sendall(target.head("PUT", page, header, login) + body)
+            connection.shutdown(socket.SHUT_WR)
+            read(connection, "PUT")
+    time.sleep(1)  # a server may close the connection before the site has read the body
+    stored = [name for name, page in pages.items() if before not in target.ask("GET", page).body]
+    return f"stores {', '.join(stored)}" if stored else GOOD
+
+
+@probe("chunks that are malformed or cut: refused")
+def broken_chunks(target: Target) -> str:
+    return broken_bodies(target, BROKEN_CHUNKS)
+
+
+@probe("lengths that are malformed or too long: refused")
+def broken_lengths(target: Target) -> str:
+    return broken_bodies(target, BROKEN_LENGTHS)
+
+
 @probe("10 MB up")
 def large_up(target: Target) -> str:
     body = MEGABYTE * 10
@@ -194,7 +243,7 @@ def smuggling(target: Target) -> str:
         headers = ("Content-Length: 4", "Transfer-Encoding: chunked")
         connection.sendall(target.head("POST", "/@@echo", *headers) + chunked(b"abcd"))
         answer = read(connection, "POST")
-        words = "refused" if answer.status == 400 else f"served ({answer.status})"
+        words = f"{'refused' if answer.status >= 400 else 'served'} ({answer.status})"
         connection.settimeout(3)
         try:
             connection.sendall(target.head("GET", "/"))

@@ -49,7 +49,8 @@ class Machines:
         site = self.directory / where
         if not site.exists():
             site.mkdir()
-            write_ini(site / "site.ini", self.uri)
+            believed = {"trusted": "127.0.0.1", "accept": "X-Forwarded", "allowed_hosts": "*"}
+            write_ini(site / "site.ini", self.uri, vhost=believed)
         line = re.sub(r"10\.0\.0\.11 ", f"127.0.0.{where[-1]} ", line)
         line = re.sub(r"10\.0\.0\.1(\d)", r"127.0.0.\1", line)
         line = line.replace("8080", str(self.port)).replace("/srv/site", str(site))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import grp
+import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,9 +140,197 @@ def test_the_files_that_nginx_sends(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "nginx would misread '/srv/$a'" in capsys.readouterr().err
 
 
-def test_variables_reach_the_script(tmp_path: Path) -> None:
-    script = written(tmp_path, "gunicorn", "sites=* = /a'b", f"zodb_uri=file://{tmp_path}/Data.fs")["wsgi.py"]
-    assert repr({"sites": "* = /a'b", "zodb_uri": f"file://{tmp_path}/Data.fs"}) in script
+SECRET_URI = "postgres://site:pa:ss-w0rd@db.example.com/site"
+MASK = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
+
+
+@pytest.mark.parametrize("target", deploy.TARGETS)
+def test_variables_are_for_the_service_alone__S25(target: str, tmp_path: Path, capsys: Any) -> None:
+    files = written(tmp_path, target, f"secret={SECRET_URI}", "odd='\"\n\\\u20ac")
+    name = "variables.env" if target == "container" else "variables.json"
+    secret = tmp_path / "site" / name
+    assert secret.stat().st_mode & MASK == 0o600
+    text = secret.read_text().removeprefix("PIPELINE_VARIABLES=")
+    assert json.loads(text) == {"secret": SECRET_URI, "odd": "'\"\n\\\u20ac"}
+    assert target != "container" or text.count("\n") == 1, "one line, for docker run --env-file"
+    del files[name]
+    assert not [name for name, text in files.items() if "ss-w0rd" in text]
+    assert "ss-w0rd" not in capsys.readouterr().out
+    assert "/variables." not in files.get("Dockerfile", ""), "it is not in the image"
+
+
+def test_variables_of_an_earlier_time_are_not_left(tmp_path: Path) -> None:
+    directory = tmp_path / "site"
+    written(tmp_path, "gunicorn", f"secret={SECRET_URI}")
+    (directory / "variables.json").chmod(0o644)
+    assert "ss-w0rd" in written(tmp_path, "gunicorn", f"secret={SECRET_URI}")["variables.json"]
+    assert (directory / "variables.json").stat().st_mode & MASK == 0o600
+    assert "variables.json" not in written(tmp_path, "gunicorn")
+
+
+SHOWING = """\
+from pathlib import Path
+
+
+def make(global_conf):
+    Path(__file__).with_name("seen").write_text(global_conf["secret"])
+    return lambda environ, start_response: []
+"""
+
+
+@pytest.fixture
+def showing(tmp_path: Path) -> Path:
+    """An ini whose app writes down a variable."""
+    (tmp_path / "showing_site.py").write_text(SHOWING)
+    ini = tmp_path / "site.ini"
+    ini.write_text("[app:main]\npaste.app_factory = showing_site:make\n")
+    return ini
+
+
+def load(tmp_path: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run the script, which tries whether the site loads."""
+    (tmp_path / "seen").unlink(missing_ok=True)
+    script = tmp_path / "site" / "wsgi.py"
+    environ = {"PATH": os.environ["PATH"], **environ}
+    return subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, env=environ)
+
+
+def test_variables_reach_the_site(showing: Path, tmp_path: Path) -> None:
+    written(tmp_path, "gunicorn", "secret=a'b \u20ac", ini=str(showing))
+    assert load(tmp_path).returncode == 0
+    assert (tmp_path / "seen").read_text() == "a'b \u20ac"
+    assert load(tmp_path, PIPELINE_VARIABLES='{"secret": "of the environment"}').returncode == 0
+    assert (tmp_path / "seen").read_text() == "of the environment"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"secret": 1}', SECRET_URI])
+def test_variables_that_cannot_be_read_are_named_and_not_shown(text: str, showing: Path, tmp_path: Path) -> None:
+    written(tmp_path, "gunicorn", f"secret={SECRET_URI}", ini=str(showing))
+    done = load(tmp_path, PIPELINE_VARIABLES=text)
+    assert done.returncode == 1
+    assert "the environment variable PIPELINE_VARIABLES must be a JSON object" in done.stderr
+    (tmp_path / "site" / "variables.json").unlink()
+    gone = load(tmp_path)
+    assert gone.returncode == 1 and gone.stderr.count("\n") == 1
+    assert "variables.json cannot be read: No such file or directory." in gone.stderr
+    assert "ss-w0rd" not in done.stderr + gone.stderr and not (tmp_path / "seen").exists()
+
+
+def test_a_container_gets_its_variables_when_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = written(tmp_path, "container", f"secret={SECRET_URI}")
+    assert f"--env-file {tmp_path}/site/variables.env -v" in capsys.readouterr().out
+    assert "PRIVATE = '/run/secrets/variables.json'\n" in files["wsgi.py"]
+    assert "PRIVATE = None\n" in written(tmp_path, "container")["wsgi.py"]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (f"uri = {SECRET_URI}", True),
+        ("dsn = host=db password=x", True),
+        ("PASSWD = x", True),
+        (f"# {SECRET_URI}", False),
+        ("uri = postgres://site@db/site", False),
+        ("uri = postgres://site:%(password)s@db/site", False),
+        ("uri = zeo://127.0.0.1:9991?user=a@b", False),
+        ("get password = secret", False),
+        ("check = mysite:password", False),
+    ],
+)
+def test_a_password_in_an_ini(
+    line: str, found: bool, showing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S25: it would be in the image; and others should not read the ini."""
+    showing.write_text(f"{showing.read_text()}\n[app:other]\n{line}\n")
+    showing.chmod(0o644)
+    status = main(["deploy", "container", str(showing), str(tmp_path / "site")])
+    said = capsys.readouterr()
+    assert status == int(found)
+    assert (f"{showing}, line 5: this line has a password, which the image would have" in said.err) is found
+    assert main(["deploy", "gunicorn", str(showing), str(tmp_path / "site")]) == 0
+    assert (f"{showing}, line 5, has a password, and every user of this" in capsys.readouterr().out) is found
+    showing.chmod(0o640)
+    assert main(["deploy", "gunicorn", str(showing), str(tmp_path / "site")]) == 0
+    assert "has a password" not in capsys.readouterr().out
+
+
+# nginx and the site behind it
+
+
+def test_the_socket_is_for_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    own = grp.getgrgid(os.getegid()).gr_name
+    text = written(tmp_path, "nginx", "--group", own)["gunicorn.conf.py"]
+    assert "\numask = 0o117\n" in text and "os.chown('" in text
+    compile(text, "gunicorn.conf.py", "exec")
+    run = tmp_path / "site" / "run"
+    assert run.stat().st_mode & stat.S_ISGID and run.stat().st_gid == os.getegid()
+    assert "may connect" not in capsys.readouterr().out
+    assert "--uds-permissions 0660" in written(tmp_path, "nginx", "--behind", "granian")["granian.sh"]
+    assert "\nchmod-socket = 660\n" in written(tmp_path, "nginx", "--behind", "uwsgi")["uwsgi.ini"]
+    assert "umask" not in written(tmp_path, "gunicorn")["gunicorn.conf.py"]
+    systemd = written(tmp_path, "nginx", "--behind", "systemd", "--group", "web")
+    assert "\nSocketGroup=web\nSocketMode=0660\n" in systemd["site.socket"]
+    assert "umask" not in systemd["gunicorn.conf.py"]
+    capsys.readouterr()
+    written(tmp_path, "nginx", "--group", "nobody-has-it")
+    assert f"Only the group {own} may connect to {run}/site.sock" in capsys.readouterr().out
+
+
+def with_vhost(tmp_path: Path, *options: str) -> str:
+    lines = (f"{option}\n" for option in options)
+    ini = tmp_path / "site.ini"
+    ini.write_text(
+        "[pipeline:main]\npipeline = vhost egg:wsgi-pipeline#errors root end\n"
+        "[filter:root]\nuse = egg:wsgi-pipeline#traverse\nroot = builtins:dict\n"
+        "[app:end]\nuse = egg:wsgi-pipeline#publisher\n"
+        f"[filter:vhost]\nuse = egg:wsgi-pipeline#vhost\n{''.join(lines)}"
+    )
+    return str(ini)
+
+
+BELIEVED = ("trusted = unix", "accept = x-forwarded", "allowed_hosts = *")
+BY_ADDRESS = ("trusted = 10.0.0.1", "accept = X-Forwarded", "allowed_hosts = *")
+OTHER_FORM = ("trusted = unix 10.0.0.1", "accept = VirtualHostBase", "allowed_hosts = *")
+ELSEWHERE = ("--upstream", "10.0.0.2:8080")
+
+
+@pytest.mark.parametrize(
+    ("options", "vhost", "refused"),
+    [
+        ((), BELIEVED, ""),
+        ((), (), "trusted is '' and accept is ''. Let trusted name unix,"),
+        ((), BY_ADDRESS, "trusted is '10.0.0.1' and"),
+        ((), OTHER_FORM, "accept is 'VirtualHostBase'. Let"),
+        (("--behind", "granian"), (), "proxies=unix headers=X-Forwarded"),
+        (("--behind", "systemd"), (), "proxies=unix headers=X-Forwarded"),
+        (("--behind", "uwsgi"), (), ""),
+        (ELSEWHERE, BY_ADDRESS, ""),
+        (ELSEWHERE, BELIEVED, "Let trusted name the address of nginx, such as 127.0.0.1, and accept X-Forwarded."),
+        (("--behind", "uwsgi", *ELSEWHERE), (), "the address of nginx"),
+    ],
+)
+def test_a_vhost_that_does_not_trust_nginx_is_refused(
+    options: tuple[str, ...], vhost: tuple[str, ...], refused: str, tmp_path: Path, capsys: Any
+) -> None:
+    """S22: all visitors would have one address."""
+    ini = with_vhost(tmp_path, *vhost)
+    assert main(["deploy", "nginx", ini, str(tmp_path / "site"), *options]) == bool(refused)
+    said = capsys.readouterr().err
+    assert refused in said and (tmp_path / "site").exists() is not bool(refused)
+    assert (f"{ini}, section [filter:vhost], line" in said) is bool(refused)
+
+
+def test_a_site_without_vhost_is_told_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ini = tmp_path / "site.ini"
+    ini.write_text("[app:main]\nuse = egg:wsgi-pipeline#health\n")
+    assert main(["deploy", "nginx", str(ini), str(tmp_path / "site")]) == 0
+    assert "The site takes nginx for each visitor." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ini", ["deploy.ini", "production.ini", "all.ini"])
+def test_the_inis_trust_the_proxy_that_is_deployed(ini: str, tmp_path: Path) -> None:
+    written(tmp_path, "nginx", ini=str(Path(INI).with_name(ini)))
+    written(tmp_path, "nginx", *ELSEWHERE, ini=str(Path(INI).with_name(ini)))
 
 
 def test_the_script_says_in_one_line_why_the_site_does_not_load(tmp_path: Path) -> None:

@@ -317,3 +317,146 @@ def run_parent(
         text=True,
         timeout=60,
     )
+
+
+INSIDE = """\
+import gc, logging, multiprocessing, os, signal, sys
+from persistent.mapping import PersistentMapping
+from pipeline import Pipeline, element
+from pipeline.elements.errors import errors
+from pipeline.elements.retry import retry
+from pipeline.elements.transaction import transaction
+from pipeline.elements.zodb import zodb
+from webob import Request
+
+uri, how = sys.argv[1:]
+signal.alarm(60)
+logging.basicConfig(level=logging.CRITICAL)
+
+@element
+def end():
+    def end(request, response):
+        response.text = str(VIEWS[request.path_info](request.root, request))
+    return end
+
+def make(root, request):
+    for number in range(50):
+        root[str(number)] = PersistentMapping(value=number)
+    root["changed"] = PersistentMapping(value="as it was")
+    root["count"] = PersistentMapping(value=0)
+
+def load(request):
+    for number in range(50):
+        assert request.root[str(number)]["value"] == number
+
+def uses(request):
+    "Every use that a child may think of, of what its parent has taken."
+    root, connection, tm = request.root, request.zodb, request.tm
+    db, changed, thing, ghost = connection.db(), root["changed"], root["0"], root["1"]
+    changed["value"] = "by the parent, not stored yet"
+    new = PersistentMapping()
+    root["new"] = new
+    connection.add(new)
+    transaction = tm.get()
+    load(request)
+    ghost._p_deactivate()
+    oid = thing._p_oid
+    return [
+        lambda: thing["value"], lambda: ghost["value"], lambda: changed["value"], lambda: root["2"],
+        lambda: changed.__setitem__("value", "by the child"), lambda: root.__setitem__("child", 1),
+        lambda: new.__setitem__("value", "by the child"), lambda: changed.__delitem__("value"),
+        lambda: setattr(thing, "_p_changed", True), lambda: setattr(thing, "a", 1), lambda: new._p_jar.root(),
+        lambda: connection.root(), lambda: connection.root.x, lambda: connection.get(oid),
+        lambda: connection[oid], lambda: connection.add(PersistentMapping()), lambda: connection.sync(),
+        lambda: connection.new_oid(), lambda: connection.db(), lambda: connection.close(),
+        lambda: connection.get_connection(""), lambda: connection.isReadOnly(), lambda: connection.cacheMinimize(),
+        lambda: db.open(), lambda: db.storage, lambda: db.pack(), lambda: db.close(), lambda: db.lastTransaction(),
+        tm.begin, tm.get, tm.commit, tm.abort, tm.savepoint, tm.isDoomed, tm.doom, lambda: tm.registerSynch(db),
+        lambda: request.root["3"], lambda: request.zodb.root(), lambda: request.tm.begin(),
+    ]
+
+def raises(use):
+    try:
+        use()
+    except Exception:
+        return True
+    return False
+
+def work(uses, told):
+    signal.alarm(30)
+    allowed = [number for _ in range(50) for number, use in enumerate(uses) if not raises(use)]
+    gc.collect()
+    os.write(told, repr(allowed).encode())
+
+def fork(root, request):
+    found = uses(request)
+    reading, told = os.pipe()
+    if how == "multiprocessing":
+        process = multiprocessing.get_context("fork").Process(target=work, args=(found, told))
+        process.start()
+    else:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                work(found, told)
+            finally:
+                os._exit(0) if how == "os._exit" else sys.exit(0)
+    os.close(told)
+    for turn in range(300):
+        request.zodb.cacheMinimize()
+        load(request)
+    assert root["changed"]["value"].startswith("by the parent")
+    root["count"]["value"] += 1
+    said = os.read(reading, 1000).decode()
+    os.close(reading)
+    if how == "multiprocessing":
+        process.join(30)
+    else:
+        os.waitpid(pid, 0)
+    return said
+
+def count(root, request):
+    load(request)
+    root["count"]["value"] += 1
+    return root["count"]["value"], root["changed"]["value"], sorted(set(root) - set(map(str, range(50))))
+
+VIEWS = {"/make": make, "/fork": fork, "/count": count}
+app = Pipeline(retry(), zodb(uri=uri, max_connections=4), errors(), transaction(), end())
+
+def ask(path):
+    answer = Request.blank(path, method="POST").get_response(app)
+    print(answer.status_int, answer.text, flush=True)
+
+me = os.getpid()
+ask("/make")
+for turn in range(3):
+    ask("/fork")
+    ask("/count")
+print(os.getpid() == me)
+"""
+
+
+@pytest.mark.parametrize("how", ["os._exit", "sys.exit", "multiprocessing"])
+@pytest.mark.parametrize("kind", ["file", "sqlite", "zeo", "postgres", "mariadb"])
+def test_r13_a_fork_inside_a_view(
+    kind: str, how: str, place: Path, new_name: Callable[[], str], request: pytest.FixtureRequest
+) -> None:
+    """The child is refused whatever its parent has taken, at once, while the parent reads and writes."""
+    if kind in ("file", "sqlite"):
+        uri = {"file": f"file://{place}/Data.fs", "sqlite": f"sqlite://?data_dir={place}/data"}[kind]
+    else:
+        server = request.getfixturevalue(kind)
+        if kind != "zeo":
+            server.create(name := new_name())
+        uri = server.uri() if kind == "zeo" else server.uri(name)
+    script = place / "inside.py"
+    script.write_text(INSIDE)
+    command = [sys.executable, "-W", "ignore", script, uri, how]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stdout + done.stderr
+    turns = [
+        line
+        for turn in range(1, 4)
+        for line in ("200 []", f"200 ({2 * turn}, 'by the parent, not stored yet', ['changed', 'count', 'new'])")
+    ]
+    assert done.stdout.splitlines() == ["200 None", *turns, "True"], done.stdout + done.stderr

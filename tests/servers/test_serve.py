@@ -275,6 +275,21 @@ def test_the_ini_can_say_the_same(
     assert processes_of(free_port) == (2 if "workers" in settings else 1)
 
 
+@pytest.mark.servers
+def test_granian_speaks_http_1_alone(
+    ini: Path, start: Callable[..., Any], free_port: int, need_packages: Callable[..., None]
+) -> None:
+    """R11: by HTTP/2 a body without a length would end wherever it breaks off."""
+    need_packages("granian")
+    start([*COMMAND, ini, "--server", "granian", "--port", str(free_port)], free_port)
+    wait_for("first", lambda: get(free_port))
+    with socket.create_connection(("127.0.0.1", free_port), timeout=10) as client:
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")  # and empty SETTINGS
+        client.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    assert not answer or answer.startswith(b"HTTP/1.1 4"), answer
+
+
 def test_what_cannot_be_served_is_one_line_with_the_remedy(ini: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

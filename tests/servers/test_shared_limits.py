@@ -92,6 +92,25 @@ def test_instances_count_together(store: Any) -> None:
     assert ask(second, "ben", "right", "198.51.100.7").text == "ben"
 
 
+def test_instances_know_an_address_together__S22(store: Any) -> None:
+    first, second = instance(store.uri), instance(store.uri)
+    assert ask(first, password="right", address="198.51.100.7").text == "ann"
+    for number in range(6):
+        ask(first, address=f"203.0.113.{number}")
+    for app in (first, second, instance(store.uri)):
+        assert ask(app, password="right", address="198.51.100.7").text == "ann"
+        assert ask(app, password="right", address="198.51.100.8").status_int == 429
+
+
+def test_instances_count_together_what_a_proxy_hides(store: Any) -> None:
+    first, second = instance(store.uri), instance(store.uri)
+    for number in range(30):
+        assert ask((first, second)[number % 2], f"nobody {number}", address="127.0.0.1").status_int == 200
+    for app in (first, second):
+        assert ask(app, "ann", "right", "127.0.0.1").status_int == 429
+        assert ask(app, "ann", "right", "198.51.100.7").text == "ann"
+
+
 def test_the_limit_ends(store: Any) -> None:
     app = instance(store.uri, interval=0.4)
     for _ in range(3):
@@ -120,8 +139,7 @@ for number in range(4):
     children.append(pid)
 assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 4
 assert limits.wait(["ann"]) > 50
-limiter, item = limits._limiter, limits._item
-print(limiter.storage.get(item.key_for("ann")))
+print(limits._limiter.storage.get(limits._item("ann").key_for("ann")))
 """
     command = [sys.executable, "-c", program, store.uri]
     answer = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONWARNINGS": "ignore"})
@@ -137,10 +155,10 @@ def test_a_store_that_is_gone_refuses_no_login_and_each_process_counts(
     ask(app)
     store.kill()
     began = time.monotonic()
-    assert ask(app, password="right").text == "ann"
+    assert ask(app, password="right", address="198.51.100.7").text == "ann"
     ask(app)
     ask(app)
-    assert ask(app, password="right").status_int == 429, "by its own count"
+    assert ask(app, password="right", address="203.0.113.9").status_int == 429, "by its own count"
     assert time.monotonic() - began < 10
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 1 and "does not answer" in lines[0]
@@ -150,7 +168,7 @@ def test_a_store_that_is_gone_refuses_no_login_and_each_process_counts(
 
 
 @pytest.mark.usefixtures("clients")
-def test_the_password_of_the_store_is_not_logged(
+def test_the_password_of_the_store_is_not_logged__S25(
     caplog: pytest.LogCaptureFixture, need_packages: Callable[..., None]
 ) -> None:
     need_packages("redis")

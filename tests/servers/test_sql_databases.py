@@ -8,109 +8,36 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from around_a_view import View, ask, end, start
+from around_a_view import ask, end, start
 from pipeline import Pipeline, Request, Response, element
 from pipeline.database.transactions import read_afresh
 from pipeline.elements import sql as module
-from pipeline.elements.errors import errors
-from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.interfaces import ReadOnlyTransaction
+from servers.sql_places import (
+    EVERYWHERE,
+    MARIADB,
+    POSTGRES,
+    SQLITE,
+    Place,
+    do,
+    fail,
+    on_each,
+    on_mariadb,
+    on_postgres,
+    place,
+    raw,
+    site,
+)
 
-
-class Place(NamedTuple):
-    """A database of one test."""
-
-    kind: str
-    url: str
-    server: Any
-    name: str
-
-    def look(self, query: str = "SELECT v FROM t ORDER BY v") -> list[Any]:
-        """What is stored: the first column."""
-        engine = create_engine(self.url)
-        try:
-            with engine.connect() as connection:
-                return [row[0] for row in connection.execute(text(query))]
-        finally:
-            engine.dispose()
-
-    def do(self, *statements: str) -> None:
-        """Execute statements, and commit."""
-        engine = create_engine(self.url)
-        try:
-            with engine.begin() as connection:
-                for statement in statements:
-                    connection.exec_driver_sql(statement)
-        finally:
-            engine.dispose()
-
-
-@pytest.fixture
-def place(request: Any, tmp_path: Path) -> Iterator[Place]:
-    kind = request.param
-    if kind == "sqlite":
-        place = Place(kind, f"sqlite:///{tmp_path}/test.sqlite", None, "")
-    else:
-        server, name = request.getfixturevalue(kind), request.getfixturevalue("new_name")()
-        server.create(name)
-        place = Place(kind, server.url(name), server, name)
-    place.do("CREATE TABLE t (v varchar(50) PRIMARY KEY)", "INSERT INTO t VALUES ('was')")
-    module.close_all()  # of other tests
-    module._databases.clear()
-    yield place
-    used = list(module._databases.values())
-    module.close_all()
-    module._databases.clear()
-    for one in used:
-        assert one.engine.pool.checkedout() == 0, "no connection is missing from the pool"  # type: ignore[attr-defined]
-
-
-SQLITE = pytest.param("sqlite", id="sqlite")
-POSTGRES = pytest.param("postgres", id="postgres", marks=pytest.mark.servers)
-MARIADB = pytest.param("mariadb", id="mariadb", marks=pytest.mark.servers)
-EVERYWHERE = [SQLITE, POSTGRES, MARIADB]
-on_each = pytest.mark.parametrize("place", EVERYWHERE, indirect=True)
-on_postgres = pytest.mark.parametrize("place", [POSTGRES], indirect=True)
-on_mariadb = pytest.mark.parametrize("place", [MARIADB], indirect=True)
-on_sqlite = pytest.mark.parametrize("place", [SQLITE], indirect=True)
-
-
-def site(place: Place, view: View, *, attempts: int = 5, **options: Any) -> Pipeline:
-    """In the default order."""
-    outer = (retry(attempts=attempts, delay=0), sql(url=place.url, **options), errors(), transaction())
-    return Pipeline(*outer, end(view=view))
-
-
-def do(*statements: str) -> Callable[[Request], None]:
-    """Execute statements as the view has written them."""
-
-    def work(request: Request) -> None:
-        # not by request.sql.connection(), which counts as a change, whatever the statement is
-        for statement in statements:
-            request.sql.execute(text(statement.replace(":", r"\:")))
-
-    return work
-
-
-def raw(*statements: str) -> Callable[[Request], None]:
-    """Execute statements by a cursor of the driver."""
-
-    def work(request: Request) -> None:
-        cursor = request.sql.connection().connection.cursor()
-        for statement in statements:
-            cursor.execute(statement)
-        cursor.close()
-
-    return work
+__all__ = ["place"]
 
 
 def raw_of_a_result(statement: str) -> Callable[[Request], None]:
@@ -438,13 +365,6 @@ def test_r1_a_deadlock_that_the_view_swallows_is_tried_again(place: Place) -> No
 # A view that commits by itself (R2a)
 
 
-def fail(request: Request) -> None:
-    """Meet what is worth another attempt."""
-    error = Exception("deadlock")
-    error.pgcode = "40P01"  # type: ignore[attr-defined]
-    raise DBAPIError("SELECT", {}, error)
-
-
 COMMITS: list[tuple[str, Callable[[Request], None]]] = [
     ("the manager", lambda request: (request.tm.commit(), request.tm.begin())),  # type: ignore[dict-item, list-item]
     ("COMMIT", do("COMMIT")),
@@ -503,8 +423,8 @@ def test_the_session_is_not_committed_by_itself(place: Place) -> None:
 
 
 def own_id(request: Request) -> int:
-    """The number by which the server knows the connection; to find it counts as a plain read."""
-    connection = request.sql.execute(text("SELECT 1")).context.root_connection.connection.driver_connection
+    """The number by which the server knows the connection, found without use of the driver's connection."""
+    connection = request.sql.execute(text("SELECT 1")).context.root_connection._dbapi_connection.driver_connection
     number: int = connection.info.backend_pid if hasattr(connection, "info") else connection.connection_id
     return number
 

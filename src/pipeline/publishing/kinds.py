@@ -32,12 +32,15 @@ _CODE = (
     types.GeneratorType,
     types.CoroutineType,
     types.AsyncGeneratorType,
+    types._GeneratorWrapper,  # type: ignore[attr-defined]  # what types.coroutine makes of a generator
     weakref.ProxyType,
     weakref.CallableProxyType,
     type(os.environ),
 )
+_CODE += tuple({(lambda: type(sys._getframe().f_locals))(), getattr(types, "LazyImportType", super)} - {dict})
+"""The variables of a frame have a type of their own since Python 3.13, late imports since 3.15."""
 _CODE_MODULES = frozenset(("_ctypes", "_frozen_importlib", "_frozen_importlib_external"))
-_CODE_MODULES |= {"ast", "ctypes", "importlib", "inspect", "typing"}
+_CODE_MODULES |= {"annotationlib", "ast", "ctypes", "importlib", "inspect", "typing"}
 """Modules of the standard library whose objects stand for code, such as ``typing.List[int]``."""
 
 DENIED, LEAF, CONTAINER, TRAVERSER = range(4)

@@ -7,9 +7,10 @@ behind ``(context, request)``, like the fields of a form, and must fit their ann
     @view(context=Folder, name="titles", methods=("POST",), request_type=IXMLRPCRequest)
     def titles(folder, request, limit: int = 10): ...
 
-A view of another request type is not a method. Dots in the name of the method are steps to further objects, as in
-Zope. These steps follow the rules for the steps of a path. The return value of the view is the result. An HTTP
-exception becomes a fault with its status. Any other exception goes to ``errors``.
+A view of another request type is not a method. A call that another site has a browser send is refused, unless the
+view says ``cross_site=True`` (S23). Dots in the name of the method are steps to further objects, as in Zope. These
+steps follow the rules for the steps of a path. The return value of the view is the result. An HTTP exception
+becomes a fault with its status. Any other exception goes to ``errors``.
 
 An integer has 32 bits, as in the specification of XML-RPC. Arrays and structs are nested at most MAX_DEPTH deep.
 """
@@ -26,6 +27,7 @@ from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestEn
 from zope.interface import Interface, providedBy
 
 from pipeline.forms.request import FormsRequest
+from pipeline.http.origins import refuse_cross_site
 from pipeline.interfaces import PUBLIC, IRequest, IView, IXMLRPCRequest
 from pipeline.names import checked
 from pipeline.publishing.steps import walk
@@ -42,9 +44,9 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 """Characters that XML 1.0 does not allow, also not as references. A client could not read the answer."""
 
 
-@view(context=Interface, methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
+@view(context=Interface, methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC, cross_site=True)
 def call(context: Any, request: FormsRequest, response: Response) -> bytes:
-    """Find the view that the call names, check its permission, and call it."""
+    """Find the view that the call names, check whether it may be called, and call it."""
     parameters, method = _parse(request)
     response.headers["Content-Type"] = "text/xml; charset=UTF-8"
     try:
@@ -75,6 +77,8 @@ def _call(
     found = _method(context, request, name)
     if found is None:
         raise HTTPNotFound(f"There is no method {method!r}.")
+    if found.same_site:
+        refuse_cross_site(request)
     request.authorize(request, found)
     names = found.fill.names if found.fill is not None else []
     if len(parameters) > len(names):

@@ -1,0 +1,275 @@
+"""Pyramid with its usual packages at the end of a pipeline: pyramid_tm is left alone, or given the two settings."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import transaction
+from persistent import Persistent
+from pyramid.config import Configurator
+from pyramid.httpexceptions import HTTPSeeOther
+from pyramid.request import Request
+from pyramid.response import Response
+from pyramid_zodbconn import get_connection
+from sqlalchemy import Column, Integer, Text, create_engine, select
+from sqlalchemy.orm import declarative_base, scoped_session, sessionmaker
+from transaction.interfaces import TransientError
+from zope.sqlalchemy import register
+
+from asking import ask
+from pipeline.paste import load
+from pipeline.tools.check import main
+
+# -- The applications ----------------------------------------------------------------------------------------------
+
+
+class Site(NamedTuple):
+    """An application with a database of its own. It knows nothing of the pipeline."""
+
+    app: Any
+    stored: Callable[[], str]
+    """Function that returns the text of the page, as another connection reads it."""
+    close: Callable[[], object]
+
+
+made: list[Site] = []
+"""The application that the ini has made."""
+
+
+class Page(Persistent):
+    """A page in the ZODB."""
+
+    text = "first"
+
+
+def wiki(global_conf: Any, **settings: str) -> Any:
+    """Pages in a ZODB, with the packages of Pyramid's tutorial for the ZODB."""
+    with Configurator(settings=settings, root_factory=lambda request: get_connection(request).root()) as config:
+        for package in ("pyramid_retry", "pyramid_tm", "pyramid_zodbconn"):
+            config.include(package)
+        app = with_views(config, lambda request: request.context["page"])
+    database = app.registry._zodb_databases[""]
+    with database.transaction() as connection:
+        connection.root()["page"] = Page()
+
+    def stored() -> str:
+        with database.transaction() as connection:
+            return str(connection.root()["page"].text)
+
+    made.append(Site(app, stored, database.close))
+    return app
+
+
+Base: Any = declarative_base()
+
+
+class Entry(Base):
+    """A page in an SQL database."""
+
+    __tablename__ = "entry"
+    id = Column(Integer, primary_key=True)
+    text = Column(Text, default="first")
+
+
+def blog(global_conf: Any, url: str, **settings: str) -> Any:
+    """Pages in an SQL database, whose session joins the transaction manager of the thread, as Kotti's does."""
+    factory, close = sessions(url)
+    session = scoped_session(factory)
+    register(session)
+    return of_sql(settings, url, lambda request: session, lambda: (session.remove(), close()))
+
+
+def shop(global_conf: Any, url: str, **settings: str) -> Any:
+    """Pages in an SQL database, whose session joins ``request.tm``, as in Pyramid's tutorial for SQLAlchemy."""
+    factory, close = sessions(url)
+
+    def open_session(request: Request) -> Any:
+        session = factory()
+        register(session, transaction_manager=request.tm)
+        return session
+
+    return of_sql(settings, url, open_session, close)
+
+
+def sessions(url: str) -> tuple[Any, Callable[[], object]]:
+    """Return what makes sessions of a new database with one page, and what closes it."""
+    engine = create_engine(url)
+    Base.metadata.create_all(engine)
+    factory = sessionmaker(bind=engine)
+    with factory.begin() as session:
+        session.add(Entry())
+    return factory, engine.dispose
+
+
+def of_sql(settings: Any, url: str, session: Callable[[Any], Any], close: Callable[[], object]) -> Any:
+    with Configurator(settings=settings) as config:
+        config.include("pyramid_retry")
+        config.include("pyramid_tm")
+        app = with_views(config, lambda request: session(request).scalars(select(Entry)).one())
+
+    def stored() -> str:
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
+            return str(database.execute("select text from entry").fetchone()[0])
+
+    made.append(Site(app, stored, close))
+    return app
+
+
+def with_views(config: Configurator, page_of: Callable[[Request], Any]) -> Any:
+    """Return an application with two views: one shows the page, the other changes it and answers 303."""
+    refused: list[Request] = []
+
+    def show(request: Request) -> Response:
+        return Response(page_of(request).text)
+
+    def edit(request: Request) -> Any:
+        page_of(request).text = request.params["text"]
+        match request.params.get("then"):
+            case "refuse":
+                return Response(status=409)
+            case "fail":
+                raise ZeroDivisionError
+            case "conflict" if not refused:
+                refused.append(request)
+                raise TransientError("another request was first")
+        return HTTPSeeOther(location=request.application_url)
+
+    config.add_view(show)
+    config.add_view(edit, name="edit", request_method="POST")
+    return config.make_wsgi_app()
+
+
+# -- The pipelines -------------------------------------------------------------------------------------------------
+
+APPS = ["wiki", "blog", "shop"]
+AROUND = {
+    "with all elements": "retry zodb errors transaction",
+    "without a database of the pipeline": "retry errors transaction",
+    "without transaction": "retry errors",
+    "behind middleware": "retry zodb copying errors copying transaction copying",
+    "below a path": "retry zodb errors transaction apps",
+}
+MANAGER = "tm.manager_hook = pipeline.mounting.manager_of\n"
+ACTIVATE = "tm.activate_hook = pipeline.mounting.commits_itself\n"
+BOTH = MANAGER + ACTIVATE
+OPTIONS = {"retry": "delay = 0\n", "zodb": "uri = memory://test_pyramid\n"}
+
+
+def copying(global_conf: Any) -> Any:
+    return lambda app: lambda environ, start_response: app({**environ}, start_response)
+
+
+def ini_of(directory: Path, name: str, around: str, settings: str) -> Path:
+    """Write an ini with one of the applications."""
+    elements = [part for part in OPTIONS | dict.fromkeys(around.split(), "") if part not in ("copying", "apps")]
+    sections = [f"[filter:{part}]\nuse = egg:wsgi-pipeline#{part}\n{OPTIONS.get(part, '')}" for part in elements]
+    database = "zodbconn.uri = memory://wiki" if name == "wiki" else f"url = sqlite:///{directory}/{name}.db"
+    ini = directory / "site.ini"
+    ini.write_text(
+        f"[pipeline:main]\npipeline = {around}{'' if around.endswith('apps') else f' {name}'}\n"
+        f"{''.join(sections)}[filter:copying]\npaste.filter_factory = {__name__}:copying\n"
+        f"[composite:apps]\nuse = egg:Paste#urlmap\n/ = {name}\n"
+        f"[app:{name}]\npaste.app_factory = {__name__}:{name}\n{database}\n{settings}"
+    )
+    return ini
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Load an ini with one of the applications, as a server does."""
+    transaction.abort()
+    yield lambda *arguments: load(f"config:{ini_of(tmp_path, *arguments)}")
+    assert transaction.manager.manager._txn is None, "no transaction is left in the thread"
+    while made:
+        made.pop().close()
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
+    """Return the errors in the log."""
+    caplog.set_level(logging.ERROR)
+    return lambda: " ".join(repr(record.exc_info[1]) for record in caplog.records if record.exc_info)
+
+
+def edit(app: Any, text: str, then: str = "") -> int:
+    """Change the page. Return the status."""
+    return int(ask(app, f"/edit?text={text}&then={then}", "POST").status)
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
+@pytest.mark.parametrize("name", APPS)
+def test_pyramid_tm_that_is_left_alone_commits(name: str, around: str, site: Any) -> None:
+    """As ``docs/howto/mounting.rst`` says."""
+    app = site(name, around, "")
+    assert ask(app).text == "first"
+    assert edit(app, "second") == 303
+    assert made[0].stored() == ask(app).text == "second"
+    assert edit(app, "third", "conflict") == 303
+    assert made[0].stored() == ask(app).text == "third"
+    assert edit(app, "fourth", "fail") == 500
+    assert made[0].stored() == ask(app).text == "third"
+
+
+LOST = {
+    "wiki": "answered POST /edit with 303 See Other, but it aborted the transaction of the pipeline",
+    "blog": "answered POST /edit with 303 See Other, but it left a transaction of its thread open",
+}
+"""The errors of the applications that lose their changes if they are given both settings."""
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
+@pytest.mark.parametrize("name", APPS)
+def test_with_both_settings_no_change_is_lost_without_an_error__R3(
+    name: str, around: str, site: Any, said: Callable[[], str]
+) -> None:
+    app = site(name, around, BOTH)
+    is_stored = name == "shop" or (name == "wiki" and "transaction" not in around)
+    assert edit(app, "second") == (303 if is_stored else 500)
+    assert made[0].stored() == ("second" if is_stored else "first")
+    assert is_stored or LOST[name] in said()
+    shown = ask(app)  # a query joins the transaction as a change does
+    assert shown.text == made[0].stored() if name != "blog" else shown.status == 500
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
+@pytest.mark.parametrize("name", APPS)
+def test_the_second_setting_alone_changes_nothing(name: str, around: str, site: Any) -> None:
+    """``request.tm`` is not that of the pipeline, so pyramid_tm commits it."""
+    app = site(name, around, ACTIVATE)
+    assert edit(app, "second") == 303
+    assert made[0].stored() == ask(app).text == "second"
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
+@pytest.mark.parametrize("name", APPS)
+def test_with_the_first_setting_alone_no_change_is_lost_without_an_error__R3(
+    name: str, around: str, site: Any, said: Callable[[], str]
+) -> None:
+    """pyramid_tm begins a transaction although the pipeline has begun one."""
+    app = site(name, around, MANAGER)
+    is_stored = "transaction" not in around and name != "blog"
+    assert edit(app, "second") == (303 if is_stored else 500)
+    assert made[0].stored() == ("second" if is_stored else "first")
+    assert is_stored or ("AlreadyInTransaction" if "transaction" in around else LOST[name]) in said()
+
+
+@pytest.mark.parametrize("name", APPS)
+@pytest.mark.parametrize("settings", ["", BOTH], ids=["none", "both"])
+def test_an_answer_from_400_on_is_sent_as_it_is(name: str, settings: str, site: Any) -> None:
+    """pyramid_tm commits it all the same, if it is left alone: it vetoes nothing that it is not told to."""
+    app = site(name, AROUND["with all elements"], settings)
+    assert edit(app, "second", "refuse") == 409
+    assert made[0].stored() == ("first" if settings else "second")
+
+
+def test_the_check_does_not_say_to_leave_the_elements_out(tmp_path: Path, capsys: Any) -> None:
+    ini = ini_of(tmp_path, "wiki", "retry errors transaction", "")
+    assert main([str(ini)]) == 0
+    assert "nothing to do" not in capsys.readouterr().out
+    made.pop().close()

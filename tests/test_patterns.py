@@ -1,0 +1,84 @@
+"""No regular expression of the project takes more time than in proportion to the text (S12)."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from patterns import Counter, Pattern, attacks, patterns, slow
+
+TOP = Path(__file__).resolve().parent.parent
+LOCAL = {
+    "pipeline/demo/text.py": {"tag": "title", "words": ["one", "two"]},
+    "pipeline/elements/compress.py": {"types": ("text/*", "application/json")},
+    "pipeline/http/html_head.py": {"name": b"title"},
+    "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
+    "pipeline/tools/serving.py": {"section": "server:main"},
+}
+"""Examples for the patterns that are made of something else."""
+FOUND = list(patterns(TOP / "src", LOCAL))
+BAD = {
+    "(a+)+b": "match",  # exponential
+    "(?:a|a)*b": "fullmatch",
+    r"([\w.-]*(?:key|session)[\w.-]*)(\s*[=:]\s*)": "sub",  # cubic
+    "a*a*b": "match",
+    ".*,.*;": "fullmatch",
+    r"(.+)' by '(\w+)'.* in (.+)": "match",
+    r"(?:x|\s)\s*y": "search",
+    "[^&;=]*=": "sub",
+    "<[^>]*>": "findall",
+    r"\s+$": "search",
+    "<pre>(.*?)</pre>": "sub",
+    r"(?<=a)\w*-": "search",
+    "(?i:SESSION)+=": "search",
+    "b(?=[ab]*c)": "search",
+    r"(a*)\1b": "match",
+}
+GOOD = {
+    "[^&;]*+": "sub",
+    "<[^<>]*>": "sub",
+    r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?": "search",
+    r"(?<!\w)(\w++)=": "search",
+    "(?:a|b)*c": "match",
+    "(?>a*)b": "match",
+    r'"(?:[^"\\]|\\.)*"': "match",
+}
+
+
+def test_every_pattern_is_found() -> None:
+    assert len(FOUND) > 80
+    names = {pattern.where.partition(":")[0] for pattern in FOUND}
+    files = [path for path in (TOP / "src").rglob("*.py") if re.search(r"\bre\.\w+\(", path.read_text("utf-8"))]
+    assert names == {path.relative_to(TOP / "src").as_posix() for path in files}
+    for path in (TOP / "src").rglob("*.py"):  # nothing takes another way to the module
+        assert not re.search(r"^\s*(?:from re |import re as|import regex)", path.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("pattern", FOUND, ids=[pattern.where for pattern in FOUND])
+def test_a_pattern_is_linear(pattern: Pattern) -> None:
+    counter = Counter(pattern)
+    for attack in attacks(counter):
+        for method in pattern.methods:
+            assert not slow(counter, method, attack), (method, attack)
+
+
+@pytest.mark.parametrize("text", [*BAD, *GOOD])
+def test_slow_patterns_are_seen_and_others_are_not(text: str) -> None:
+    for kind in (text, text.encode()):
+        counter = Counter(Pattern("here", kind, 0, ()))
+        method = {**BAD, **GOOD}[text]
+        assert any(slow(counter, method, attack) for attack in attacks(counter)) == (text in BAD)
+
+
+@pytest.mark.parametrize("pattern", FOUND, ids=[pattern.where for pattern in FOUND])
+def test_the_counter_matches_as_re_does(pattern: Pattern) -> None:
+    counter = Counter(pattern)
+    compiled = re.compile(pattern.text, pattern.flags)
+    for head, pump, tail in islice(attacks(counter), 0, None, 7):
+        text = head + pump * 3 + tail
+        for method in ("match", "fullmatch", "search"):
+            found = getattr(compiled, method)(text.encode("latin-1") if isinstance(pattern.text, bytes) else text)
+            assert counter.search(method, text)[:1] == ([found.span()] if found else []), (method, text)
