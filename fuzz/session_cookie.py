@@ -4,20 +4,21 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
+from http.cookies import SimpleCookie
 from pathlib import Path
+from typing import Any
 
 import atheris
 
-from fuzz.target import ROOT, Environ, Pipeline, environ, pipeline, run
+from fuzz.target import ROOT, Broken, Environ, Pipeline, ask, environ, judged, pipeline, run
 
 with atheris.instrument_imports(include=["pipeline", "itsdangerous"]):
-    from pipeline.auth.sessions import Session, read_keys
+    import pipeline.auth.login
+    import pipeline.auth.sessions
     from pipeline.elements.authenticate import authenticate
 
 NAMES = ("HTTP_COOKIE", "HTTP_X_CSRF_TOKEN", "HTTP_ORIGIN")
-KEYS = Path(tempfile.mkdtemp(prefix="fuzz-")) / "keys"
-SESSION = Session(read_keys(str(KEYS)), 3600, "@@login")
-COOKIE = SESSION.serializer.dumps(("ann", "token"))
 SEEDS = (
     b"session=COOKIE\ntoken",
     b"a=b; session=COOKIE; session=x\n\nhttp://localhost",
@@ -26,22 +27,45 @@ SEEDS = (
 )
 
 
-def make(data: bytes) -> Environ:
-    lines = data.decode("latin-1").replace("COOKIE", COOKIE).split("\n")
+def make(cookie: str, data: bytes) -> Environ:
+    lines = data.decode("latin-1").replace("COOKIE", cookie).split("\n")
     sent = environ("/a/b/edit", **dict(zip(NAMES, lines, strict=False)))
     sent["REQUEST_METHOD"] = "POST" if len(data) % 2 else "GET"
     return sent
 
 
 def check(request: object, login: str, password: str) -> str | None:
-    return None
+    return login if password == "right" else None
+
+
+def logged_in(app: Any) -> str:
+    """Return the value of the cookie of a session, which is good."""
+    said: list[tuple[str, str]] = []
+    form = environ("/@@login", b"login=ann&password=right", CONTENT_TYPE="application/x-www-form-urlencoded")
+    for _ in app(form, lambda status, headers: said.extend(headers)):
+        pass
+    cookie = SimpleCookie(dict(said)["Set-Cookie"])["session"].value
+    sent = environ("/a/b", HTTP_COOKIE=f"session={cookie}")
+    ask(app, sent)
+    if sent.get("REMOTE_USER") != "ann":
+        raise Broken("a new session is not a login")
+    return cookie
+
+
+def judge(cookie: str, sent: Environ, status: str, headers: dict[str, str], body: bytes) -> None:
+    """A visitor is logged in by the whole cookie alone."""
+    if sent.get("REMOTE_USER") and cookie not in sent["HTTP_COOKIE"]:
+        raise Broken(f"{sent['HTTP_COOKIE']!r} is a session of {sent['REMOTE_USER']!r}")
 
 
 if __name__ == "__main__":
-    app = Pipeline(
-        pipeline.elements.errors.errors(),
-        authenticate(check=check, by=("session",), keys=str(KEYS)),
-        pipeline.elements.traverse.traverse(root=lambda: ROOT),
-        pipeline.publisher.publisher(scan=("fuzz.target",)),
-    )
-    run(app, make, lambda length: b"session=" + b"x" * length, SEEDS)
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as directory:
+        app = Pipeline(
+            pipeline.elements.errors.errors(),
+            authenticate(check=check, by=("session",), keys=str(Path(directory) / "keys")),
+            pipeline.elements.traverse.traverse(root=lambda: ROOT),
+            pipeline.publisher.publisher(scan=("fuzz.target", "pipeline.auth.login")),
+        )
+        good = logged_in(app)
+        promising = judged(app, partial(judge, good))
+        run(promising, partial(make, good), lambda length: b"session=" + b"x" * length, SEEDS)

@@ -19,6 +19,7 @@ with atheris.instrument_imports(include=["pipeline", "multipart", "webob"]):
     import pipeline.elements.traverse
     import pipeline.elements.vhost
     import pipeline.publisher
+    import pipeline.publishing.xmlrpc
     from pipeline import Pipeline, Request, view
     from pipeline.interfaces import PUBLIC, INamespace, INullResource, IXMLRPCRequest
     from pipeline.views import adapter
@@ -96,7 +97,13 @@ def put(context: Any, request: Request) -> str:
 
 @view(context=Folder, name="echo", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
 def echo(context: Folder, request: Request, value: Any = 1, start: int = 0) -> Any:
-    return [value, list(islice("abc", max(start, 0), None))]
+    return [value, list(islice("abc", min(max(start, 0), 3), None))]
+
+
+@view(context=Folder, methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
+def call(context: Folder, request: Any, response: Any) -> bytes:
+    """Call a method. Without this, ``show`` would answer: it is the view of a folder, for any kind of request."""
+    return pipeline.publishing.xmlrpc.call(context, request, response)
 
 
 SCAN = (__name__, "pipeline.publishing.namespaces", "pipeline.publishing.xmlrpc")
