@@ -1,7 +1,7 @@
 """Runs jobs side by side: each when the jobs that it needs are done, and its processors are free.
 
-Each job has a log of its own. The others go on if a job fails. At the end come the log of the first failure, a
-table of what each job took and how many tests it ran, and the closing line of all tests.
+Each job has a log of its own. The others go on if a job fails. At the end come the log of the first failure, the
+names of all failures, a table of what each job took and how many tests it ran, and the closing line of all tests.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from pathlib import Path
 
 OUTCOMES = re.compile(r"^(?:=+ )?((?:\d+ \w+, )*\d+ \w+) in [\d.]+s", re.MULTILINE)
 """The closing line of pytest, such as "3 failed, 10 passed in 1.20s"."""
+
+FAILURES = re.compile(r"^(?:FAILED|ERROR) .+", re.MULTILINE)
+"""The lines in which pytest names the tests that failed."""
 
 
 @dataclass(frozen=True)
@@ -126,13 +129,20 @@ def tell(begun: float, text: str) -> None:
 
 
 def conclude(jobs: Sequence[Job], runs: Mapping[str, Run], seconds: float) -> int:
-    """Print a table of the jobs, the log of the first failure, and the closing line. Return the exit status."""
+    """Print the log of the first failure, the failures of each job, a table of the jobs and the closing line.
+
+    Return the exit status.
+    """
     ended = sorted(runs.values(), key=lambda one: one.begun + one.seconds)
     failed = [one for one in ended if not one.is_done and not one.job.may_fail]
     excused = [one.job for one in ended if not one.is_done and one.job.may_fail]
     if failed:
         print(f"\n=== {failed[0].job.name} failed first. Its log:\n")
         print(failed[0].log.read_text(errors="replace"))
+    for one in failed:
+        print(f"\n=== {one.job.name}: {line(one)}")
+        log = one.log.read_text(errors="replace")
+        print("\n".join(found[:300] for found in FAILURES.findall(log) or log.splitlines()[-15:]))
     print(f"\n{'job':<24}{'seconds':>8}  tests")
     for job in jobs:
         if job.name in runs:
