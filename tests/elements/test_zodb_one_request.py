@@ -282,7 +282,7 @@ def test_a_read_or_another_transaction_between_two_requests(uri: str) -> None:
         lambda: connection.add(Thing()),
         lambda: connection.sync(),
         lambda: connection.get_connection("other"),
-        *(tm.begin, tm.get, tm.abort, tm.commit, tm.savepoint, tm.doom, tm.isDoomed),
+        *(tm.begin, tm.get, tm.commit, tm.savepoint, tm.doom, tm.isDoomed),
         lambda: tm.registerSynch(Thing()),
     ):
         with pytest.raises(NoTransaction, match="R13"):
@@ -291,6 +291,13 @@ def test_a_read_or_another_transaction_between_two_requests(uri: str) -> None:
     used = []
     ask(site_of(uri, lambda request, response: used.append(request.zodb)))
     assert used == [connection], "nothing was changed, so it is used again"
+
+
+def test_the_owner_of_a_database_can_close_it_after_a_request() -> None:
+    """``DB.close`` aborts for each connection, and the pipeline keeps one that no request uses."""
+    db = DB(None)
+    assert ask(Pipeline(zodb(db=db), transaction(), end(view=make))).status == 200
+    db.close()
 
 
 def test_a_closed_connection_says_so(uri: str) -> None:

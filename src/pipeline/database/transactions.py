@@ -231,7 +231,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
         if self.deferred:
             self.undone = False
             self.end_deferred()
-        else:
+        elif self.stage is not IDLE:  # DB.close() aborts for each of its connections
             super().abort()
 
     def end_deferred(self) -> None:

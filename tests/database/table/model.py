@@ -95,7 +95,7 @@ def of_the_transaction(row: Row, access: str) -> Expected:
     if means == a.OWN:
         return STORED_AT_ONCE if access in HELD and not is_thrown_away(row) else REFUSED
     if means == a.ABORT:
-        return ALLOWED if access in (WRITABLE, READABLE, BROKEN) else REFUSED
+        return ALLOWED if access in (WRITABLE, READABLE, BROKEN) else HARMLESS
     if means in (a.SAVEPOINT, a.COMMIT):
         return ALLOWED if access in (WRITABLE, READABLE) else REFUSED
     if means == a.CLOSE:
