@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from hypothesis.internal.entropy import deterministic_PRNG
 
 from processes import Process, unused_port
 
@@ -55,6 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Take the tests themselves out of all garbage collections to come: they are a million objects."""
+    with deterministic_PRNG():  # Hypothesis looks for the holder of its generator, which is frozen afterwards
+        pass
     gc.freeze()
     gc.enable()
 

@@ -801,8 +801,12 @@ def test_what_is_shown_of_a_uri_has_no_secrets() -> None:
 
 # RelStorage and ZEO, as far as they can be had without a server
 
+with_relstorage = pytest.mark.skipif(
+    sys.version_info >= (3, 15), reason="RelStorage 4.3 crashes on Python 3.15, in its own cache"
+)
 
-@pytest.mark.skipif(sys.version_info >= (3, 15), reason="RelStorage 4.3 crashes on Python 3.15, in its own cache")
+
+@with_relstorage
 def test_relstorage_on_sqlite(tmp_path: Path) -> None:
     uri = f"sqlite://?data_dir={tmp_path}/data"
     assert ask(site_of(uri, write)).status_int == 200
@@ -1067,6 +1071,7 @@ def test_zeo_server_sync(tmp_path: Path) -> None:
 # Processes
 
 
+@with_relstorage
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_process_does_not_use_what_its_parent_has_open(tmp_path: Path) -> None:

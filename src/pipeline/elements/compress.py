@@ -180,7 +180,11 @@ if sys.version_info >= (3, 14):
 
     def _zstd(level: int) -> Start:
         names = zstd.CompressionParameter
-        options = {names.compression_level: level, names.window_log: WINDOW_LOG, names.content_size_flag: 0}
+        options: dict[int, int] = {
+            names.compression_level: level,
+            names.window_log: WINDOW_LOG,
+            names.content_size_flag: 0,
+        }
 
         def start(size: int) -> Packer:
             packer = zstd.ZstdCompressor(options=options)
