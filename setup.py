@@ -18,32 +18,32 @@ ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
 EXTRAS = {
     # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out. Before 77 it does not find
     # installed packages with a dot in their name, and fails in the directory of a package of one's own.
-    "paster": ["PasteScript", "setuptools>=77,<82"],
+    "paster": ["PasteScript>=3.3", "setuptools>=77.0.1,<82"],
     # The element `zodb` on a file or in memory; a database server is one extra more.
-    "zodb": ["ZODB", "zodburi", "transaction"],
-    "zeo": ["ZEO"],
-    "relstorage": ["RelStorage"],
-    "postgresql": ["RelStorage", "psycopg2-binary"],
-    "mysql": ["RelStorage", "mysql-connector-python"],
-    "sql": ["SQLAlchemy>=2.0.22", "zope.sqlalchemy", "transaction"],
+    "zodb": ["ZODB>=5.8.1", "zodburi>=3.0", "transaction>=4.0"],
+    "zeo": ["ZEO>=5.4"],
+    "relstorage": ["RelStorage>=4.0"],
+    "postgresql": ["RelStorage>=4.0", "psycopg2-binary>=2.9.6"],
+    "mysql": ["RelStorage>=4.0", "mysql-connector-python>=8.1"],
+    "sql": ["SQLAlchemy>=2.0.22", "zope.sqlalchemy>=3.1", "transaction>=4.0"],
     "forms": ["multipart>=1.3.1"],
     # The elements `site` and `events`: zope.component's local sites, zope.event's notifications.
-    "component": ["zope.component", "zope.event"],
+    "component": ["zope.component>=6.0", "zope.event>=5.0"],
     # Passwords by argon2, signed sessions of logins, and the element `session`.
-    "auth": ["argon2-cffi", "itsdangerous"],
+    "auth": ["argon2-cffi>=23.1", "itsdangerous>=2.1"],
     # Failed logins counted together by several processes, in Redis or memcached.
-    "limits": ["limits[redis,memcached]"],
+    "limits": ["limits[redis,memcached]>=3.6"],
     # Pages by templates: `return render("page.html")`.
-    "jinja": ["Jinja2"],
+    "jinja": ["Jinja2>=3.1.6"],
     # Two more encodings for the element `compress`; gzip it has of itself. Python 3.14 brings zstd.
-    "brotli": ["brotli"],
-    "zstd": ['zstandard; python_version < "3.14"'],
+    "brotli": ["brotli>=1.1"],
+    "zstd": ['zstandard>=0.22; python_version < "3.14"'],
     # Two options of the element `timing`: metrics and spans. Spans need opentelemetry-sdk and an exporter as well.
-    "prometheus": ["prometheus-client"],
-    "opentelemetry": ["opentelemetry-api"],
+    "prometheus": ["prometheus-client>=0.17"],
+    "opentelemetry": ["opentelemetry-api>=1.20"],
     # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
-    "gunicorn": ["gunicorn"],
-    "granian": ["granian"],
+    "gunicorn": ["gunicorn>=23"],
+    "granian": ["granian>=2.0"],
     # Zope Toolkit sites, unchanged: pipeline.ztk. Grok is not needed, and noticed where it is installed.
     "ztk": [
         *("ZODB", "zodburi", "transaction", "zope.app.appsetup", "zope.app.publication", "zope.app.wsgi"),
@@ -51,13 +51,13 @@ EXTRAS = {
         *("zope.publisher", "zope.security", "zope.securitypolicy", "zope.traversing"),
     ],
     # The test kit, pipeline.testing, for tests of sites and elements.
-    "testing": ["WebTest", "transaction"],
+    "testing": ["WebTest>=3.0.4", "transaction>=4.0"],
     # `make release`: the changes.
-    "release": ["towncrier"],
+    "release": ["towncrier>=23.11"],
     # Completion of the command in bash and zsh.
-    "completion": ["argcomplete"],
+    "completion": ["argcomplete>=3.0"],
     # The pages of the element `inspector`, for development.
-    "inspector": ["Jinja2"],
+    "inspector": ["Jinja2>=3.1.6"],
     "fuzz": ["atheris"],
     "lint": ["mypy", "mypy-zope", "ruff", "types-Pygments", "types-WebOb", "types-docutils", "types-waitress"],
 }
@@ -67,11 +67,11 @@ EXTRAS["demo"] = [
     *EXTRAS["forms"],
     *EXTRAS["auth"],
     *EXTRAS["jinja"],
-    "docutils",
-    "markdown-it-py",
-    "nh3",
-    "Pygments",
-    "tqdm",
+    "docutils>=0.22",
+    "markdown-it-py>=3.0",
+    "nh3>=0.3.7",
+    "Pygments>=2.17",
+    "tqdm>=4.66.3",
 ]
 # The pages of docs/. The reference imports every element, to write down what it says of itself.
 EXTRAS["docs"] = [
@@ -89,7 +89,7 @@ EXTRAS["docs"] = [
 # The tests. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
 # The other drivers that `sql` knows.
-EXTRAS["databases"] += ["psycopg[binary]", "pg8000", "PyMySQL"]
+EXTRAS["databases"] += ["psycopg[binary]>=3.1.12", "pg8000>=1.31.5", "PyMySQL>=1.1.1"]
 # What tests/servers start beside the servers of the operating system; uWSGI is compiled when it is installed.
 EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "flup", "uwsgi"]
 EXTRAS["test"] = [
@@ -167,14 +167,14 @@ setup(
     cmdclass={"build_py": BuildWithPages},
     zip_safe=False,
     install_requires=[
-        "PasteDeploy",
+        "PasteDeploy>=3.0.1",
         # `pipeline serve` starts again when a file changes; a small package without needs of its own.
-        "hupper",
-        "waitress",
-        "WebOb",
-        "zope.interface",
+        "hupper>=1.12",
+        "waitress>=3.0.2",
+        "WebOb>=1.8.8",
+        "zope.interface>=6.0",
         # WebOb imports `cgi`, which Python 3.13 took out.
-        'legacy-cgi; python_version >= "3.13"',
+        'legacy-cgi>=2.6; python_version >= "3.13"',
     ],
     extras_require=EXTRAS,
     entry_points={

@@ -35,7 +35,6 @@ class Source:
         self.global_conf = global_conf
         self.factory = factory
         self.inis = dict(_inis(self.file))
-        self._loaders: dict[str, ConfigLoader] = {}
 
     def option(self, option: str, text: str | None = None) -> str:
         """Return ``file, section [...], line N`` of an option, as exactly as possible."""
@@ -82,7 +81,7 @@ class Source:
 
     def watched(self, element: Any, strings: Mapping[str, str]) -> Any:
         """Return an element as it is linked: with watchers around it, if an element of the ini asks for them."""
-        makers = _makers(_states(self.inis), tuple(sorted(self.global_conf.items())))
+        makers = _makers(*self._state())
         return watched(element, makers, self, strings) if makers else element
 
     @cached_property
@@ -100,12 +99,11 @@ class Source:
         ]
 
     def _leads_here(self, file: str, section: str) -> bool:
-        return any(factory is self.factory for factory in factories(self._loader(file), section, self.global_conf))
+        return any(factory is self.factory for factory in _factories(*self._state())[file, section])
 
-    def _loader(self, file: str) -> ConfigLoader:
-        if file not in self._loaders:
-            self._loaders[file] = _loader_of(file, self.global_conf)
-        return self._loaders[file]
+    def _state(self) -> tuple[_States, tuple[tuple[str, str], ...]]:
+        """Return what the sections are made of: the inis as they are now, and the variables."""
+        return _states(self.inis), tuple(sorted(self.global_conf.items()))
 
 
 def _loader_of(file: str, global_conf: Mapping[str, str]) -> ConfigLoader:
@@ -154,6 +152,17 @@ def _makers(inis: _States, global_conf: tuple[tuple[str, str], ...]) -> tuple[An
                 found = factories(loader, section, dict(global_conf))
                 makers += [one.contract.between for one in found if getattr(one, "contract", None) is not None]
     return tuple(dict.fromkeys(maker for maker in makers if maker is not None))
+
+
+@lru_cache(maxsize=8)
+def _factories(inis: _States, global_conf: tuple[tuple[str, str], ...]) -> dict[tuple[str, str], list[Any]]:
+    """Return what each section of the inis leads to, by its file and name. Paste Deploy takes 10 ms for each."""
+    found = {}
+    for file, mtime, size in inis:
+        loader = _loader_of(file, dict(global_conf))
+        for section in _parse(file, mtime, size)[0]:
+            found[file, section] = factories(loader, section, dict(global_conf))
+    return found
 
 
 def place_of_value(file: str, text: str) -> str:
