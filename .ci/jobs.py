@@ -14,7 +14,8 @@ from lanes import Job, run
 TOP = Path(__file__).resolve().parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wsgi-pipeline"
 """Kept between runs: uv, the Pythons of Debian, compiled servers. uv keeps packages in a cache of its own."""
-UV = CACHE / "tools" / "bin" / "uv"
+UV = CACHE / "bin" / "uv"
+"""In a directory of its own, which is put on the PATH: tests make environments by it."""
 ROOT = CACHE / "pythons" / "root"
 """This file names the directory that has the Pythons of Debian."""
 INSIDE = f'.ci/pythons --in "$(cat {ROOT})"'
@@ -43,7 +44,8 @@ def environment(venv: str, *stamps: str, python: str = "", by: str = "") -> str:
 def jobs() -> Iterator[Job]:
     """Yield the jobs that may run side by side. A job that others wait for comes early."""
     make_uv = f"python3 -m venv --clear {CACHE}/tools\n{CACHE}/tools/bin/pip install -q uv"
-    yield Job("uv", f"if ! test -x {UV}; then {make_uv}; fi")
+    link = f"mkdir -p {UV.parent}\nln -sf {CACHE}/tools/bin/uv {UV}"
+    yield Job("uv", f"if ! test -x {UV}; then {make_uv}\n{link}; fi")
     yield Job("programs", ".ci/programs", processors=0)
     yield Job(
         "environment",
@@ -62,6 +64,10 @@ def jobs() -> Iterator[Job]:
     yield Job("pythons", unpack, processors=0, may_fail=not_tried)
     yield Job("environment-docs", environment(".venv-docs", "docs"), needs=["environment"])
     yield Job("environment-ztk", environment(".venv-ztk", "ztk"), needs=["environment"])
+    # These wait for servers most of the time.
+    pytest = ".venv/bin/python -m pytest -q -p no:cacheprovider"
+    servers = f"{pytest} -n 3 --dist loadfile -m 'servers or faults'"
+    yield Job("servers", servers, needs=["environment", "toxiproxy"], processors=0.5)
     yield Job("lint", "make lint", needs=["environment"])
     yield Job("docs", "make docs", needs=["environment-docs"])
     yield Job("ztk", "make test-ztk WORKERS=0", needs=["environment-ztk"])
@@ -85,28 +91,16 @@ def jobs() -> Iterator[Job]:
         yield Job(f"environment-{version}", f"export UV_LINK_MODE=copy\n{make}", needs=["environment", "pythons"])
         yield Job(version, f"{INSIDE} {suite(f'{venv}/bin/python')}", needs=[f"environment-{version}"])
     yield Job("lint on 3.14", f"{INSIDE} make lint VENV=.venv-3.14", needs=["environment-3.14"])
+    browsers = f"{pytest} -m '(browser or slow) and not (servers or faults)'"
+    yield Job("browsers", browsers, needs=["environment", "docs"])
     yield Job("examples", "make test-examples", needs=["environment"])
     yield Job("serve", ".ci/serve-a-clone", needs=["programs"])
     yield Job("environment-bench", environment(".venv-bench-ci", "bench-ci"), needs=["environment"])
 
 
 def timed(others: Iterable[Job]) -> Iterator[Job]:
-    """Yield the jobs in which time counts. Each runs when all others have ended."""
-    before = [job.name for job in others]
-    pytest = ".venv/bin/python -m pytest -q"
-    yield Job(
-        "browsers",
-        f"{pytest} -n 2 --dist worksteal -m '(browser or slow) and not (servers or faults)'",
-        needs=["environment"],
-        after=before,
-    )
-    yield Job(
-        "servers",
-        f"{pytest} -m 'servers or faults'",
-        needs=["environment", "toxiproxy"],
-        after=[*before, "browsers"],
-    )
-    yield Job("bench", "make bench-ci", needs=["environment-bench"], after=[*before, "browsers", "servers"])
+    """Yield the job in which time counts. It runs when all others have ended."""
+    yield Job("bench", "make bench-ci", needs=["environment-bench"], after=[job.name for job in others])
 
 
 def suite(python: str, tests: str = "") -> str:
@@ -114,6 +108,7 @@ def suite(python: str, tests: str = "") -> str:
 
 
 if __name__ == "__main__":
+    os.environ["PATH"] = f"{UV.parent}:{os.environ['PATH']}"
     os.environ["PIP"] = f"{UV} pip install --quiet --python $(VENV)/bin/python"  # for make
     found = list(jobs())
     sys.exit(run([*found, *timed(found)], TOP / ".ci-logs"))

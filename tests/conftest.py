@@ -9,8 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +19,7 @@ from typing import Any, NoReturn
 import pytest
 from hypothesis.internal.entropy import deterministic_PRNG
 
+from environments import NOT_COPIED, make_wheel
 from processes import Process, unused_port
 
 if find_spec("hypothesis"):  # not every environment of the tests has it
@@ -42,9 +41,6 @@ def _missing(what: str, remedy: str) -> NoReturn:
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 TOP = Path(__file__).resolve().parents[1]
-NOT_IN_THE_WHEEL = shutil.ignore_patterns(
-    ".*", "__pycache__", "*.egg-info", "_build", "build", "dist", "Data.fs*", "blobs*"
-)
 KINDS = ("browser", "servers", "slow", "faults")
 """Marks of the tests that ``make test`` leaves out."""
 
@@ -172,11 +168,8 @@ def faults(browser: Any, missing: Callable[[str, str], NoReturn]) -> Callable[[]
 @pytest.fixture(scope="session")
 def wheel(public_dir: Path) -> Path:
     """The wheel of this checkout."""
-    checkout = shutil.copytree(TOP, public_dir / "checkout", ignore=NOT_IN_THE_WHEEL)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", public_dir, checkout]
-    subprocess.run(command, check=True)
-    [wheel] = public_dir.glob("wsgi_pipeline-*.whl")
-    return wheel
+    checkout = shutil.copytree(TOP, public_dir / "checkout", ignore=NOT_COPIED)
+    return make_wheel(checkout, public_dir)
 
 
 @pytest.fixture(scope="session")

@@ -19,11 +19,9 @@ import docutils.core
 import pytest
 
 import pipeline
+from environments import NOT_COPIED
 
 TOP = Path(__file__).resolve().parents[1]
-NOT_COPIED = shutil.ignore_patterns(
-    ".venv*", ".git", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "Data.fs*", "blobs*"
-)
 ENVIRON = {
     name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "MAKE"))
 }

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from environments import NOT_COPIED, make_environment
+
 TOP = Path(__file__).resolve().parents[2]
-NOT_COPIED = shutil.ignore_patterns(
-    ".*", "__pycache__", "*.egg-info", "bin", "build", "develop-eggs", "dist", "eggs", "parts", "var"
-)
 
 
 @pytest.mark.slow
@@ -24,11 +22,9 @@ def test_a_buildout_serves_the_site(
 ) -> None:
     checkout = tmp_path / "checkout"
     shutil.copytree(TOP, checkout, ignore=NOT_COPIED)
-    (checkout / "var").mkdir()
-    venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    subprocess.run([venv / "bin" / "pip", "install", "--quiet", "zc.buildout==6.0.1"], check=True)
-    subprocess.run([venv / "bin" / "buildout"], cwd=checkout, check=True)
+    (checkout / "var").mkdir(exist_ok=True)
+    python = make_environment(tmp_path / "venv", "zc.buildout==6.0.1")
+    subprocess.run([python.with_name("buildout")], cwd=checkout, check=True)
 
     for script in ("pipeline", "pytest"):
         answer = subprocess.run(

@@ -17,6 +17,8 @@ from urllib.parse import urljoin
 
 import pytest
 
+from environments import NOT_COPIED, make_environment
+
 TOP = Path(__file__).resolve().parents[2]
 MODULES = Path("/usr/lib/apache2/modules")
 
@@ -59,21 +61,9 @@ def venv(public_dir: Path, missing: Callable[[str, str], None]) -> Path:
         missing(f"venv of {python}", "apt install python3-venv")
     if subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).returncode:
         missing(f"{python} of version 3.11 or newer", "Debian 12 has it")
-    path = public_dir / "venv"
-    subprocess.run([python, "-m", "venv", path], check=True)
-    # Built from a copy, so that nothing is left in the checkout.
-    source = public_dir / "source"
-    source.mkdir()
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.rst"):
-        shutil.copy(TOP / name, source)
-    ignore = shutil.ignore_patterns("*.egg-info", "__pycache__", "_build")
-    for name in ("docs", "src"):
-        shutil.copytree(TOP / name, source / name, ignore=ignore)
-    subprocess.run(
-        [path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", f"{source}[demo]"],
-        check=True,
-    )
-    return path
+    source = shutil.copytree(TOP, public_dir / "source", ignore=NOT_COPIED)
+    make_environment(public_dir / "venv", f"{source}[demo]", python=python)
+    return public_dir / "venv"
 
 
 @pytest.fixture
@@ -91,7 +81,7 @@ def apache(
         root = public_dir / f"apache-{free_port}"
         (root / "run").mkdir(parents=True)
         shutil.copytree(TOP / "etc", root / "etc")
-        shutil.copytree(TOP / "docs", root / "docs")
+        shutil.copytree(TOP / "docs", root / "docs", ignore=NOT_COPIED)
         data = root / "var"
         data.mkdir()
         as_root = os.geteuid() == 0

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import pytest
 
+from environments import NOT_COPIED, make_environment
 from pipeline.demo import site
 from pipeline.demo.users import set_password
 from servers.deployed import TOP, own
@@ -29,20 +30,9 @@ def python(public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Path:
     system = "/usr/bin/python3"
     if subprocess.run([system, "-c", "import ensurepip, venv"], stderr=subprocess.DEVNULL).returncode:
         missing(f"venv of {system}", "apt install python3-venv")
-    path = public_dir / "servers-venv"
-    subprocess.run([system, "-m", "venv", path], check=True)
-    source = public_dir / "servers-source"
-    source.mkdir()
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.rst"):
-        shutil.copy(TOP / name, source)
-    ignore = shutil.ignore_patterns("*.egg-info", "__pycache__", "_build")
-    for name in ("docs", "src"):
-        shutil.copytree(TOP / name, source / name, ignore=ignore)
-    command = [path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*command, f"{source}[demo,zeo,servers]"], check=True)
-    if shutil.which("apxs"):  # of apache2-dev
-        subprocess.run([*command, "--no-cache-dir", "mod_wsgi"], check=True, stderr=subprocess.DEVNULL)
-    return path / "bin" / "python"
+    source = shutil.copytree(TOP, public_dir / "servers-source", ignore=NOT_COPIED)
+    mod_wsgi = ["mod_wsgi"] if shutil.which("apxs") else []  # apxs is in apache2-dev
+    return make_environment(public_dir / "servers-venv", f"{source}[demo,zeo,servers]", *mod_wsgi, python=system)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from environments import install, make_environment, make_wheel
 from pipeline.tools.command import main
 from pipeline.tools.new import FILES, make, package_name
 from processes import Process
@@ -93,16 +94,11 @@ def test_its_files_are_package_data(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_from_a_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
     """It is installed with what it needs; its tests, mypy and ruff find nothing."""
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path / "wheels", TOP, cwd=tmp_path)
-    [wheel] = (tmp_path / "wheels").glob("*.whl")
-    run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
-    python = tmp_path / "venv" / "bin" / "python"
-    run(
-        python, "-m", "pip", "install", "-q", f"wsgi-pipeline[auth,forms,jinja,zodb] @ file://{wheel}", cwd=tmp_path
-    )
+    wheel = make_wheel(TOP, tmp_path / "wheels")
+    python = make_environment(tmp_path / "venv", f"wsgi-pipeline[auth,forms,jinja,zodb] @ file://{wheel}")
     run(python, "-m", "pipeline", "new", "my-site", cwd=tmp_path)
     site = tmp_path / "my-site"
-    run(python, "-m", "pip", "install", "-q", "-e", ".[test]", cwd=site)
+    install(python, "-e", f"{site}[test]")
     assert "6 passed" in run(python, "-m", "pytest", "-q", cwd=site)
     run(python, "-m", "ruff", "check", ".", cwd=site)
     run(python, "-m", "ruff", "format", "--check", ".", cwd=site)
