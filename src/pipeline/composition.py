@@ -21,7 +21,7 @@ from typing import Any, overload
 
 from pipeline.attributes import composed, refuse_clashes, refuse_other_layout, refuse_undeclared
 from pipeline.edge import Edge
-from pipeline.interfaces import ConfigurationError, Handler, WSGIApp
+from pipeline.interfaces import ConfigurationError, Facts, Handler, WSGIApp
 from pipeline.options import Signature, on_demand
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
 from pipeline.request import OF_AN_ATTEMPT, Request, beginning
@@ -97,6 +97,14 @@ class Element:
             raise TypeError(f"give {self.name} its options first, then the app: {self.name}(...)(app)")
         return self._around(conf_or_app)
 
+    @property
+    def facts(self) -> Facts:
+        """What an operator must know of this element with its options."""
+        declared = self.contract.facts
+        defaults = getattr(self.factory, "__kwdefaults__", None) or {}
+        facts: Facts = declared(**{**defaults, **self.options}) if declared is not None else Facts()
+        return facts
+
     def configured(self, source: Any, strings: Mapping[str, str]) -> Element:
         """Return this element with the options of an ini, converted. OptionError says which one is wrong."""
         values = self.signature.from_strings(self.name, strings, source)
@@ -148,6 +156,7 @@ def element(
     adds: type[Request] | None = None,
     between: Callable[[Any, Offers], Offers] | None = None,
     new_session: Callable[[Any, str | None], object] | None = None,
+    facts: Callable[..., Facts] | None = None,
 ) -> Callable[[Callable[..., Handler | Offers]], Element]: ...
 
 
@@ -162,6 +171,7 @@ def element(
     adds: type[Request] | None = None,
     between: Callable[[Any, Offers], Offers] | None = None,
     new_session: Callable[[Any, str | None], object] | None = None,
+    facts: Callable[..., Facts] | None = None,
 ) -> Element | Callable[[Callable[..., Handler | Offers]], Element]:
     """Make an element of a factory ``name(next, *, option: type = default) -> handler``.
 
@@ -175,6 +185,7 @@ def element(
     between   ``(step, offers) -> offers``, called at load for each other part of the pipeline with its handler and
               what it offers. Returns what is linked in their place. For elements that watch the others
     new_session  ``(request, principal)``, called when a login, or a logout (None), begins a session of the visitor
+    facts     ``(**options) -> Facts``, which tells the tools what an operator must know of the element
     """
     for given in (requires, provides):
         if isinstance(given, str):
@@ -183,8 +194,8 @@ def element(
         refuse_other_layout(adds)
 
     def decorate(factory: Callable[..., Handler | Offers]) -> Element:
-        names = tuple(requires), tuple(provides)
-        contract = Contract(factory.__name__, *names, inside, outside, frozenset(), adds, between, new_session)
+        order = tuple(requires), tuple(provides), inside, outside
+        contract = Contract(factory.__name__, *order, frozenset(), adds, between, new_session, facts)
         return Element(factory, contract)
 
     return decorate if factory is None else decorate(factory)

@@ -39,6 +39,8 @@ class Contract(NamedTuple):
     """``(step, offers) -> offers``, which puts a watcher around each other part of the pipeline, or None."""
     new_session: Any = None
     """``(request, principal)``, called when a login or a logout begins a new session of the visitor, or None."""
+    facts: Any = None
+    """``(**options) -> Facts``, or None."""
 
     def answers_to(self, name: str) -> bool:
         return name == self.name or name in self.provides

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, entry_points
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from paste.deploy import loadapp
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.composition import Element
 from pipeline.ini import Source, place_of_ini, place_of_name, place_of_value, sections_of
-from pipeline.interfaces import WSGIApp
+from pipeline.interfaces import Facts, WSGIApp
 from pipeline.order import refuse_missing, refuse_wrong_order
 from pipeline.switch import branch_lines, switch
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def load(uri: str, name: str | None = None, relative_to: str | None = None, **global_conf: str) -> WSGIApp:
@@ -51,8 +53,30 @@ class Step(NamedTuple):
         """File, section and line."""
         return self.source.section_of(self.strings)
 
+    @property
+    def facts(self) -> Facts:
+        """What an operator must know of it. A foreign middleware or app may declare it too, by ``with_facts``."""
+        if self.element is not None:
+            return self.element.facts
+        declared = getattr(self.factory, "facts", None)
+        facts: Facts = declared(**self.strings) if declared is not None else Facts()
+        return facts
+
     def __str__(self) -> str:
         return str(self.element.name if self.element else getattr(self.factory, "__name__", self.factory))
+
+
+def with_facts(facts: Callable[..., Facts]) -> Callable[[F], F]:
+    """Declare the facts of a filter or an app of Paste Deploy that is not an element.
+
+    facts  ``(**strings) -> Facts``, called with the options as the ini has them
+    """
+
+    def decorate(factory: F) -> F:
+        factory.facts = facts  # type: ignore[attr-defined]
+        return factory
+
+    return decorate
 
 
 class Chain(NamedTuple):

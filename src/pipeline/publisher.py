@@ -13,7 +13,7 @@ from webob.exc import HTTPException, HTTPMethodNotAllowed, HTTPNotFound, WSGIHTT
 
 from pipeline.composition import Offers, element
 from pipeline.edge import close_with
-from pipeline.interfaces import INullResource, IResult, ResultError
+from pipeline.interfaces import Facts, INullResource, IResult, ResultError
 from pipeline.names import is_name
 from pipeline.options import on_demand
 from pipeline.publishing.steps import has_item
@@ -29,7 +29,7 @@ of_a_form = on_demand("pipeline.forms.arguments:arguments_of")
 """Fills the further parameters of views from the fields of a form."""
 
 
-@element(requires=("context",))
+@element(requires=("context",), facts=lambda *, scan, **options: Facts(packages=scan))
 def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -> Offers:
     """Call the view of the context.
 

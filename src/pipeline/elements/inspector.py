@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.composition import element
 from pipeline.http import debug_key
-from pipeline.interfaces import Handler
+from pipeline.interfaces import Facts, Handler
 from pipeline.options import on_demand
 from pipeline.request import Request
 from pipeline.response import Response
@@ -16,6 +16,10 @@ between = on_demand("pipeline.tools.inspector.recording:between")
 inspector_of = on_demand("pipeline.tools.inspector.inspecting:Inspector")
 
 PATH = "/++inspect++"
+ADVICE = (
+    "inspector notes every request and shows it to the holder of a key: it is for development",
+    "Leave it out of the pipeline for production.",
+)
 
 
 class InspectorRequest(Request):
@@ -28,6 +32,7 @@ class InspectorRequest(Request):
 @element(
     adds=InspectorRequest,
     between=between,
+    facts=lambda **options: Facts(advice=(ADVICE,)),
     outside=dict.fromkeys(
         ("log", "vhost", "retry", "database", "errors"), "it shows all that happens to a request, from the outside"
     ),

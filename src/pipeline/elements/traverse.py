@@ -17,7 +17,7 @@ from webob.exc import HTTPFound, HTTPNotFound, HTTPRequestURITooLong
 from zope.interface import alsoProvides
 
 from pipeline.composition import element
-from pipeline.interfaces import ConfigurationError, Handler, IRequest
+from pipeline.interfaces import ConfigurationError, Facts, Handler, IRequest
 from pipeline.names import checked
 from pipeline.options import on_demand
 from pipeline.publishing.kinds import CONTAINER, KINDS, LEAF, known_kind
@@ -41,6 +41,7 @@ make_exception = on_demand("pipeline.http.exceptions:make_exception")
     requires=("root",),
     provides=("context",),
     outside={"publisher": "the publisher calls the view of the context that traversal finds"},
+    facts=lambda **options: Facts(limits={414: ("max_segments", "max_query")}),
 )
 def traverse(
     next: Handler,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pipeline.composition import Element
 from pipeline.options import resolve
-from pipeline.tools.facts import Facts, facts_of
+from pipeline.tools.descriptions import Description, description_of
 from pipeline.tools.ini import options_of
 from pipeline.tools.words import place_of, sentence, short
 
@@ -60,22 +60,22 @@ def describe(name: str | None) -> int:
     if not isinstance(element, Element):
         raise LookupError(f"{name!r} is not an element: it is {short(element)} ({place_of(element)})")
     print(f"{name}\n{'=' * len(name)}\n\n{inspect.cleandoc(element.__doc__ or '')}\n")
-    for line in lines(facts_of(name, element)):
+    for line in lines(description_of(name, element)):
         print(line)
     return 0
 
 
-def lines(facts: Facts) -> Iterator[str]:
-    """Yield the facts that the docstring of the element does not say."""
-    for option in facts.options:
+def lines(described: Description) -> Iterator[str]:
+    """Yield what the docstring of the element does not say."""
+    for option in described.options:
         default = "needed" if option.default is None else f"default {option.default!r}"
         yield f"option    {option.name}: {option.type}, {default}"
-    for title, things in (("requires", facts.requires), ("provides", facts.provides)):
+    for title, things in (("requires", described.requires), ("provides", described.provides)):
         if things:
             yield f"{title:9} {', '.join(things)}"
-    for one in facts.adds:
+    for one in described.adds:
         meaning = f": {one['meaning']}" if one["meaning"] else ""
         yield textwrap.fill(f"{'adds':9} request.{one['name']}{meaning}", 100, subsequent_indent=" " * 10)
-    for title, reasons in (("inside", facts.inside), ("outside", facts.outside)):
+    for title, reasons in (("inside", described.inside), ("outside", described.outside)):
         for other, reason in reasons.items():
             yield textwrap.fill(f"{title:9} {other}: {reason}", 100, subsequent_indent=" " * 10)

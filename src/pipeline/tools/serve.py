@@ -18,7 +18,16 @@ from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import in_one_line
-from pipeline.tools.ini import add_ini, file_of, make_importable, options_of, parse_variables, plan_of, split_name
+from pipeline.tools.ini import (
+    add_ini,
+    facts_of,
+    make_importable,
+    options_of,
+    parse_variables,
+    plan_of,
+    refuse_several,
+    split_name,
+)
 from pipeline.tools.loading import application_of
 from pipeline.tools.servers.choice import Choice, is_everywhere
 from pipeline.tools.servers.on_waitress import DRAIN
@@ -45,9 +54,12 @@ def main(arguments: Sequence[str]) -> int:
     for chain in chains:
         chain.check()
     choice = choose(options)
-    refuse_several_on_a_file(choice, file_of(chains))
+    facts = facts_of(chains)
+    refuse_several(choice.workers, facts)
     if choice.server in SERVERS and find_spec(choice.server) is None:
         raise ModuleNotFoundError(name=choice.server)
+    for leftover in (Path(file) for _, told in facts for file in told.leftovers):
+        leftover.unlink(missing_ok=True)
     listener = inherited_listener() if choice.server == "waitress" else None
     if listener is None and "LISTEN_FDS" not in os.environ:
         listener = listen(choice)
@@ -101,7 +113,7 @@ def choose(options: argparse.Namespace) -> Choice:
     def number(option: str, default: int) -> int:
         text = settings.pop(option, str(default))
         if not text.isdecimal():
-            raise ValueError(f"{path}, section [server:main]: {option} = {text} is not a whole number")
+            raise ConfigurationError(f"{path}, section [server:main]: {option} = {text} is not a whole number")
         return int(text)
 
     choice = Choice(
@@ -113,9 +125,11 @@ def choose(options: argparse.Namespace) -> Choice:
         settings=settings,
     )
     if choice.workers < 1 or choice.threads < 1 or choice.port > 65535:
-        raise ValueError("workers and threads are 1 or more, and a port is at most 65535")
+        raise ConfigurationError("workers and threads are 1 or more, and a port is at most 65535")
     if choice.server == "waitress" and choice.workers > 1:
-        raise ValueError("waitress is one process: for several workers add --server gunicorn or --server granian")
+        raise ConfigurationError(
+            "waitress is one process: for several workers add --server gunicorn or --server granian"
+        )
     return choice
 
 
@@ -136,15 +150,6 @@ def server_section(ini: Path, variables: dict[str, str]) -> tuple[str, dict[str,
     return package, settings
 
 
-def refuse_several_on_a_file(choice: Choice, file: str | None) -> None:
-    """Refuse several processes on a database that one process has."""
-    if choice.workers > 1 and file is not None:
-        raise ConfigurationError(
-            f"{choice.workers} workers cannot share {file.partition('?')[0]}: one process has a database in a "
-            f"file. Use --workers 1, or a database server: zeo:// or postgres:// (docs/howto/data.rst)"
-        )
-
-
 def inherited_listener() -> socket.socket | None:
     """Return the socket that systemd has opened for this process (S18), or None."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
@@ -155,7 +160,7 @@ def inherited_listener() -> socket.socket | None:
 def listen(choice: Choice) -> socket.socket | None:
     """Return a listening socket for waitress; only try the address for other servers, which open their own.
 
-    Raises ValueError, with the remedy, if the address cannot be listened on.
+    Raises ConfigurationError, with the remedy, if the address cannot be listened on.
     """
     if any(name in choice.settings for name in ADDRESSES):
         return None
@@ -165,7 +170,8 @@ def listen(choice: Choice) -> socket.socket | None:
         listener = socket.create_server((host, choice.port), family=found[0][0], backlog=1024)
     except OSError as error:
         what = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error.strerror)
-        raise ValueError(f"{choice.host}:{choice.port}: {what}; choose another with --host or --port") from error
+        said = f"{choice.host}:{choice.port}: {what}; choose another with --host or --port"
+        raise ConfigurationError(said) from error
     if choice.server == "waitress":
         return listener
     listener.close()
@@ -229,8 +235,7 @@ def watched(options: argparse.Namespace) -> list[str]:
     for chain in plan_of(options.ini, options.variables):
         for step in chain.steps:
             files += step.source.inis
-            names = step.element.options.get("scan", ()) if step.element is not None else ()
-            for name in names:
+            for name in step.facts.packages:
                 found = find_spec(name.partition(".")[0])
                 for place in (found.submodule_search_locations or ()) if found else ():
                     files += [f"{place}/**/*.{suffix}" for suffix in TEMPLATES]

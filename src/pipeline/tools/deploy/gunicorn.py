@@ -32,11 +32,11 @@ limit_request_line = 0
 forwarded_allow_ips = "127.0.0.1,::1"
 # No socket for remote control.
 control_socket_disable = True
-# The element `log` writes the access log; this is the log of the server.
+# The site writes the access log; this is the log of the server.
 accesslog = None
 errorlog = "-"
 pidfile = {pid!r}
-{prefix}{group}"""
+{prefix}{group}{clean}"""
 
 GROUP = """\
 # The socket is for the group of run/, which is that of the proxy: vhost believes each peer on it.
@@ -45,6 +45,14 @@ umask = 0o117
 
 def when_ready(server):
     os.chown({socket!r}, -1, os.stat({run!r}).st_gid)
+"""
+
+CLEAN = """
+
+def on_starting(server):
+    # What a process that was killed has left.
+    for leftover in {leftovers!r}:
+        Path(leftover).unlink(missing_ok=True)
 """
 
 
@@ -64,7 +72,8 @@ def write(site: Site) -> Deployment:
         kept=": the proxy opens one for each request" if site.behind_proxy else "",
         pid=pid,
         prefix=prefix if site.prefix else "",
-        imports="import os\n\n" if in_group else "",
+        imports="import os\n\n" * in_group + "from pathlib import Path\n\n" * bool(site.leftovers),
+        clean=CLEAN.format(leftovers=site.leftovers) if site.leftovers else "",
         group=GROUP.format(socket=str(site.socket), run=f"{directory}/run") if in_group else "",
     )
     name = f"{directory}/gunicorn.conf.py"
