@@ -111,14 +111,18 @@ class Facts:
     hosts: Sequence[str] = ()
     """Hosts that the site serves."""
     distrusts: Callable[[str, str], str] | None = None
-    """``(peer, form)`` returns why a proxy at an address, or at "unix", is not believed when it tells of visitors in
-    a form such as "X-Forwarded"; "" if it is believed. None if the element reads nothing of proxies."""
+    """``(peer, form)`` returns why a proxy at an address, or at "unix", is not believed when it tells of visitors
+    in a form such as "X-Forwarded"; "" if it is believed. None if the element reads nothing of proxies."""
     useless_without: str = ""
     """A thing without whose provider it has nothing to do, such as "database"."""
     advice: Sequence[tuple[str, str]] = ()
     """Things that are not safe in production, each with its remedy."""
     why_refused: Callable[[Any, str, str], str] | None = None
     """``(view, method, who)`` returns why a visitor may not call a view. None if it decides about no view."""
+    walks: bool = False
+    """True if it walks the path by ``pipeline.publishing.steps``, so that tools can do that again."""
+    find_root: Callable[[Any], Any] | None = None
+    """``(request)`` returns the root of traversal that it gives to a request, in the place of a database's."""
     is_health: bool = False
     """True for an end that answers whether the site is ready."""
 

@@ -306,7 +306,7 @@ ELSEWHERE = ("--upstream", "10.0.0.2:8080")
         (("--behind", "systemd"), (), "proxies=unix headers=X-Forwarded"),
         (("--behind", "uwsgi"), (), ""),
         (ELSEWHERE, BY_ADDRESS, ""),
-        (ELSEWHERE, BELIEVED, "Let trusted name the address of the proxy, such as 127.0.0.1, and accept X-Forwarded."),
+        (ELSEWHERE, BELIEVED, "Let trusted name the address of the proxy, such as 127.0.0.1, and accept"),
         (("--behind", "uwsgi", *ELSEWHERE), (), "the address of the proxy"),
     ],
 )

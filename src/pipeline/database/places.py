@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pipeline.interfaces import Facts
 
 PORTS = {"zeo": 9991, "postgres": 5432, "postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 PORTS |= {"redis": 6379, "rediss": 6379, "memcached": 11211}
 """The port of each kind of server, if the URI has none."""
 OF_ONE_PROCESS = ("file", "memory", "demo")
 """Schemes of object databases that one process has for itself."""
+ALONE = (
+    "one process has {} for itself. Several share a database server: zeo:// or postgres:// (docs/howto/data.rst)"
+)
 DIRECTORIES = ("blobstorage_dir", "blob_dir", "cache_local_dir")
 """Options of URIs that name a directory."""
 
@@ -28,6 +34,18 @@ def files_of(uri: str) -> Iterator[str]:
         yield f"{unquote(parts.path)}/"
     options = dict(parse_qsl(parts.query))
     yield from (f"{options[name]}/" for name in DIRECTORIES if options.get(name))
+
+
+def facts_of_uris(uris: Iterable[str], probe: Callable[[Any], object]) -> Facts:
+    """Return what an operator must know of an element with these object databases."""
+    uris = [uri for uri in uris if uri]
+    alone = [uri.partition("?")[0] for uri in uris if scheme_of(uri) in OF_ONE_PROCESS]
+    return Facts(
+        writes=[file for uri in uris for file in files_of(uri)],
+        servers=[server for uri in uris for server in servers_of(uri)],
+        one_process=ALONE.format(alone[0]) if alone else "",
+        probe=probe,
+    )
 
 
 def sqlite_file(url: str) -> str | None:

@@ -37,11 +37,16 @@ from pipeline.response import Response
 make_exception = on_demand("pipeline.http.exceptions:make_exception")
 
 
+def _facts(*, root: Callable[..., Any] | None, **options: Any) -> Facts:
+    find_root = root if root is None or takes_request(root) else lambda request: root()
+    return Facts(limits={414: ("max_segments", "max_query")}, walks=True, find_root=find_root)
+
+
 @element(
     requires=("root",),
     provides=("context",),
     outside={"publisher": "the publisher calls the view of the context that traversal finds"},
-    facts=lambda **options: Facts(limits={414: ("max_segments", "max_query")}),
+    facts=_facts,
 )
 def traverse(
     next: Handler,

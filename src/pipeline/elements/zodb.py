@@ -26,11 +26,11 @@ from pipeline.composition import Offers, element
 from pipeline.database import forks, pools
 from pipeline.database.connections import RequestConnection, keep, leave_to_parent
 from pipeline.database.outages import Outage
-from pipeline.database.places import OF_ONE_PROCESS, files_of, scheme_of, servers_of
+from pipeline.database.places import facts_of_uris
 from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
 from pipeline.database.storages import loggable_uri
 from pipeline.database.transactions import IDLE, OFFERED, DatabaseRequest, Manager, begin
-from pipeline.interfaces import ConfigurationError, Facts, Handler, Unavailable
+from pipeline.interfaces import ConfigurationError, Handler, Unavailable
 from pipeline.options import resolve
 from pipeline.request import on_first_use
 
@@ -48,25 +48,10 @@ class ZodbRequest(DatabaseRequest):
     """The semaphore that the request releases at its end, if the connections are limited."""
 
 
-SHARED = "Several share a database server: zeo:// or postgres:// (docs/howto/data.rst)"
-
-
-def _facts(*, uri: str, databases: Mapping[str, str] | None, **options: Any) -> Facts:
-    uris = [one for one in (uri, *(databases or {}).values()) if one]
-    alone = [loggable_uri(one) for one in uris if scheme_of(one) in OF_ONE_PROCESS]
-    return Facts(
-        writes=[file for one in uris for file in files_of(one)],
-        servers=[server for one in uris for server in servers_of(one)],
-        one_process=f"one process has {alone[0]} for itself. {SHARED}" if alone else "",
-        # The client of ZEO answers from its cache: ask the server.
-        probe=lambda request: getattr(request.zodb.db().storage, "server_status", bool)(),
-    )
-
-
 @element(
     adds=ZodbRequest,
     provides=("root", "database", "zodb_connection"),
-    facts=_facts,
+    facts=lambda *, uri, databases, **options: facts_of_uris((uri, *(databases or {}).values()), ask_server),
     inside={"retry": "every attempt needs a fresh connection state"},
     outside={"errors": "error views may read the database"},
 )
@@ -143,6 +128,11 @@ def zodb(
     else:
         pool = pool_of_given(db() if callable(db) else db, databases, given, manager)
     return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED)
+
+
+def ask_server(request: ZodbRequest) -> None:
+    """Ask the server of the database. The client of ZEO would answer from its cache."""
+    getattr(request.zodb.db().storage, "server_status", bool)()
 
 
 def _openers(

@@ -7,7 +7,9 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -63,6 +65,18 @@ def describe(name: str | None) -> int:
     for line in lines(description_of(name, element)):
         print(line)
     return 0
+
+
+@cache
+def providers(thing: str) -> str:
+    """Return the names of the installed elements that provide a thing, such as "zodb or sql"."""
+    found = []
+    for point in entry_points(group=GROUPS[0]):
+        with suppress(ImportError):
+            element = point.load()
+            if isinstance(element, Element) and thing in element.contract.provides:
+                found.append(point.name)
+    return " or ".join(sorted(found)) or f"an element that provides {thing!r}"
 
 
 def lines(described: Description) -> Iterator[str]:

@@ -9,12 +9,14 @@ from typing import Any, get_type_hints
 
 from pipeline.attributes import AS_TEXT, names_of
 from pipeline.composition import Element
+from pipeline.interfaces import Facts
 from pipeline.order import Contract, objection
 from pipeline.paste import Chain, Step
 from pipeline.request import OnFirstUse
 from pipeline.tools.drawing import drawing
 from pipeline.tools.findings import put_json
 from pipeline.tools.ini import ini_parser, options_of, plan_of
+from pipeline.tools.inspector.secrets import told_option
 from pipeline.tools.words import bold, place_of, sentence, written
 
 
@@ -53,16 +55,17 @@ def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
     if step.element is None:
         what, options = f"foreign: {place_of(step.factory)}", dict(step.strings)
         return {"name": str(step), "what": what, "where": step.where, "options": options, "foreign": True}
-    element = step.element
+    element, facts = step.element, step.facts
     return {
         "name": element.name,
         "what": sentence(step.factory),
         "where": step.where,
-        "options": {option: written(value) for option, value in element.options.items()},
+        "options": {name: told_option(name, value, facts.secrets) for name, value in element.options.items()},
         "defaults": {option: written(value) for option, value in _defaults(element)},
         "requires": [thing for thing in element.contract.requires if thing not in element.contract.met],
         "provides": list(element.contract.provides),
         "adds": list(added(element)),
+        "facts": list(lines_of(facts)),
         "held": list(holding(element.contract, contracts)),
         "foreign": False,
     }
@@ -110,6 +113,17 @@ def _meaning(declares: type, name: str) -> str:
     return " ".join(rest[3:].partition('"""')[0].split()) if rest.startswith('"""') else ""
 
 
+def lines_of(facts: Facts) -> Iterator[str]:
+    """Yield the facts of an element for those who run the site."""
+    for title, things in (("writes", facts.writes), ("connects to", facts.servers), ("serves", facts.hosts)):
+        if things:
+            yield f"{title} {', '.join(things)}"
+    if facts.one_process:
+        yield f"one process: {facts.one_process}"
+    if facts.max_body is not None:
+        yield f"takes bodies of up to {facts.max_body} bytes"
+
+
 def holding(contract: Contract, contracts: Sequence[Contract]) -> Iterator[str]:
     """Yield the rules that hold an element where it is in its pipeline."""
     place = contracts.index(contract)
@@ -140,6 +154,8 @@ def put_chain(chain: dict[str, Any]) -> None:
         for one in part["adds"]:
             default = f" = {one['default']}" if one["default"] else ""
             _put(width, "adds: ", f"request.{one['name']}: {one['type']}{default}", one["meaning"])
+        for fact in part["facts"]:
+            _put(width, "", fact, "")
         for rule in part["held"]:
             _put(width, "stands ", rule, "")
     print()
