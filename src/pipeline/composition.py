@@ -101,7 +101,7 @@ class Element:
     def facts(self) -> Facts:
         """What an operator must know of this element with its options."""
         declared = self.contract.facts
-        defaults = getattr(self.factory, "__kwdefaults__", None) or {}
+        defaults = getattr(inspect.unwrap(self.factory), "__kwdefaults__", None) or {}
         facts: Facts = declared(**{**defaults, **self.options}) if declared is not None else Facts()
         return facts
 

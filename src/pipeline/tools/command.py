@@ -32,34 +32,14 @@ COMMANDS = {
 }
 """The module of each command, and what it does. ``main(arguments)`` returns the exit status."""
 
-EXTRAS = {
-    "argcomplete": "completion",
-    "argon2": "auth",
-    "brotli": "brotli",
-    "docutils": "demo",
-    "granian": "granian",
-    "gunicorn": "gunicorn",
-    "itsdangerous": "auth",
-    "jinja2": "demo",
-    "limits": "limits",
-    "markdown_it": "demo",
-    "multipart": "forms",
-    "nh3": "demo",
-    "opentelemetry": "opentelemetry",
-    "prometheus_client": "prometheus",
-    "psycopg2": "postgresql",
-    "relstorage": "relstorage",
-    "sqlalchemy": "sql",
-    "tqdm": "demo",
-    "transaction": "zodb",
-    "ZEO": "zeo",
-    "ZODB": "zodb",
-    "zodburi": "zodb",
-    "zope.component": "component",
-    "zope.event": "component",
-    "zope.sqlalchemy": "sql",
-    "zstandard": "zstd",
-}
+OF_EXTRAS = (
+    "argcomplete=completion argon2=auth brotli=brotli docutils=demo granian=granian gunicorn=gunicorn "
+    "itsdangerous=auth jinja2=demo limits=limits markdown_it=demo multipart=forms nh3=demo "
+    "opentelemetry=opentelemetry prometheus_client=prometheus psycopg2=postgresql relstorage=relstorage "
+    "sqlalchemy=sql tqdm=demo transaction=zodb ZEO=zeo ZODB=zodb zodburi=zodb zope.component=component "
+    "zope.event=component zope.sqlalchemy=sql zstandard=zstd"
+)
+EXTRAS = dict(pair.split("=") for pair in OF_EXTRAS.split())
 """The extra of wsgi-pipeline that installs a module."""
 
 
