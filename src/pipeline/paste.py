@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, entry_points
 from typing import Any, NamedTuple, TypeVar
 
-from paste.deploy import loadapp
+from paste.deploy import loadapp, loadwsgi
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.composition import Element
 from pipeline.ini import Source, place_of_ini, place_of_name, place_of_value, sections_of
-from pipeline.interfaces import Facts, WSGIApp
+from pipeline.interfaces import ConfigurationError, Facts, WSGIApp
 from pipeline.order import refuse_missing, refuse_wrong_order
 from pipeline.switch import branch_lines, switch
 
@@ -34,8 +35,13 @@ def load(uri: str, name: str | None = None, relative_to: str | None = None, **gl
     """
     for chain in plan(uri, name, relative_to, **global_conf):
         chain.check()
-    app: WSGIApp = loadapp(uri, name=name, relative_to=relative_to, global_conf=global_conf)
+    with named_errors(uri):
+        app: WSGIApp = loadapp(uri, name=name, relative_to=relative_to, global_conf=global_conf)
     return app
+
+
+class NotFound(ConfigurationError, LookupError):
+    """A name in an ini that leads nowhere."""
 
 
 class Step(NamedTuple):
@@ -114,18 +120,20 @@ def named_errors(uri: str) -> Iterator[None]:
         yield
     except PackageNotFoundError as error:
         where = place_of_value(file, f"egg:{error.name}")
-        raise LookupError(f"{where}: the package {error.name!r} is not installed") from None
+        raise NotFound(f"{where}: the package {error.name!r} is not installed") from None
     except LookupError as error:
         missing = re.match(r"No section '(?>(.+)' \(prefixed by ')([\w-]+)'.* found in config (.+)", str(error))
         if missing is not None:
-            raise LookupError(_missing_section(file, *missing.groups())) from None
+            raise NotFound(_missing_section(file, *missing.groups())) from None
         found = re.match(r"Entry point '(?>(.+)' not found in egg ')(?>(.+)' \(protocols: )(.+);", str(error))
         if found is None:
-            raise
+            if traceback.extract_tb(error.__traceback__)[-1].filename != loadwsgi.__file__:
+                raise  # it is not what Paste Deploy says of an ini
+            raise NotFound(str(error)) from error
         name, egg, protocols = found.groups()
         where = place_of_value(file, f"egg:{egg}#{name}")
         hint = _near(name, egg, protocols)
-        raise LookupError(f"{where}: {egg} has no {name!r} for such a section; {hint}") from None
+        raise NotFound(f"{where}: {egg} has no {name!r} for such a section; {hint}") from None
 
 
 def _missing_section(file: str, name: str, kind: str, ini: str) -> str:

@@ -344,7 +344,7 @@ def test_the_script_says_in_one_line_why_the_site_does_not_load(tmp_path: Path) 
     )
     assert done.returncode == 1
     line = tmp_path / "failing_site.py"
-    assert done.stderr == f"{ini} does not load: ZeroDivisionError: division by zero ({line}, line 2)\n"
+    assert done.stderr == f"{ini} does not load: {line}, line 2: ZeroDivisionError: division by zero\n"
 
 
 def test_what_is_wrong_is_said_before_anything_is_written(

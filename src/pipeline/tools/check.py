@@ -13,6 +13,7 @@ from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
 from pipeline.paste import Chain, Step
 from pipeline.tools.building import Built, build
+from pipeline.tools.command import is_ours
 from pipeline.tools.element import providers
 from pipeline.tools.findings import Finding, Level, of_error, put_findings, put_json
 from pipeline.tools.ini import ini_parser, options_of, parse_variables, plan_of, split_name
@@ -67,6 +68,8 @@ def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding]
             chains += planned
             built = build(ini, words)
         except Exception as error:
+            if is_ours(error):
+                raise
             findings.append(of_error(error, str(path)))
             continue
         findings += of_views(built, planned)

@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from pipeline.composition import Element
+from pipeline.interfaces import ConfigurationError
 from pipeline.options import resolve
 from pipeline.tools.descriptions import Description, description_of
 from pipeline.tools.ini import options_of
@@ -58,9 +59,10 @@ def describe(name: str | None) -> int:
     else:
         near = get_close_matches(name, installed, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(installed))}"
-        raise LookupError(f"there is no element {name!r}; {hint} (One that is not installed: package.module:name)")
+        other = "(One that is not installed: package.module:name)"
+        raise ConfigurationError(f"there is no element {name!r}; {hint} {other}")
     if not isinstance(element, Element):
-        raise LookupError(f"{name!r} is not an element: it is {short(element)} ({place_of(element)})")
+        raise ConfigurationError(f"{name!r} is not an element: it is {short(element)} ({place_of(element)})")
     print(f"{name}\n{'=' * len(name)}\n\n{inspect.cleandoc(element.__doc__ or '')}\n")
     for line in lines(description_of(name, element)):
         print(line)

@@ -17,7 +17,7 @@ import hupper
 from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.tools.command import in_one_line
+from pipeline.tools.command import put_error
 from pipeline.tools.ini import (
     add_ini,
     facts_of,
@@ -139,7 +139,7 @@ def server_section(ini: Path, variables: dict[str, str]) -> tuple[str, dict[str,
         context = loadcontext(SERVER, f"config:{ini}", "main", global_conf=variables)
     except LookupError as error:
         if "[server:main]" in ini.read_text(encoding="utf-8"):
-            raise LookupError(f"{ini}, section [server:main]: {error}") from error
+            raise ConfigurationError(f"{ini}, section [server:main]: {error}") from error
         return "waitress", {}
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{ini}, section [server:main]", name=error.name) from error
@@ -220,9 +220,7 @@ def reloaded(arguments: Sequence[str], descriptor: int) -> None:
         # The file with the mistake may be one that no module came of.
         frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
         reloader.watch_files([*frames, *filter(None, [getattr(error, "filename", None)])])
-        where = f"{frames[-1]}, line {traceback.extract_tb(error.__traceback__)[-1].lineno}"
-        plain = isinstance(error, (ConfigurationError, SyntaxError))
-        print(f"pipeline serve: {in_one_line(error)}{'' if plain else f' ({where})'}", file=sys.stderr, flush=True)
+        put_error("pipeline serve", error)
         status = 1
     sys.exit(status)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from pipeline.interfaces import Handler
+from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
 from pipeline.tools.building import build
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     if escaped is not None:
         raise escaped
     if shell.status is None:
-        raise LookupError(
+        raise ConfigurationError(
             f"{options.ini}: a GET of / does not reach a site ({line}); pipeline explain {options.ini} GET / says "
             f"why. A pipeline of the ini is chosen by {options.ini.partition('#')[0]}#NAME"
         )
