@@ -6,6 +6,8 @@ import ast
 import json
 import os
 import re
+import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -174,6 +176,39 @@ def test_one_process_serves_an_element_that_says_so(
     assert not lock.exists(), "what a killed process has left is removed before the start"
     assert "workers = 1\n" in deployed(ini, "gunicorn")["gunicorn.conf.py"]
     assert "workers = 2\n" in deployed(write("store", STORE), "gunicorn")["gunicorn.conf.py"]
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize(("names", "workers"), [("store", 2), ("store keeper", 1)])
+def test_elements_from_outside_are_served(
+    names: str, workers: int, write: Callable[..., str], start: Callable[..., Any], free_port: int
+) -> None:
+    """After a process was killed, and with the probes of ``health`` in each worker."""
+    ini = write(names, STORE + KEEPER * ("keeper" in names))
+    (Path(ini).parent / "var" / "keeper.lock").touch()
+    places = [TOP / "tests", TOP / "examples" / "element" / "src"]
+    command = [sys.executable, "-m", "pipeline", "serve", ini, "--server", "gunicorn", "--port", str(free_port)]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
+    start([*command, "--workers", str(workers)], free_port, env=environ)
+    for path, text in (("/page", b"/page"), ("/@@health", b"ready\n")):
+        with urllib.request.urlopen(f"http://127.0.0.1:{free_port}{path}", timeout=30) as answer:
+            assert answer.read() == text
+
+
+def database() -> Any:
+    """Return a database that the application opens, which no tool does."""
+    raise AssertionError("it was opened")
+
+
+def test_a_database_of_the_application_is_not_asked_for_its_uri(
+    write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "run", lambda arguments, listener: 0)
+    section = "[filter:zodb]\nuse = egg:wsgi-pipeline#zodb\ndb = tools.test_facts:database\n"
+    ini = write("zodb", section)
+    assert main(["serve", ini, "--server", "gunicorn", "--workers", "2", "--port", "0"]) == 0
+    assert "workers = 2\n" in deployed(ini, "gunicorn")["gunicorn.conf.py"]
+    assert main(["show", ini]) == 0 and "db = tools.test_facts:database" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

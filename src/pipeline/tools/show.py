@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_type_hints
 
 from pipeline.attributes import AS_TEXT, names_of
@@ -52,22 +52,25 @@ def described(chain: Chain) -> dict[str, Any]:
 
 def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
     """Return the facts of one part of a pipeline."""
-    if step.element is None:
-        what, options = f"foreign: {place_of(step.factory)}", dict(step.strings)
-        return {"name": str(step), "what": what, "where": step.where, "options": options, "foreign": True}
     element, facts = step.element, step.facts
-    return {
-        "name": element.name,
-        "what": sentence(step.factory),
+    options: Mapping[str, object] = step.strings if element is None else element.options
+    described = {
+        "name": str(step),
+        "what": f"foreign: {place_of(step.factory)}" if element is None else sentence(step.factory),
         "where": step.where,
-        "options": {name: told_option(name, value, facts.secrets) for name, value in element.options.items()},
+        "options": {name: told_option(name, value, facts.secrets) for name, value in options.items()},
+        "facts": list(lines_of(facts)),
+        "foreign": element is None,
+    }
+    if element is None:
+        return described
+    return {
+        **described,
         "defaults": {option: written(value) for option, value in _defaults(element)},
         "requires": [thing for thing in element.contract.requires if thing not in element.contract.met],
         "provides": list(element.contract.provides),
         "adds": list(added(element)),
-        "facts": list(lines_of(facts)),
         "held": list(holding(element.contract, contracts)),
-        "foreign": False,
     }
 
 
@@ -146,17 +149,15 @@ def put_chain(chain: dict[str, Any]) -> None:
         print(f"{bold(part['name'])}{'':{width - len(part['name'])}}  {part['what']}")
         for option, value in part["options"].items():
             print(f"{'':{width}}    {option} = {value}")
-        if part["foreign"]:
-            continue
         for title in ("requires", "provides"):
-            if part[title]:
+            if part.get(title):
                 print(f"{'':{width}}    {title}: {', '.join(part[title])}")
-        for one in part["adds"]:
+        for one in part.get("adds", ()):
             default = f" = {one['default']}" if one["default"] else ""
             _put(width, "adds: ", f"request.{one['name']}: {one['type']}{default}", one["meaning"])
         for fact in part["facts"]:
             _put(width, "", fact, "")
-        for rule in part["held"]:
+        for rule in part.get("held", ()):
             _put(width, "stands ", rule, "")
     print()
 
