@@ -81,7 +81,7 @@ class CommitUncertain(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts of an element for those who serve, deploy, check and probe a site: ``@element(facts=function)``.
+    """The facts of an element for an operator, who serves, deploys and probes a site: ``@element(facts=function)``.
 
     The function takes all options of the element by keyword, as its factory does, and returns this. It opens
     nothing. Tools know an element by its facts and its contract alone, and never by its name.

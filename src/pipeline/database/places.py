@@ -59,7 +59,7 @@ def servers_of(uri: str) -> Iterator[str]:
     try:
         parts = urlsplit(uri)
         port = parts.port or PORTS.get(scheme_of(uri))
-    except ValueError:  # of several ports, or of none that is valid: whoever opens it says so
+    except ValueError:  # the port is not valid: the driver says so when it connects
         return
     if parts.hostname and port:
         yield f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"

@@ -18,7 +18,7 @@ _hooked: list[bool] = []
 
 
 class Opened:
-    """What this process opens while ``with Opened():`` lasts, as Python's audit events tell it (PEP 578)."""
+    """Files and servers that this process opens within ``with Opened():``, by the audit events of Python."""
 
     def __init__(self) -> None:
         self.files: set[Path] = set()

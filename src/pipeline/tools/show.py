@@ -117,7 +117,7 @@ def _meaning(declares: type, name: str) -> str:
 
 
 def lines_of(facts: Facts) -> Iterator[str]:
-    """Yield the facts of an element for those who run the site."""
+    """Yield the facts of an element that an operator needs."""
     for title, things in (("writes", facts.writes), ("connects to", facts.servers), ("serves", facts.hosts)):
         if things:
             yield f"{title} {', '.join(things)}"
