@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.tools.deploy.gunicorn import CLEAN
+from pipeline.tools.deploy.gunicorn import configuration_of
 from pipeline.tools.deploy.site import APPLICATION, ENVIRONMENT, Deployment, Site, password_in
 from pipeline.tools.ini import facts_of, plan_of
 
@@ -42,27 +42,10 @@ STOPSIGNAL SIGTERM
 ENTRYPOINT ["gunicorn", "-c", "/srv/site/gunicorn.conf.py"]
 """
 
-GUNICORN = """\
-# gunicorn in the container. Written by `pipeline deploy container`.
-wsgi_app = "wsgi:application"
-chdir = "/srv/site"
-# Every address of the container, for a proxy in front of it: its ports say who else can reach it. One visitor who
-# leaves a finished connection open stops the threads of gunicorn for 2 seconds.
-bind = ["0.0.0.0:8080"]
-# One process for one container: for more there are more containers, on a database server.
-workers = {workers}
-threads = {threads}
-worker_class = "gthread"
-# Each worker loads the site itself: no process uses a connection that another one opened (R12).
-preload_app = False
-# Seconds that requests have to finish on SIGTERM.
-graceful_timeout = 30
+IN_MEMORY = """\
 # In memory: a disk that is slow would stop the sign of life.
 worker_tmp_dir = "/dev/shm"
-control_socket_disable = True
-accesslog = None
-errorlog = "-"
-{clean}"""
+"""
 
 IN_VOLUME = {
     "zodb_uri": "file:///data/Data.fs?blobstorage_dir=/data/blobs",
@@ -101,14 +84,14 @@ def write(site: Site) -> Deployment:
         volumes=" ".join(volumes),
     )
     mounts = " ".join(f"-v site{volume.replace('/', '-')}:{volume}" for volume in volumes)
-    clean = CLEAN.format(leftovers=leftovers) if leftovers else ""
-    imports = "from pathlib import Path\n\n" if leftovers else ""
-    gunicorn = GUNICORN.format(workers=site.workers, threads=site.threads, clean=clean)
+    # Every address of the container, for a proxy in front of it: its ports say who else can reach it.
+    inner = site._replace(prefix="", behind_proxy=False)
+    gunicorn = configuration_of(inner, "/srv/site", "0.0.0.0:8080", "/tmp/gunicorn.pid", leftovers)
     return Deployment(
         {
             "Dockerfile": dockerfile,
             "wsgi.py": script,
-            "gunicorn.conf.py": imports + gunicorn,
+            "gunicorn.conf.py": gunicorn + IN_MEMORY,
             **site.environment,
         },
         start=[

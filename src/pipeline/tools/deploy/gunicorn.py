@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipeline.tools.deploy.site import Deployment, Site, need_module, need_program
 
 CONFIGURATION = """\
@@ -56,26 +58,33 @@ def on_starting(server):
 """
 
 
+def configuration_of(site: Site, directory: str, bind: str, pid: str, leftovers: Sequence[str]) -> str:
+    """Return gunicorn's configuration for the script of a site in a directory."""
+    prefix = f"# The path of the site on the server.\nraw_env = [{f'SCRIPT_NAME={site.prefix}'!r}]\n"
+    in_group = site.behind_proxy and site.behind != "systemd"  # systemd makes the socket itself
+    imports = ("import os\n" if in_group else "") + ("from pathlib import Path\n" if leftovers else "")
+    return CONFIGURATION.format(
+        site=site,
+        directory=directory,
+        bind=bind,
+        keepalive=1 if site.behind_proxy else 5,
+        kept=": the proxy opens one for each request" if site.behind_proxy else "",
+        pid=pid,
+        prefix=prefix if site.prefix else "",
+        imports=f"{imports}\n" if imports else "",
+        group=GROUP.format(socket=str(site.socket), run=f"{directory}/run") if in_group else "",
+        clean=CLEAN.format(leftovers=leftovers) if leftovers else "",
+    )
+
+
 def write(site: Site) -> Deployment:
     """Write a configuration file and the script of the site."""
     need_module("gunicorn", "pip install 'wsgi-pipeline[gunicorn]'")
     program = need_program("gunicorn", "pip install 'wsgi-pipeline[gunicorn]'")
     directory = str(site.directory)
     pid = f"{directory}/run/gunicorn.pid"
-    prefix = f"# The path of the site on the server.\nraw_env = [{f'SCRIPT_NAME={site.prefix}'!r}]\n"
-    in_group = site.behind_proxy and site.behind != "systemd"  # systemd makes the socket itself
-    configuration = CONFIGURATION.format(
-        site=site,
-        directory=directory,
-        bind=f"unix:{site.socket}" if site.behind_proxy else site.address,
-        keepalive=1 if site.behind_proxy else 5,
-        kept=": the proxy opens one for each request" if site.behind_proxy else "",
-        pid=pid,
-        prefix=prefix if site.prefix else "",
-        imports="import os\n\n" * in_group + "from pathlib import Path\n\n" * bool(site.leftovers),
-        clean=CLEAN.format(leftovers=site.leftovers) if site.leftovers else "",
-        group=GROUP.format(socket=str(site.socket), run=f"{directory}/run") if in_group else "",
-    )
+    bind = f"unix:{site.socket}" if site.behind_proxy else site.address
+    configuration = configuration_of(site, directory, bind, pid, site.leftovers)
     name = f"{directory}/gunicorn.conf.py"
     return Deployment(
         {**site.script, "gunicorn.conf.py": configuration},
