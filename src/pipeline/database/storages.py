@@ -13,11 +13,13 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import zodburi
+from zc.lockfile import LockError
 from ZODB.DB import DB
 from ZODB.FileStorage.FileStorage import CorruptedFileStorageError, FileStorage, FileStorageFormatError
 from ZODB.FileStorage.format import CorruptedError
 from ZODB.POSException import ConflictError
 
+from pipeline.database import only_look
 from pipeline.database.connections import RequestDB
 
 T = TypeVar("T")
@@ -125,7 +127,11 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
         storage = factory()
     except Exception as error:
         _close_half_open(error)
-        raise
+        tell = only_look.wanted()
+        if tell is None or not isinstance(error, LockError):
+            raise
+        storage = zodburi.resolve_uri(_with_option(uri, "read_only", 1))[0]()
+        tell(path)
     file = getattr(storage, "_BlobStorage__storage", storage)
     if isinstance(file, FileStorage):  # the packer makes a new file, which replaces the old one
         file.packer = partial(_pack_alike, path, file.packer)

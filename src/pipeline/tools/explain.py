@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 from webob import Request
 
+from pipeline.database.only_look import if_locked
 from pipeline.tools.building import build
 from pipeline.tools.causes import Cause, Late, causes, no_branch, path_of
 from pipeline.tools.findings import put_json
@@ -144,7 +146,8 @@ def explain(
     logger.setLevel(min(level, logging.INFO))
     began = perf_counter()
     try:
-        line, headers, sent, escaped = answer_of(built.app, environ)
+        with if_locked(say_read_only):
+            line, headers, sent, escaped = answer_of(built.app, environ)
     finally:
         logger.removeHandler(log)
         logger.setLevel(level)
@@ -154,6 +157,16 @@ def explain(
         late.append(Late("it reached the server", escaped))
     found = list(causes(recorder, int(line[:3]), split_name(ini)[0].parent, late, missed))
     return Explained(recorder, line, headers, sent, seconds, log.lines, found, escaped)
+
+
+def say_read_only(path: str) -> None:
+    """Say on the terminal that a database can only be read."""
+    print(
+        f"{path} is open read-only, since another process has it, such as the server of the site. Nothing can be "
+        f"stored.",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def answer_of(app: Any, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes, BaseException | None]:
