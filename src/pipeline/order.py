@@ -39,6 +39,8 @@ class Contract(NamedTuple):
     """``(step, offers) -> offers``, which puts a watcher around each other part of the pipeline, or None."""
     new_session: Any = None
     """``(request, principal)``, called when a login or a logout begins a new session of the visitor, or None."""
+    place: tuple[Any, Mapping[str, Any]] = (None, {})
+    """Where an ini configures the element, for messages: its ``Source``, or None, and the options."""
 
     def answers_to(self, name: str) -> bool:
         return name == self.name or name in self.provides

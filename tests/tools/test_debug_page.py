@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +19,10 @@ from pipeline.elements.inspector import inspector
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.http import debug_key
+from pipeline.paste import load
 from pipeline.tools import debug_page
+from tools.conftest import INI, Site
+from tools.test_mistakes import hooked
 
 KEY = "k" * 40
 
@@ -69,6 +74,34 @@ def test_with_the_key_the_page_says_why(
     for words in ["why ", "where ", *said]:
         assert words in answer.text
     assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "section"),
+    [
+        ("GET", "/nothing", "publisher"),
+        ("GET", "/page", ""),
+        ("GET", "/_secret", "traverse"),
+        ("GET", "/docs/++nothing++x", "traverse"),
+        ("GET", "/edit", ""),
+        ("GET", "/n", ""),
+    ],
+)
+@pytest.mark.parametrize("element", ["", "thing "])
+def test_it_names_the_place_that_explain_names(
+    site: Site, call: Callable[..., Any], key: str, method: str, path: str, section: str, element: str
+) -> None:
+    """An element of the site around the part that answered is not the place."""
+    thing = "\n[filter:thing]\npaste.filter_factory = MODULE:thing\n"
+    view = "\n@view(context=Folder, name='n')\ndef n(context, request):\n    return 1 / 0\n"
+    ini = INI.replace("errors traverse", f"errors {element}traverse").replace("#errors", "#errors\ndebug = true")
+    site.write(ini + thing, hooked("pass") + view)
+    explained = json.loads(site.run("explain", "--json", method, path)[1])
+    where = explained["causes"][0]["where"]
+    assert f"[app:{section}]" in where or f"[filter:{section}]" in where or not section
+    sys.path.insert(0, str(site.directory))
+    answer = call(load(f"config:{site.ini}"), path, method, HTTP_COOKIE=key, HTTP_ACCEPT="text/html")
+    assert f"<code>{where}</code>" in answer.text
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/edit", "/keep", "/a/../b"])

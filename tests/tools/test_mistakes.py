@@ -501,6 +501,14 @@ MISTAKES = [
         ("POST", "/edit"),
     ),
     Mistake(
+        "POST without a permission, through an element of the site",
+        ("declares no permission, so undeclared = read", 'where MODULE, line LINE("edit")'),
+        AUTHENTICATED.replace("errors authenticate", "errors thing authenticate")
+        + "\n[filter:thing]\npaste.filter_factory = MODULE:thing\n",
+        CHECK + THING.replace("WORK", "pass"),
+        ("POST", "/edit"),
+    ),
+    Mistake(
         "permission without authenticate",
         ("needs the permission 'edit'", "Put authenticate"),
         code=view("@view(context=Folder, name='n', permission='edit')\ndef n(context, request):\n    return ''"),

@@ -18,6 +18,7 @@ from ZODB.DB import DB
 from ZODB.FileStorage.FileStorage import CorruptedFileStorageError, FileStorage, FileStorageFormatError
 from ZODB.FileStorage.format import CorruptedError
 from ZODB.POSException import ConflictError
+from ZODB.utils import z64
 
 from pipeline.database import only_look
 from pipeline.database.connections import RequestDB
@@ -128,9 +129,12 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     except Exception as error:
         _close_half_open(error)
         tell = only_look.wanted()
-        if tell is None or not isinstance(error, LockError):
+        if tell is None or not isinstance(error, LockError) or not os.path.getsize(path):
             raise
         storage = zodburi.resolve_uri(_with_option(uri, "read_only", 1))[0]()
+        if storage.lastTransaction() == z64:  # nothing can be read: a DB would make the root of the database
+            storage.close()
+            raise
         tell(path)
     file = getattr(storage, "_BlobStorage__storage", storage)
     if isinstance(file, FileStorage):  # the packer makes a new file, which replaces the old one

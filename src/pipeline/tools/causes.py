@@ -466,12 +466,10 @@ def refused(failure: Failure, look: Look, view: View) -> Cause:
 
 
 def last_frame(error: BaseException | None) -> str | None:
-    """Return ``file, line N`` of the last line of the site that an error has passed, or None."""
+    """Return ``file, line N`` of the last line of the site that has raised an error, or None."""
     if error is None:
         return None
-    frames = traceback.extract_tb(error.__traceback__)
-    demo = [f"{f.filename}, line {f.lineno}" for f in frames if f.filename.startswith(f"{OUR_CODE}/demo/")]
-    return line_of_the_site(error) or (demo[-1] if demo else None)
+    return line_of_the_site(error) or line_of_the_site(error, f"{OUR_CODE}/demo/") or None
 
 
 def _told(error: BaseException) -> str:

@@ -90,12 +90,12 @@ def cause_of(request: Any, error: WSGIHTTPException, walk: Walk | None, look: Lo
     if last_frame(error) is not None:
         return None
     if look is not None and look.chosen is None:
-        where = place_of(publisher)
+        where = part_at(request, "", publisher)
         if raised == 404:
             return no_view(where, request.views, look, walk, Path.cwd())
         return wrong_method(where, look) if raised == 405 else None
     if look is None and walk is not None:
-        return of_traversal(place_of(traverse.traverse), error, walk)
+        return of_traversal(part_at(request, "context", traverse.traverse), error, walk)
     if look is not None and look.chosen is not None and raised in (401, 403):
         needs = look.chosen.permission or "one that the policy gives for views without a permission"
         asked = request.principal or "a visitor who is not logged in"
@@ -103,6 +103,23 @@ def cause_of(request: Any, error: WSGIHTTPException, walk: Walk | None, look: Lo
         remedy = "Log in, grant the permission, or declare @view(permission='public')."
         return Cause(place_of(look.chosen.function), why, remedy)
     return None
+
+
+def part_at(request: Any, provided: str, part: Any) -> str:
+    """Return the place of a part of the pipeline as ``pipeline explain`` tells it. Without an ini it is the code.
+
+    provided  what an element provides, or "" for the end of the pipeline
+    """
+    pipeline = request.pipeline
+    contracts = (*pipeline.lineage, *pipeline.beyond) if pipeline is not None else ()
+    for contract in reversed(contracts):
+        source, options = contract.place
+        if source is not None and (not provided or provided in contract.provides):
+            where: str = source.section_of(options)
+            return f"{contract.name}, {where}" if provided else where
+        if not provided:
+            break
+    return place_of(part)
 
 
 def lines_of(told: Told) -> Iterator[str]:
