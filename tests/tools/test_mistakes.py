@@ -308,7 +308,29 @@ MISTAKES = [
         "no traverse", ("publisher requires 'context'", "such as traverse"), ini(("errors traverse", "errors"))
     ),
     Mistake("duplicate", ("errors stands twice",), ini(("errors traverse", "errors errors traverse"))),
-    Mistake("no root", ("traverse requires 'root'", "zodb"), ini(("root = MODULE:root\n", ""))),
+    Mistake(
+        "no root",
+        ("traverse requires 'root'", "such as zodb, or give traverse the option 'root'"),
+        ini(("root = MODULE:root\n", "")),
+    ),
+    Mistake(
+        "function in the place of a policy",
+        ("option 'policy'", "cannot be called without arguments", "LINE:[filter:authenticate]"),
+        AUTHENTICATED.replace("MODULE:check", "MODULE:check\npolicy = MODULE:check"),
+        CHECK,
+    ),
+    Mistake(
+        "converter in the name of a field",
+        ("Field 'x:int', value '1,5': it is not a whole number", "LINE:[filter:forms]", "name the field 'x'"),
+        FORMS,
+        request=("GET", "/?x:int=1,5"),
+    ),
+    Mistake(
+        "debug in production, by a variable",
+        ("errors is in debug mode", "section [DEFAULT]", "LINE:debug = true"),
+        "[DEFAULT]\ndebug = true\n\n" + ini(("#errors", "#errors\nget debug = debug")),
+        status=0,
+    ),
     Mistake(
         "dotted name that leads nowhere",
         ("there is no module 'nowhere'", "install it, or set PYTHONPATH", "LINE:nowhere"),

@@ -212,7 +212,10 @@ def of_field(failure: Failure) -> Cause | None:
     """Return the cause if a field of a form has a bad value."""
     view = failure.look.chosen if failure.look is not None else None
     if view is None:
-        return None
+        name, _, words = failure.error.field.partition(":")
+        remedy = f"The name of the field asks for {words!r}. Send that, or name the field {name!r} in the form."
+        why = f"{failure.visit.name} refused the form. {failure.error}"
+        return Cause(failure.here, why, remedy if words else "")
     what = f"the field {failure.error.field!r} of the view {_name(view)}: {failure.error}"
     return Cause(place_of(view.function), what, "Send a value of that type, or change the parameter.")
 

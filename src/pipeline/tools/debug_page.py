@@ -23,6 +23,7 @@ from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.causes import Cause, last_frame, no_view, of_traversal, wrong_method
 from pipeline.tools.inspector.secrets import told_variable, value_of
 from pipeline.tools.inspector.styling import policy, style
+from pipeline.tools.remedies import remedy_of
 from pipeline.tools.telling import look_lines, look_title, walk_lines
 from pipeline.tools.walking import Walk, walk_again
 from pipeline.tools.words import is_of_the_site, place_of
@@ -80,7 +81,7 @@ def told_of(request: Any, error: Exception) -> Told:
     if cause is None:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = frame or f"{last.filename}, line {last.lineno}"
-        cause = Cause(where, f"{type(error).__name__}: {text_of(error)}")
+        cause = Cause(where, f"{type(error).__name__}: {text_of(error)}", remedy_of(error))
     return Told(cause, walk, look)
 
 
