@@ -27,8 +27,8 @@ _BLOCK = re.compile(
 )
 
 
-STARTED = "Starting monitor for PID"
-"""The line of ``pipeline serve`` when it starts, and starts again after a change."""
+STARTED = "changed: the site starts again"
+"""The line of ``pipeline serve`` when it starts again after a change."""
 
 
 class Block(NamedTuple):

@@ -15,7 +15,7 @@ from pipeline.demo.models import Folder, Site
 from pipeline.demo.names import BadText, clean_name
 from pipeline.demo.site import KEY, Unreachable, connected, root
 from pipeline.demo.users import add_member, let_edit, remove_user, set_password
-from pipeline.tools.ini import options_of, plan_of
+from pipeline.tools.ini import add_variables, options_of, plan_of
 
 SHORTEST = 8
 """Characters of a password."""
@@ -61,9 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("ini", metavar="INI", help="the ini of the site, such as etc/deploy.ini")
     parser.add_argument("login", metavar="LOGIN", help="name of the user, such as admin")
-    parser.add_argument(
-        "variables", metavar="name=value", nargs="*", help="variables of the ini; they beat those of [DEFAULT]"
-    )
+    add_variables(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--edit", action="store_true", help="let the user change everything in the site")
     what.add_argument("--remove", action="store_true", help="remove the user, and end all sessions of the user")

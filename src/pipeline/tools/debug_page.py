@@ -24,6 +24,7 @@ from pipeline.tools.causes import Cause, last_frame, no_view, of_traversal, wron
 from pipeline.tools.inspector.secrets import told_variable, value_of
 from pipeline.tools.inspector.styling import policy, style
 from pipeline.tools.remedies import remedy_of
+from pipeline.tools.repeating import command_of, ini_of, test_of
 from pipeline.tools.telling import look_lines, look_title, walk_lines
 from pipeline.tools.walking import Walk, walk_again
 from pipeline.tools.words import is_of_the_site, place_of
@@ -151,6 +152,7 @@ def page_of(request: Any, error: Exception, problem: Problem, told: Told) -> str
         text = f"<details><summary>To copy</summary>\n<pre>{escape(problem.traceback)}</pre></details>\n"
         parts.append(section("Traceback", text))
     parts += [way_section(request, told), databases_section(request), request_section(request)]
+    parts.append(repeat_section(request))
     return f"""\
 <!DOCTYPE html>
 <html lang="en">
@@ -297,3 +299,12 @@ def request_section(request: Any) -> str:
     if fields:
         text += f"<h3>Form</h3>\n{pairs(fields)}"
     return section("The request", text)
+
+
+def repeat_section(request: Any) -> str:
+    """Return the command and the test that repeat the request, to copy."""
+    ini = ini_of(request)
+    if not ini:
+        return ""
+    test = f"<details><summary>As a test</summary>\n<pre>{escape(test_of(request, ini))}</pre></details>\n"
+    return section("Repeat it", f"<pre>{escape(command_of(request, ini))}</pre>\n{test}")

@@ -17,7 +17,7 @@ from pipeline.database.only_look import if_locked
 from pipeline.tools.building import build
 from pipeline.tools.causes import Cause, Late, causes, no_branch, path_of
 from pipeline.tools.findings import put_json
-from pipeline.tools.ini import options_of, split_name
+from pipeline.tools.ini import add_variables, options_of, split_name
 from pipeline.tools.telling import look_lines, look_title, walk_lines
 from pipeline.tools.watching import Recorder, Visit
 from pipeline.tools.words import bold, short
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
     parser.add_argument("method", metavar="METHOD", help="GET, POST, ...")
     parser.add_argument("path", metavar="/path", help="the path, percent-encoded, with a query if there is one")
-    parser.add_argument("variables", metavar="name=value", nargs="*", help="variables of the ini")
+    add_variables(parser)
     parser.add_argument("-H", metavar="HEADER", dest="headers", action="append", default=[], help="'Name: value'")
     parser.add_argument("-d", metavar="DATA", dest="data", action="append", default=[], help="the body, or @FILE")
     parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
