@@ -85,6 +85,7 @@ EXTRAS["docs"] = [
     "furo",
     "repoze.sphinx.autointerface",
     "sphinx>=8",
+    "sphinx-copybutton",
 ]
 # The tests. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
