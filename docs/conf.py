@@ -31,5 +31,7 @@ copybutton_line_continuation_character = "\\"
 
 html_theme = "furo"
 html_title = f"wsgi-pipeline {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_copyright = False
 html_show_sphinx = False
