@@ -207,6 +207,12 @@ def function(context, request):
     context["count"] = lambda: 1
     return ""
 
+@view(context=Root, name="blob", methods=("POST",))
+def blob(context, request):
+    from ZODB.blob import Blob
+    context["blob"] = Blob(b"data")
+    return ""
+
 @view(context=Root, name="hook", methods=("POST",))
 def hook(context, request):
     request.tm.get().addBeforeCommitHook(lambda: 1 / 0)
@@ -702,6 +708,13 @@ MISTAKES = [
         DATABASE,
         WRITES,
         ("POST", "/function", "--commit"),
+    ),
+    Mistake(
+        "blob without a place",
+        ("Storing Blobs in", 'MODULE, line LINE(name="blob")', "end the URI of a Data.fs with ?blobstorage_dir="),
+        DATABASE,
+        WRITES,
+        ("POST", "/blob", "--commit"),
     ),
     Mistake(
         "write without transaction",
