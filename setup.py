@@ -85,6 +85,7 @@ EXTRAS["docs"] = [
     "furo",
     "repoze.sphinx.autointerface",
     "sphinx>=8",
+    "sphinx-copybutton",
 ]
 # The tests. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
@@ -142,7 +143,7 @@ class BuildWithPages(build_py):
         if not self.editable_mode:
             pages = Path(self.build_lib) / "pipeline" / "demo" / "docs"
             shutil.rmtree(pages, ignore_errors=True)
-            shutil.copytree(TOP / "docs", pages, ignore=shutil.ignore_patterns("_*", "images", "*.py", "*.txt"))
+            shutil.copytree(TOP / "docs", pages, ignore=shutil.ignore_patterns("_*", "*.py", "*.txt"))
 
 
 setup(

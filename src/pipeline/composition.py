@@ -65,7 +65,7 @@ class Element:
         self.name = contract.name
         self.options = dict(options or {})
         given = (option for option, value in self.options.items() if value is not None)
-        self.contract = contract._replace(met=frozenset(given))
+        self.contract = contract._replace(met=frozenset(given), place=(source, self.options))
         self.source = source
         self.is_end = not _takes_next(factory)
         self.__doc__ = factory.__doc__

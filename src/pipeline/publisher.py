@@ -135,7 +135,8 @@ def _put_blocks(result: Any, view: View, request: Request, response: Response) -
     if isinstance(result, _NOT_BLOCKS) or not (hasattr(result, "read") or hasattr(result, "__iter__")):
         raise ResultError(
             f"view {view} returned {result!r:.200}, of type {type(result).__name__}; a view returns str, bytes, an "
-            f"iterable of bytes, a binary file, None, a webob.Response, or a value with an IResult adapter"
+            f"iterable of bytes, a binary file, None, a webob.Response, or a value with an IResult adapter, which "
+            f"dicts and lists have if the option scan names pipeline.publishing.json"
         )
     close_with(request, result)
     response._app_iter = file_body(result) if hasattr(result, "read") else result

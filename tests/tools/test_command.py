@@ -48,7 +48,10 @@ def test_the_exit_status(site: Site) -> None:
     missing = run(program, "show", "no.ini")
     assert (missing.returncode, missing.stdout, missing.stderr.count("\n")) == (1, "", 1)
     assert missing.stderr.startswith("pipeline show: ") and "no.ini: No such file" in missing.stderr
-    for wrong in ([], ["chek"], ["show"], ["show", "--no"], ["explain", str(site.ini), "GET", "docs"]):
+    bare = run(program)
+    assert (bare.stdout, bare.stderr) == ("", run(program, "--help").stdout)
+    of_the_site = (("check", "word"), ("explain", "GET", "docs"), ("explain", "GET", "/", "word"))
+    for wrong in ([], ["chek"], ["show"], ["show", "--no"], *([a, str(site.ini), *b] for a, *b in of_the_site)):
         assert run(program, *wrong).returncode == 2, wrong
 
 

@@ -36,7 +36,7 @@ from pipeline.tools.deploy.site import (
     passwords_of,
     vhosts_of,
 )
-from pipeline.tools.ini import file_of, make_importable, options_of, parse_variables, plan_of, split_name
+from pipeline.tools.ini import file_of, make_importable, options_of, parse_variables, plan_of, port, split_name
 
 TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
     "apache": (apache.write, "Apache with mod_wsgi: daemon processes, or --embedded"),
@@ -80,7 +80,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "variables", metavar="name=value", nargs="*", help="variables; they beat those of [DEFAULT]"
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8080, help="the port (default: %(default)s)")
+    parser.add_argument("--port", type=port, default=8080, help="the port (default: %(default)s)")
     parser.add_argument(
         "--prefix", default="", metavar="/PATH", help="where the site is on the server (default: /)"
     )
