@@ -17,9 +17,6 @@ from urllib.parse import unquote
 from paste.deploy.loadwsgi import APP, FILTER, ConfigLoader
 
 from pipeline.interfaces import OptionError
-from pipeline.options import on_demand
-
-watched = on_demand("pipeline.tools.between:watched")
 
 
 class Source:
@@ -80,10 +77,9 @@ class Source:
                             f"'{option} = ...' for its option"
                         )
 
-    def watched(self, element: Any, strings: Mapping[str, str]) -> Any:
-        """Return an element as it is linked: with watchers around it, if an element of the ini asks for them."""
-        makers = _makers(_states(self.inis), tuple(sorted(self.global_conf.items())))
-        return watched(element, makers, self, strings) if makers else element
+    def makers(self) -> tuple[Any, ...]:
+        """Return the functions that make watchers, of the elements of the ini that watch the others."""
+        return _makers(_states(self.inis), tuple(sorted(self.global_conf.items())))
 
     @cached_property
     def _sections(self) -> list[tuple[str, int, dict[str, tuple[int, str | None]]]]:

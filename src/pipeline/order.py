@@ -39,6 +39,10 @@ class Contract(NamedTuple):
     """``(step, offers) -> offers``, which puts a watcher around each other part of the pipeline, or None."""
     new_session: Any = None
     """``(request, principal)``, called when a login or a logout begins a new session of the visitor, or None."""
+    request_types: tuple[Any, ...] = ()
+    """Interfaces of requests that an option of the element names."""
+    handler: Any = None
+    """The handler that the factory made, when the element is linked."""
 
     def answers_to(self, name: str) -> bool:
         return name == self.name or name in self.provides
