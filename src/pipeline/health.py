@@ -30,6 +30,7 @@ from pipeline.options import Signature
 from pipeline.paste import plan
 from pipeline.request import Request
 from pipeline.response import Response
+from pipeline.strings import from_strings
 
 
 def _health(*, timeout: float = 3.0, app: str = "main") -> None:
@@ -42,7 +43,7 @@ def health(global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
     timeout  seconds that a database has to answer
     app      name of the app in the ini whose databases are asked
     """
-    options = Signature.of(_health).from_strings("health", strings, Source(global_conf, health))
+    options = from_strings(Signature.of(_health), "health", strings, Source(global_conf, health))
     checks: dict[str, Database] = {}
     for step in _database_steps(global_conf, options.get("app", "main")):
         place = f"{step.name} {sorted(map(str, step.options.items()))}"

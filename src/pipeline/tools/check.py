@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pipeline.composition import Element
 from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
-from pipeline.paste import Chain, Step
+from pipeline.paste import Chain, Step, refuse_unadded
 from pipeline.tools.building import Built, build
 from pipeline.tools.findings import Finding, Level, of_error, put_findings, put_json
 from pipeline.tools.ini import ini_parser, options_of, parse_variables, plan_of, split_name
@@ -65,6 +65,7 @@ def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding]
                 chain.check()
             chains += planned
             built = build(ini, words)
+            refuse_unadded(planned)
         except Exception as error:
             findings.append(of_error(error, str(path)))
             continue

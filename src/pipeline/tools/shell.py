@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.database.only_look import if_locked
 from pipeline.elements.traverse import takes_request
@@ -21,7 +21,10 @@ from pipeline.tools.ini import add_ini, options_of, plan_of
 from pipeline.tools.watching import is_traverse
 from pipeline.tools.words import short
 
-is_open = on_demand("pipeline.database.transactions:is_open")  # a site without a database does not have its package
+if TYPE_CHECKING:
+    from pipeline.database.transactions import is_open
+else:  # a site without a database does not have its package
+    is_open = on_demand("pipeline.database.transactions:is_open")
 
 EPILOG = """\
 examples:

@@ -11,6 +11,8 @@ from typing import Any
 
 from zope.interface import Interface
 
+from pipeline.between import place_of as place_of
+
 OUR_CODE = str(Path(__file__).resolve().parents[1])
 
 
@@ -53,18 +55,6 @@ def written(value: object) -> str:
 def bold(text: str) -> str:
     """Return a text that is bold on a terminal."""
     return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
-
-
-def place_of(function: Any) -> str:
-    """Return ``file, line N`` of a function or class, or its module."""
-    function = inspect.unwrap(getattr(function, "func", function))
-    code = getattr(function, "__code__", None)
-    if code is not None:
-        return f"{code.co_filename}, line {code.co_firstlineno}"
-    try:
-        return f"{inspect.getsourcefile(function)}, line {inspect.getsourcelines(function)[1]}"
-    except (OSError, TypeError):
-        return str(getattr(function, "__module__", function))
 
 
 def kind_name(spec: Any) -> str:
