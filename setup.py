@@ -32,7 +32,7 @@ EXTRAS = {
     # Passwords by argon2, signed sessions of logins, and the element `session`.
     "auth": ["argon2-cffi>=23.1", "itsdangerous>=2.1"],
     # Failed logins counted together by several processes, in Redis or memcached.
-    "limits": ["limits[redis,memcached]>=3.6"],
+    "limits": ["limits[redis,memcached]>=4.2"],
     # Pages by templates: `return render("page.html")`.
     "jinja": ["Jinja2>=3.1.6"],
     # Two more encodings for the element `compress`; gzip it has of itself. Python 3.14 brings zstd.
@@ -40,9 +40,9 @@ EXTRAS = {
     "zstd": ['zstandard>=0.22; python_version < "3.14"'],
     # Two options of the element `timing`: metrics and spans. Spans need opentelemetry-sdk and an exporter as well.
     "prometheus": ["prometheus-client>=0.17"],
-    "opentelemetry": ["opentelemetry-api>=1.20"],
+    "opentelemetry": ["opentelemetry-api>=1.30"],
     # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
-    "gunicorn": ["gunicorn>=23"],
+    "gunicorn": ["gunicorn>=25.1"],
     "granian": ["granian>=2.0"],
     # Zope Toolkit sites, unchanged: pipeline.ztk. Grok is not needed, and noticed where it is installed.
     "ztk": [
@@ -85,6 +85,7 @@ EXTRAS["docs"] = [
     "furo",
     "repoze.sphinx.autointerface",
     "sphinx>=8",
+    "sphinx-copybutton",
 ]
 # The tests. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
@@ -142,7 +143,7 @@ class BuildWithPages(build_py):
         if not self.editable_mode:
             pages = Path(self.build_lib) / "pipeline" / "demo" / "docs"
             shutil.rmtree(pages, ignore_errors=True)
-            shutil.copytree(TOP / "docs", pages, ignore=shutil.ignore_patterns("_*", "images", "*.py", "*.txt"))
+            shutil.copytree(TOP / "docs", pages, ignore=shutil.ignore_patterns("_*", "*.py", "*.txt"))
 
 
 setup(

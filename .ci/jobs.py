@@ -71,7 +71,16 @@ def jobs() -> Iterator[Job]:
     yield Job("lint", "make lint", needs=["environment"])
     yield Job("docs", "make docs", needs=["environment-docs"])
     yield Job("ztk", "make test-ztk WORKERS=0", needs=["environment-ztk"])
-    yield Job("3.11", "make test WORKERS=0 ARGS='-q -p no:cacheprovider'", needs=["environment"])
+    lowest = ".venv-lowest/bin/python"
+    yield Job(
+        "environment-lowest",
+        f"{UV} venv -q --clear --seed --python .venv/bin/python .venv-lowest\n"
+        f".venv/bin/python .ci/lowest.py >.venv-lowest/constraints.txt\n"
+        f"flock {CACHE}/lock {UV} pip install -q --python {lowest} -c .venv-lowest/constraints.txt "
+        "-e '.[test,databases]'",
+        needs=["environment"],
+    )
+    yield Job("3.11, lowest", suite(lowest), needs=["environment-lowest"])
     here = dict(pythons())
     commits = int(subprocess.check_output(["git", "rev-list", "--count", "HEAD"], cwd=TOP))
     for number, version in enumerate(("3.12", "3.13")):

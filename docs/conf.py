@@ -10,7 +10,7 @@ project = "wsgi-pipeline"
 author = "the wsgi-pipeline contributors"
 version = release = version_of("wsgi-pipeline")
 
-extensions = ["sphinx.ext.autodoc", "repoze.sphinx.autointerface", "from_the_code"]
+extensions = ["sphinx.ext.autodoc", "repoze.sphinx.autointerface", "sphinx_copybutton", "from_the_code"]
 exclude_patterns = ["_build"]
 nitpicky = True
 # Types in signatures: not each of them is for users, and those of other packages need the internet.
@@ -25,7 +25,13 @@ python_use_unqualified_type_names = True
 smartquotes = False
 highlight_language = "text"
 
+# The button copies the commands, without the prompt and what they print.
+copybutton_prompt_text = "$ "
+copybutton_line_continuation_character = "\\"
+
 html_theme = "furo"
-html_title = "wsgi-pipeline"
+html_title = f"wsgi-pipeline {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_copyright = False
 html_show_sphinx = False

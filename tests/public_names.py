@@ -41,7 +41,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.http.redirects": "redirect",
     "pipeline.interfaces": ALL,
     "pipeline.mounting": ALL,
-    "pipeline.options": "convert on_demand resolve",
+    "pipeline.options": "on_demand resolve",
     "pipeline.order": "Contract",
     "pipeline.paste": "load with_facts",
     "pipeline.publisher": "publisher",

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from importlib.metadata import requires
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -42,6 +43,14 @@ def test_changes_that_are_not_released_are_of_a_version_that_is_not_released() -
     assert released
     assert not fragments or pipeline.__version__ not in released
     assert pipeline.__version__ in released or pipeline.__version__.endswith(".dev0")
+
+
+def test_what_users_install_has_a_lower_limit() -> None:
+    """The suite runs with these versions too: ``.ci/lowest.py`` reads them."""
+    of_tests = re.compile(r"extra == .(test|docs|lint|fuzz|servers|ztk|ztk-test|release).$")
+    found = [one for one in requires("wsgi-pipeline") or () if not of_tests.search(one)]
+    assert len(found) > 20
+    assert [one for one in found if ">=" not in one.partition(";")[0]] == []
 
 
 @pytest.mark.slow

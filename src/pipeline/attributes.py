@@ -58,10 +58,14 @@ def declaration(cls: type[Request], name: str) -> Any:
 
 def names_of(added: type[Request]) -> Iterator[tuple[str, type]]:
     """Yield each attribute that a subclass of ``Request`` adds, with the class that declares it."""
-    for cls in added.__mro__:
-        if issubclass(cls, Request) and cls is not Request:
-            names = {*vars(cls), *get_annotations(cls, **AS_TEXT)}
-            yield from ((name, cls) for name in sorted(names) if not name.startswith("__"))
+    return ((name, cls) for cls in added.__mro__ for name in declared_by(cls))
+
+
+def declared_by(cls: type) -> list[str]:
+    """Return the attributes that a class itself declares, if it is a subclass of ``Request``."""
+    if cls is Request or not issubclass(cls, Request):
+        return []
+    return sorted(name for name in {*vars(cls), *get_annotations(cls, **AS_TEXT)} if not name.startswith("__"))
 
 
 def refuse_clashes(added: Iterable[Added]) -> None:

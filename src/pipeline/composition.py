@@ -16,19 +16,30 @@ that knows that the pipeline is complete calls it, or else the first request doe
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from zope.interface.interface import InterfaceClass
 
 from pipeline.attributes import composed, refuse_clashes, refuse_other_layout, refuse_undeclared
 from pipeline.edge import Edge
-from pipeline.interfaces import ConfigurationError, Facts, Handler, WSGIApp
+from pipeline.interfaces import ConfigurationError, Facts, Handler, IRequest, WSGIApp
 from pipeline.options import Signature, on_demand
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
 from pipeline.request import OF_AN_ATTEMPT, Request, beginning
 
-source_of = on_demand("pipeline.ini:Source")
-foreign = on_demand("pipeline.foreign:foreign")
-watched_parts = on_demand("pipeline.tools.between:watched_parts")
+if TYPE_CHECKING:
+    from pipeline.between import watched
+    from pipeline.foreign import foreign
+    from pipeline.ini import Source
+    from pipeline.strings import from_strings
+    from pipeline.typed import refuse_unadded
+else:  # for cost alone: many pipelines need none of these modules
+    watched = on_demand("pipeline.between:watched")
+    foreign = on_demand("pipeline.foreign:foreign")
+    Source = on_demand("pipeline.ini:Source")
+    from_strings = on_demand("pipeline.strings:from_strings")
+    refuse_unadded = on_demand("pipeline.typed:refuse_unadded")
 
 
 class Offers:
@@ -40,7 +51,7 @@ class Offers:
     """
 
     def __init__(self, handler: Handler, **attributes: Any) -> None:
-        self.handler = handler
+        self.handler = self.made = handler
         self.attributes = attributes
 
 
@@ -65,8 +76,14 @@ class Element:
         self.name = contract.name
         self.options = dict(options or {})
         given = (option for option, value in self.options.items() if value is not None)
-        self.contract = contract._replace(met=frozenset(given))
+        types = (value for value in self.options.values() if isinstance(value, InterfaceClass))
+        request_types = tuple(value for value in types if value.extends(IRequest))
+        self.contract = contract._replace(
+            met=frozenset(given), place=(source, self.options), request_types=request_types
+        )
         self.source = source
+        self.strings: Mapping[str, str] = {}
+        self.makers: Sequence[Any] = ()
         self.is_end = not _takes_next(factory)
         self.__doc__ = factory.__doc__
         self.__name__ = contract.name
@@ -90,8 +107,9 @@ class Element:
             self.signature.check(self.name, options)
             return self._with(options)
         if isinstance(conf_or_app, Mapping) and not callable(conf_or_app):  # as Paste's URLMap is, an app
-            source = source_of(conf_or_app, self)
-            part = source.watched(self.configured(source, options), options)
+            source = Source(conf_or_app, self)
+            part = self.configured(source, options)
+            part.makers = source.makers()
             return Pipeline._end(part) if self.is_end else part
         if options:
             raise TypeError(f"give {self.name} its options first, then the app: {self.name}(...)(app)")
@@ -101,24 +119,35 @@ class Element:
     def facts(self) -> Facts:
         """What an operator must know of this element with its options."""
         declared = self.contract.facts
+        if declared is None:
+            return Facts()
         defaults = getattr(inspect.unwrap(self.factory), "__kwdefaults__", None) or {}
-        facts: Facts = declared(**{**defaults, **self.options}) if declared is not None else Facts()
+        try:
+            facts: Facts = declared(**{**defaults, **self.options})
+        except TypeError as error:
+            raise ConfigurationError(f"the facts of {self.name} ({self.__module__}): {error}") from error
         return facts
 
     def configured(self, source: Any, strings: Mapping[str, str]) -> Element:
         """Return this element with the options of an ini, converted. OptionError says which one is wrong."""
-        values = self.signature.from_strings(self.name, strings, source)
-        return self._with(values, source)
+        made = self._with(from_strings(self.signature, self.name, strings, source), source)
+        made.strings = strings
+        return made
 
     def _with(self, options: Mapping[str, Any], source: Any = None) -> Element:
         return Element(self.factory, self.contract, {**self.options, **options}, source)
 
+    def _watched(self, makers: Sequence[Any]) -> Element:
+        if not makers:
+            return self
+        made = self._with({}, self.source)
+        made.makers = makers
+        return made
+
     def _around(self, app: Any) -> Pipeline:
-        inner = Pipeline._end(app)
-        contracts = (self.contract, *inner.contracts)
-        refuse_wrong_order((*contracts, *inner.beyond))
-        made = self.link(inner.handler)
-        return Pipeline._linked(contracts, made.handler, {**inner.offered, **made.attributes}, inner.beyond)
+        inner = Pipeline._end(app, self.makers)
+        refuse_wrong_order((self.contract, *inner.contracts, *inner.beyond))
+        return inner._inside(self)
 
     def link(self, *next: Handler) -> Offers:
         """Make the handler: the only time that the factory is called for this element."""
@@ -139,6 +168,9 @@ class Element:
                 f"return a handler, a callable (request, response) -> None"
             )
         refuse_undeclared(self.name, self.contract.adds, offers.attributes)
+        if self.makers:
+            made, offers = offers.handler, watched(self.makers, self, None, offers)
+            offers.made = made
         return offers
 
 
@@ -218,8 +250,11 @@ class Pipeline(Edge):
     """The names of the elements of the lineage, and of the things that they provide."""
     offered: Mapping[str, Any]
     """The values or functions that the elements of the lineage offer, by attribute of the request."""
+    _behind: dict[Edge, Pipeline]
+    published: Any
+    """The ``Views`` at the end, also behind a foreign middleware; None if they are not known."""
 
-    def __init__(self, *parts: Any) -> None:
+    def __new__(cls, *parts: Any) -> Pipeline:
         if not parts:
             raise ConfigurationError("a pipeline needs at least an end: a publisher or a WSGI app")
         chain: list[Contract] = []
@@ -233,33 +268,12 @@ class Pipeline(Edge):
         refuse_wrong_order(chain)
         refuse_missing(chain)
         refuse_clashes(_added(chain))
-        if any(contract.between is not None for contract in chain):
-            parts = watched_parts(parts)
-        linked = self._end(parts[-1])
+        makers = [contract.between for contract in chain if contract.between is not None]
+        linked = cls._end(parts[-1], makers)
         for part in reversed(parts[:-1]):
-            linked = part._around(linked) if isinstance(part, Element) else self._end(part(linked))
-        beyond = tuple(contract for contract in chain if contract not in linked.contracts)
-        self._set(linked.contracts, linked.handler, linked.offered, beyond)
-        self.finish()
-
-    def _set(
-        self,
-        lineage: tuple[Contract, ...],
-        handler: Handler,
-        offered: Mapping[str, Any],
-        beyond: tuple[Contract, ...] = (),
-    ) -> None:
-        self.contracts = self.lineage = lineage
-        self.names = frozenset(name for contract in lineage for name in (contract.name, *contract.provides))
-        self.handler = handler
-        self.offered = offered
-        self.beyond = beyond
-        self._behind: dict[Edge, Pipeline] = {}
-        self.request_class = Request
-        given = {name: value for name, value in offered.items() if name in OF_AN_ATTEMPT}
-        self.fields = {"pipeline": self, **given}
-        self.begin = beginning(self.fields)
-        self.finished = False
+            linked = linked._inside(part, makers)
+        linked.finish()
+        return linked
 
     @classmethod
     def _linked(
@@ -268,30 +282,58 @@ class Pipeline(Edge):
         handler: Handler,
         offered: Mapping[str, Any],
         beyond: tuple[Contract, ...] = (),
+        published: Any = None,
     ) -> Pipeline:
         refuse_clashes(_added((*contracts, *beyond)))
-        self = cls.__new__(cls)
-        self._set(contracts, handler, offered, beyond)
+        self: Pipeline = object.__new__(cls)
+        self.contracts = self.lineage = contracts
+        self.names = frozenset(name for contract in contracts for name in (contract.name, *contract.provides))
+        self.handler = handler
+        self.offered = offered
+        self.beyond = beyond
+        self.published = published
+        self._behind = {}
+        self.request_class = Request
+        given = {name: value for name, value in offered.items() if name in OF_AN_ATTEMPT}
+        self.fields = {"pipeline": self, **given}
+        self.begin = beginning(self.fields)
+        self.finished = False
         return self
 
     @classmethod
-    def _end(cls, end: Any) -> Pipeline:
+    def _end(cls, end: Any, makers: Sequence[Any] = ()) -> Pipeline:
         """Return ``end`` if it is a pipeline, or else a pipeline without elements around it."""
         if isinstance(end, Pipeline):
             return end
         if not callable(end):
             raise ConfigurationError(f"{end!r} is neither an element nor a WSGI app")
         if not isinstance(end, Element):
-            return cls._linked((), foreign(end), {})
+            offers = Offers(foreign(end))
+            return cls._linked((), (watched(makers, None, end, offers) if makers else offers).handler, {})
         if not end.is_end:
             raise ConfigurationError(f"{end.name} cannot be the end of a pipeline: it needs an app inside it")
-        made = end.link()
-        return cls._linked((end.contract,), made.handler, made.attributes)
+        made = end._watched(makers).link()
+        contracts = (end.contract._replace(handler=made.made),)
+        return cls._linked(contracts, made.handler, made.attributes, (), made.attributes.get("views"))
+
+    def _inside(self, part: Any, makers: Sequence[Any] = ()) -> Pipeline:
+        """Return the pipeline with one more part around it: an element or a foreign middleware."""
+        if isinstance(part, Element):
+            made = part._watched(makers).link(self.handler)
+            contracts = (part.contract._replace(handler=made.made), *self.contracts)
+            offered = {**self.offered, **made.attributes}
+            return self._linked(contracts, made.handler, offered, self.beyond, self.published)
+        outer = self._end(part(self), makers)
+        if not outer.contracts:
+            outer.beyond, outer.published = (*self.contracts, *self.beyond), self.published
+        return outer
 
     def finish(self) -> None:
-        """Complete this pipeline: no element will be put around it. Raise OrderError if one is missing."""
+        """Complete this pipeline: no element will be put around it. Raise OrderError if one is missing, or
+        ConfigurationError if a view names a class of requests that no element adds."""
         if not self.finished:
             refuse_missing(self.lineage)
+            refuse_unadded((*self.lineage, *self.beyond), self.offered, self.published)
             self.request_class = composed(_added(self.lineage), self.offered)
             self.finished = True
 
@@ -302,7 +344,8 @@ class Pipeline(Edge):
         if found is None and isinstance(outer, Pipeline):
             lineage = (*outer.lineage, *self.contracts)
             refuse_wrong_order(lineage)
-            found = Pipeline._linked(lineage, self.handler, {**self.offered, **outer.offered})
+            offered = {**self.offered, **outer.offered}
+            found = Pipeline._linked(lineage, self.handler, offered, self.beyond, self.published)
             found.finish()
             self._behind[outer] = found
         return found or self

@@ -3,36 +3,34 @@
 The server calls ``Edge``. It makes the request and the response, calls the outermost handler, and sends the answer.
 Behind a foreign middleware, ``resume`` continues the request of the outer pipeline.
 
-``prepare`` makes an answer ready to be sent. With a body in memory (a list), the request is closed before the
-server gets the body. Any other body is streamed (``pipeline.http.streaming``), and the request is closed with it.
-``pipeline.foreign`` is the opposite: it makes a handler of a foreign WSGI app.
-
-The edge guarantees, whatever views and elements do: HEAD, 204 and 304 have no body; ``Content-Length`` is right or
-absent; no header with a control character is sent (S6); every ``close()`` is called exactly once (R7).
+``pipeline.sending`` makes an answer ready to be sent. With a body in memory (a list), the request is closed before
+the server gets the body. Any other body is streamed (``pipeline.http.streaming``), and the request is closed with
+it. ``pipeline.foreign`` is the opposite: it makes a handler of a foreign WSGI app.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zope.interface import directlyProvidedBy, directlyProvides
 
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
-from pipeline.request import Request
-from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
+from pipeline.request import Request, close
+from pipeline.response import OK, Response
+from pipeline.sending import prepare
 
-# A plain page does not need these functions. Each is imported when a request first needs it.
-check_body = on_demand("pipeline.http.bodies:check_body")
-finish = on_demand("pipeline.http.finishing:finish")
-lets_out = on_demand("pipeline.http.error_pages:lets_out")
-put_error = on_demand("pipeline.http.error_pages:put_error")
-put_last_resort = on_demand("pipeline.http.error_pages:put_last_resort")
-stream = on_demand("pipeline.http.streaming:stream")
-inner_body = on_demand("pipeline.http.streaming:InnerBody")
-check_redirect = on_demand("pipeline.http.redirects:check")
+if TYPE_CHECKING:
+    from pipeline.answering import answer
+    from pipeline.http.bodies import check_body
+    from pipeline.http.streaming import InnerBody, stream
+else:  # for cost alone: a plain page does not need these functions
+    answer = on_demand("pipeline.answering:answer")
+    check_body = on_demand("pipeline.http.bodies:check_body")
+    InnerBody = on_demand("pipeline.http.streaming:InnerBody")
+    stream = on_demand("pipeline.http.streaming:stream")
 
 _new = object.__new__
 
@@ -127,127 +125,8 @@ def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable
         inner.handler(request, response)
         body = prepare(request, response)
         start_response(response._status, response._own_headers)
-        return body if type(body) is list else inner_body(request, body)
+        return body if type(body) is list else InnerBody(request, body)
     finally:
         environ["pipeline.response"] = outer_response
         request.environ = outer_environ
         request.pipeline = outer
-
-
-_BARE: tuple[Any, ...] = (OK, [], [], False, ())
-"""The snapshot of a new response. A response without another snapshot is restored to it."""
-
-
-def answer(request: Request, response: Response, error: Exception) -> Any:
-    """Answer an exception that no element answered, or that was raised while the body was made. Return the body."""
-    if lets_out(request.environ):
-        close(request)
-        raise error
-    try:
-        try:
-            answer_escaped(request, response, error)
-            body = prepare(request, response)
-            return body if type(body) is list else stream(request, response, body)
-        except Exception as failure:  # an error view that streams has failed, or an output filter
-            response.restore(_BARE)
-            put_last_resort(request, response, failure)
-            return prepare(request, response)
-    except BaseException:
-        close(request)
-        raise
-
-
-def close(request: Request) -> None:
-    """Close the request, and remove it from the environ. From then on it opens no database (R13)."""
-    environ = request.environ
-    environ.pop("pipeline.request", None)  # a middleware may have emptied the environ, or this is the second call
-    environ.pop("pipeline.response", None)
-    if request._closers or request.verdict is not None:
-        request.close()
-    request.pipeline = None
-
-
-def prepare(request: Request, response: Response) -> Any:
-    """Make the headers of the response final, and return the body. It is a list if it is in memory."""
-    body = response._app_iter
-    if type(body) is not list or response.filters or response.delivery_filters or response.conditional_response:
-        body = finish(request, response, body)
-    headers = response._own_headers
-    status = response._status
-    if status is not OK:
-        check_header("Status", status)
-        if headers is not None and status[:1] == "3":
-            check_redirect(request, response)
-    claimed = None if headers is None else _check_headers(headers)
-    if type(body) is list:
-        if len(body) == 1 and type(body[0]) is bytes:
-            length = len(body[0])
-        else:
-            length = sum(map(_length, body))
-        # A view may answer HEAD with a length, and without a body.
-        if length or claimed is None or request.environ["REQUEST_METHOD"] != "HEAD":
-            try:
-                claimed = _LENGTHS[length]
-            except KeyError:
-                claimed = _content_length(length)
-    if status is not OK and (status[:3] in ("204", "304") or status[0] == "1"):
-        response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
-        return []
-    if headers is None:
-        response._own_headers = [HTML] if claimed is None else [HTML, claimed]
-    elif claimed is not None:
-        headers.append(claimed)
-    return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
-
-
-def _check_headers(headers: HeaderList) -> tuple[str, str] | None:
-    """Refuse headers that must not be sent (S6). Remove the Content-Length, and return it."""
-    claimed: tuple[str, str] | None = None
-    for pair in headers:
-        if pair is not HTML:
-            name, value = pair
-            try:
-                safe = name in KNOWN_NAMES and value.isascii() and value.isprintable()
-            except (AttributeError, TypeError):
-                safe = False
-            if not safe:
-                check_header(name, value)
-            if len(name) == 14 and name.lower() == "content-length":
-                claimed = pair
-    if claimed is not None:
-        headers[:] = [pair for pair in headers if pair[0].lower() != "content-length"]
-    return claimed
-
-
-_LENGTHS: dict[int, tuple[str, str]] = {}
-"""The header ``Content-Length`` by its value. Looking it up takes half the time of making it."""
-
-
-def _content_length(length: int) -> tuple[str, str]:
-    header = ("Content-Length", str(length))
-    if len(_LENGTHS) < 4096:
-        _LENGTHS[length] = header
-    return header
-
-
-def _length(block: Any) -> int:
-    if not isinstance(block, bytes):
-        raise TypeError(f"the body has the block {block!r:.80}, which is not bytes")
-    return len(block)
-
-
-def close_with(request: Request, body: Any) -> None:
-    """Close ``body`` when the request is closed, if it has a ``close`` that is not registered yet (R7)."""
-    closer = getattr(body, "close", None)
-    if closer is not None and closer not in (request._closers or ()):
-        request.on_close(closer)
-
-
-def answer_escaped(request: Request, response: Response, error: Exception) -> None:
-    """Answer an exception that no element answered. If the request has met ``errors``, it answers as ``errors``
-    does."""
-    if request.answer_error is not None and request.response_before is not None:
-        request.answer_error(request, response, error)
-    else:
-        response.restore(_BARE)
-        put_error(request, response, error)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pipeline.edge import close_with
 from pipeline.http.bodies import give_length
 from pipeline.http.files import FileBody
 from pipeline.http.origins import guard_end
 from pipeline.http.redirects import of_foreign
 from pipeline.interfaces import Handler, WSGIApp
 from pipeline.options import on_demand
-from pipeline.request import Request
+from pipeline.request import Request, close_with
 from pipeline.response import HeaderList, Response
 
 try:
@@ -21,10 +20,12 @@ try:
 except ImportError:  # then no application uses its transactions
     of_thread = None
 
-# An application that uses no transaction does not need these functions.
-abort_quietly = on_demand("pipeline.database.transactions:abort_quietly")
-is_open = on_demand("pipeline.database.transactions:is_open")
-joined = on_demand("pipeline.database.transactions:joined")
+if TYPE_CHECKING:
+    from pipeline.database.transactions import abort_quietly, is_open, joined
+else:  # for cost alone: an application that uses no transaction does not need these functions
+    abort_quietly = on_demand("pipeline.database.transactions:abort_quietly")
+    is_open = on_demand("pipeline.database.transactions:is_open")
+    joined = on_demand("pipeline.database.transactions:joined")
 
 
 def foreign(app: WSGIApp) -> Handler:

@@ -30,6 +30,7 @@ from pipeline.options import Signature
 from pipeline.paste import Step, plan, with_facts
 from pipeline.request import Request
 from pipeline.response import Response
+from pipeline.strings import from_strings
 
 
 def _health(*, timeout: float = 3.0, app: str = "main") -> None:
@@ -49,7 +50,7 @@ def health(global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
 
     An element says how it is asked by the fact ``probe`` (``pipeline.interfaces.Facts``).
     """
-    options = Signature.of(_health).from_strings("health", strings, Source(global_conf, health))
+    options = from_strings(Signature.of(_health), "health", strings, Source(global_conf, health))
     variables = {name: value for name, value in global_conf.items() if name not in ("here", "__file__")}
     checks: dict[str, Probe] = {}
     for chain in plan(f"config:{global_conf['__file__']}", options.get("app", "main"), **variables):

@@ -17,9 +17,6 @@ from urllib.parse import unquote
 from paste.deploy.loadwsgi import APP, FILTER, ConfigLoader
 
 from pipeline.interfaces import OptionError
-from pipeline.options import on_demand
-
-watched = on_demand("pipeline.tools.between:watched")
 
 
 class Source:
@@ -79,10 +76,9 @@ class Source:
                             f"'{option} = ...' for its option"
                         )
 
-    def watched(self, element: Any, strings: Mapping[str, str]) -> Any:
-        """Return an element as it is linked: with watchers around it, if an element of the ini asks for them."""
-        makers = _makers(*self._state())
-        return watched(element, makers, self, strings) if makers else element
+    def makers(self) -> tuple[Any, ...]:
+        """Return the functions that make watchers, of the elements of the ini that watch the others."""
+        return _makers(*self._state())
 
     @cached_property
     def _sections(self) -> list[tuple[str, int, dict[str, tuple[int, str | None]]]]:

@@ -1,17 +1,7 @@
-"""Options of elements: check them, and convert the strings of an ini to values.
+"""Options of elements: the names that a factory takes, and dotted names.
 
-An element's options are the keyword-only parameters of its factory. From Python they arrive as
-values and only their names are checked. From an ini they arrive as strings and are converted by
-the parameters' annotations::
-
-    str int float bool          "yes on true 1" and "no off false 0" for bool
-    tuple[str, ...]             words separated by white space
-    dict[str, str]              lines "key = value"
-    Literal["a", "b"]           one of the words
-    Callable, Any               a dotted name, "package.module:attribute"
-    X | None                    an empty string is None
-
-Errors name file, section, line and option, and say what would be accepted.
+An element's options are the keyword-only parameters of its factory. From Python they arrive as values, and only
+their names are checked. ``pipeline.strings`` converts those of an ini.
 """
 
 from __future__ import annotations
@@ -19,14 +9,12 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, NamedTuple
 
 from pipeline.interfaces import OptionError
-
-_BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 def resolve(dotted: str) -> Any:
@@ -65,59 +53,6 @@ def on_demand(dotted: str) -> Callable[..., Any]:
     return call
 
 
-def convert(text: str, annotation: Any) -> Any:
-    """Convert an ini string to the type ``annotation``. ValueError says what was expected."""
-    text = text.strip()
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin in (Union, types.UnionType):
-        return _to_first_of(text, arguments)
-    if annotation is str:
-        return text
-    if annotation is bool:
-        if text.lower() not in _BOOLEANS:
-            raise ValueError(f"{text!r} is not one of {', '.join(_BOOLEANS)}")
-        return _BOOLEANS[text.lower()]
-    if annotation in (int, float):
-        try:
-            return annotation(text)
-        except ValueError:
-            kind = "a whole number" if annotation is int else "a number"
-            raise ValueError(f"{text!r} is not {kind}") from None
-    if origin is Literal:
-        if text not in arguments:
-            raise ValueError(f"{text!r} is not one of {', '.join(map(str, arguments))}")
-        return text
-    if origin is tuple:
-        return tuple(convert(word, arguments[0]) for word in text.split())
-    if origin is dict:
-        return dict(_pairs(text))
-    if annotation is Any or origin in (Callable, type) or annotation in (Callable, object):
-        return resolve(text)
-    raise ValueError(f"its type {annotation!r} cannot be written in an ini")
-
-
-def _to_first_of(text: str, choices: tuple[Any, ...]) -> Any:
-    """Convert ``text`` to the first of the types that accepts it. An empty text is None if that is a choice."""
-    if not text and type(None) in choices:
-        return None
-    problems = []
-    for choice in choices:
-        if choice is not type(None):
-            try:
-                return convert(text, choice)
-            except ValueError as error:
-                problems.append(str(error))
-    raise ValueError(" or ".join(problems))
-
-
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    for line in filter(None, map(str.strip, text.splitlines())):
-        key, equals, value = line.partition("=")
-        if not equals:
-            raise ValueError(f"the line {line!r} is not of the form 'key = value'")
-        yield key.strip(), value.strip()
-
-
 class Signature(NamedTuple):
     """The options that a factory takes: annotation by name, and the names that have no default."""
 
@@ -133,7 +68,7 @@ class Signature(NamedTuple):
         ]
         names = inspect.unwrap(factory).__globals__
         return cls(
-            {parameter.name: _evaluated(parameter.annotation, names) for parameter in keywords},
+            {parameter.name: evaluated(parameter.annotation, names) for parameter in keywords},
             frozenset(p.name for p in keywords if p.default is p.empty),
         )
 
@@ -146,20 +81,7 @@ class Signature(NamedTuple):
             where = f"{source.section_of(options)}: " if source else ""
             raise OptionError(f"{where}{name} needs the option {option!r}")
 
-    def from_strings(self, name: str, strings: Mapping[str, str], source: Any) -> dict[str, Any]:
-        """Check and convert the options of an ini."""
-        source.refuse_unseen(name, self.annotations, strings)
-        self.check(name, strings, source)
-        options = {}
-        for option, text in strings.items():
-            try:
-                options[option] = convert(text, self.annotations[option])
-            except (ValueError, ImportError) as error:
-                raise OptionError(f"{source.option(option, text)}: option {option!r} of {name}: {error}") from error
-        return options
-
-
-def _evaluated(annotation: Any, names: dict[str, Any]) -> Any:
+def evaluated(annotation: Any, names: dict[str, Any]) -> Any:
     """Return an annotation as an object, also if ``from __future__ import annotations`` made it a string."""
     if annotation is inspect.Parameter.empty:
         return str

@@ -41,6 +41,12 @@ class Contract(NamedTuple):
     """``(request, principal)``, called when a login or a logout begins a new session of the visitor, or None."""
     facts: Any = None
     """``(**options) -> Facts``, or None."""
+    place: tuple[Any, Mapping[str, Any]] = (None, {})
+    """The ``Source`` of the element in an ini, or None, and its options, for messages that name its place."""
+    request_types: tuple[Any, ...] = ()
+    """Interfaces of requests that an option of the element names."""
+    handler: Any = None
+    """The handler that the factory made, when the element is linked."""
 
     def answers_to(self, name: str) -> bool:
         return name == self.name or name in self.provides
@@ -49,7 +55,8 @@ class Contract(NamedTuple):
         return (thing for thing in self.requires if thing not in self.met)
 
 
-_PROVIDERS = {"root": "zodb", "context": "traverse", "database": "zodb or sql"}
+_PROVIDERS = {"root": ", such as zodb, or give traverse the option 'root'"}
+_PROVIDERS |= {"context": ", such as traverse", "database": ", such as zodb or sql"}
 """The elements of this package that provide each thing. Only used for hints in errors."""
 
 
@@ -75,12 +82,10 @@ def refuse_missing(chain: Sequence[Contract]) -> None:
     for position, element in enumerate(chain):
         for thing in element.unmet():
             if not any(thing in outer.provides for outer in chain[:position]):
-                provider = _PROVIDERS.get(thing)
-                hint = f" such as {provider}" if provider else ""
                 raise OrderError(
                     f"{element.name} requires {thing!r}, and no element outside it provides that. The "
                     f"order as written, outermost first: {_written(chain)}. Put an element that "
-                    f"provides {thing!r}{hint} outside {element.name}"
+                    f"provides {thing!r} outside {element.name}{_PROVIDERS.get(thing, '')}"
                 )
 
 

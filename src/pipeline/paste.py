@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, entry_points
@@ -18,11 +18,13 @@ from typing import Any, NamedTuple, TypeVar
 from paste.deploy import loadapp, loadwsgi
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
-from pipeline.composition import Element
+from pipeline.between import Step as Step
+from pipeline.composition import Element, Pipeline
 from pipeline.ini import Source, place_of_ini, place_of_name, place_of_value, sections_of
 from pipeline.interfaces import ConfigurationError, Facts, WSGIApp
 from pipeline.order import refuse_missing, refuse_wrong_order
-from pipeline.switch import branch_lines, switch
+from pipeline.switch import branch_lines, methods_of, switch
+from pipeline.typed import Way, refuse_unadded_views
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,43 +35,31 @@ def load(uri: str, name: str | None = None, relative_to: str | None = None, **gl
     Use this in place of ``paste.deploy.loadapp`` if no element will be put around the app. The order contract is
     also checked across foreign middleware, which ``loadapp`` cannot do.
     """
-    for chain in plan(uri, name, relative_to, **global_conf):
+    chains = list(plan(uri, name, relative_to, **global_conf))
+    for chain in chains:
         chain.check()
     with named_errors(uri):
         app: WSGIApp = loadapp(uri, name=name, relative_to=relative_to, global_conf=global_conf)
+    if isinstance(app, Pipeline):
+        app.finish()
+    refuse_unadded(chains)
     return app
+
+
+def refuse_unadded(chains: Sequence[Chain]) -> None:
+    """Raise ConfigurationError if a view names a class of requests that no chain to the view adds.
+
+    ``Pipeline.finish`` checks a single chain of elements. Behind a switch or a foreign middleware, the views are
+    collected once more here.
+    """
+    if len(chains) > 1 or any(step.element is None for chain in chains for step in chain.steps):
+        ends = ((chain.steps[-1].element, chain.way()) for chain in chains)
+        made = ((end.link().attributes.get("views"), way) for end, way in ends if end is not None)
+        refuse_unadded_views((views, way) for views, way in made if views is not None)
 
 
 class NotFound(ConfigurationError, LookupError):
     """A name in an ini that leads nowhere."""
-
-
-class Step(NamedTuple):
-    """One element, middleware or app that an ini puts in a pipeline."""
-
-    element: Element | None
-    """The element with its options, or None for a foreign middleware or app."""
-    factory: Any
-    """The factory of the element, middleware or app."""
-    source: Source
-    strings: Mapping[str, str]
-
-    @property
-    def where(self) -> str:
-        """File, section and line."""
-        return self.source.section_of(self.strings)
-
-    @property
-    def facts(self) -> Facts:
-        """What an operator must know of it. A foreign middleware or app may declare it too, by ``with_facts``."""
-        if self.element is not None:
-            return self.element.facts
-        declared = getattr(self.factory, "facts", None)
-        facts: Facts = declared(**self.strings) if declared is not None else Facts()
-        return facts
-
-    def __str__(self) -> str:
-        return str(self.element.name if self.element else getattr(self.factory, "__name__", self.factory))
 
 
 def with_facts(facts: Callable[..., Facts]) -> Callable[[F], F]:
@@ -91,10 +81,19 @@ class Chain(NamedTuple):
     condition: str
     """The line of the ``switch`` that leads here, or ""."""
     steps: tuple[Step, ...]
+    only: frozenset[str] | None = None
+    """Methods of the requests that the switches lead here, or None."""
+    never: frozenset[str] = frozenset()
+    """Methods of requests that the switches lead to another chain."""
+
+    def way(self) -> Way:
+        """Return the way of the requests through the elements."""
+        contracts = tuple(step.element.contract for step in self.steps if step.element is not None)
+        return Way(contracts, self.only, self.never)
 
     def check(self) -> None:
         """Raise OrderError if the elements are in a wrong order or one is missing."""
-        contracts = [step.element.contract for step in self.steps if step.element is not None]
+        contracts = self.way().contracts
         refuse_wrong_order(contracts)
         refuse_missing(contracts)
 
@@ -186,9 +185,15 @@ def _chains(context: LoaderContext, condition: str, outer: tuple[Step, ...]) -> 
         branches = [(line.split()[0], line) for line in branch_lines(context.local_conf)]
         if default := context.local_conf.get("default"):
             branches.append((default, f"{default} by default"))
+        never: frozenset[str] = frozenset()
         for name, line in branches:
             inner = context.loader.app_context(name, global_conf=context.global_conf)
-            yield from _chains(inner, f"{condition}, {line}" if condition else line, outer)
+            only = methods_of(line)
+            for chain in _chains(inner, f"{condition}, {line}" if condition else line, outer):
+                both = only if chain.only is None else chain.only if only is None else chain.only & only
+                yield chain._replace(only=both, never=chain.never | never)
+            if only is not None and len(line.split()) == 2:  # the method is the only condition
+                never |= only
     else:
         yield Chain(condition, (*outer, step_of(context)))
 

@@ -6,31 +6,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from io import TextIOBase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import webob
 from webob.exc import HTTPException, HTTPMethodNotAllowed, HTTPNotFound, WSGIHTTPException
 
 from pipeline.composition import Offers, element
-from pipeline.edge import close_with
 from pipeline.interfaces import Facts, INullResource, IResult, ResultError
 from pipeline.names import is_name
 from pipeline.options import on_demand
 from pipeline.publishing.steps import has_item
-from pipeline.request import Request
+from pipeline.request import Request, close_with
 from pipeline.response import HTML, OK, Response, adopt_exception
 from pipeline.views import Arguments, View, Views
 
-judge_redirect = on_demand("pipeline.http.redirects:judge")
-file_body = on_demand("pipeline.http.files:FileBody")
-refuse_cross_site = on_demand("pipeline.http.origins:refuse_cross_site")
-make_exception = on_demand("pipeline.http.exceptions:make_exception")
-of_a_form = on_demand("pipeline.forms.arguments:arguments_of")
-"""Fills the further parameters of views from the fields of a form."""
+if TYPE_CHECKING:
+    from pipeline.forms.arguments import arguments_of
+    from pipeline.http.exceptions import make_exception
+    from pipeline.http.files import FileBody
+    from pipeline.http.origins import refuse_cross_site
+    from pipeline.http.redirects import judge as judge_redirect
+else:  # for cost alone: a plain page does not need these functions
+    arguments_of = on_demand("pipeline.forms.arguments:arguments_of")
+    make_exception = on_demand("pipeline.http.exceptions:make_exception")
+    FileBody = on_demand("pipeline.http.files:FileBody")
+    refuse_cross_site = on_demand("pipeline.http.origins:refuse_cross_site")
+    judge_redirect = on_demand("pipeline.http.redirects:judge")
 
 
 @element(requires=("context",), facts=lambda *, scan, **options: Facts(packages=scan))
-def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = of_a_form) -> Offers:
+def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = arguments_of) -> Offers:
     """Call the view of the context.
 
     scan       dotted names of the packages and modules whose views and adapters are published here
@@ -135,10 +140,11 @@ def _put_blocks(result: Any, view: View, request: Request, response: Response) -
     if isinstance(result, _NOT_BLOCKS) or not (hasattr(result, "read") or hasattr(result, "__iter__")):
         raise ResultError(
             f"view {view} returned {result!r:.200}, of type {type(result).__name__}; a view returns str, bytes, an "
-            f"iterable of bytes, a binary file, None, a webob.Response, or a value with an IResult adapter"
+            f"iterable of bytes, a binary file, None, a webob.Response, or a value with an IResult adapter, which "
+            f"dicts and lists have if the option scan names pipeline.publishing.json"
         )
     close_with(request, result)
-    response._app_iter = file_body(result) if hasattr(result, "read") else result
+    response._app_iter = FileBody(result) if hasattr(result, "read") else result
 
 
 def null_view(views: Views, request: Request) -> View | None:

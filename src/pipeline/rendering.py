@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zope.interface import implementer
 
 from pipeline.interfaces import IResult
 from pipeline.options import on_demand
 
-page_of = on_demand("pipeline.publishing.jinja:page_of")
+if TYPE_CHECKING:
+    from pipeline.publishing.jinja import page_of
+else:
+    page_of = on_demand("pipeline.publishing.jinja:page_of")
 
 
 @implementer(IResult)
@@ -24,8 +27,7 @@ class Rendering:
         """Name of the module that called ``render``. The template is looked for beside it."""
 
     def __call__(self, request: Any, response: Any) -> str:
-        page: str = page_of(self, request)
-        return page
+        return page_of(self.module, self.template, self.values, request)
 
     def __repr__(self) -> str:
         return f"render({self.template!r}) of {self.module}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from webob.exc import HTTPForbidden
@@ -34,8 +34,12 @@ Snapshot: TypeAlias = tuple[Any, ...]
 
 log = logging.getLogger("pipeline")
 
-cookies_by_name = on_demand("pipeline.http.cookies:cookies_by_name")
-query_of = on_demand("pipeline.forms.fields:query_of")
+if TYPE_CHECKING:
+    from pipeline.forms.fields import query_of
+    from pipeline.http.cookies import cookies_by_name
+else:  # for cost alone: a plain page reads neither
+    cookies_by_name = on_demand("pipeline.http.cookies:cookies_by_name")
+    query_of = on_demand("pipeline.forms.fields:query_of")
 
 PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
@@ -401,3 +405,20 @@ def beginning(values: Mapping[str, Any]) -> Callable[[type[Request], dict[str, A
     lines = ["request = new(cls)", "request.environ = environ", *fields, "return request"]
     first |= given
     return _compiled("begin", "cls, environ", lines, {"new": object.__new__, **first})  # type: ignore[no-any-return]
+
+
+def close(request: Request) -> None:
+    """Close the request, and remove it from the environ. From then on it opens no database (R13)."""
+    environ = request.environ
+    environ.pop("pipeline.request", None)  # a middleware may have emptied the environ, or this is the second call
+    environ.pop("pipeline.response", None)
+    if request._closers or request.verdict is not None:
+        request.close()
+    request.pipeline = None
+
+
+def close_with(request: Request, body: Any) -> None:
+    """Close ``body`` when the request is closed, if it has a ``close`` that is not registered yet (R7)."""
+    closer = getattr(body, "close", None)
+    if closer is not None and closer not in (request._closers or ()):
+        request.on_close(closer)

@@ -14,6 +14,7 @@ from pipeline.interfaces import Handler, OptionError, WSGIApp
 from pipeline.options import Signature
 from pipeline.request import Request
 from pipeline.response import Response
+from pipeline.strings import from_strings
 
 
 class Branch(NamedTuple):
@@ -43,7 +44,7 @@ def switch(loader: Any, global_conf: Mapping[str, str], **strings: str) -> WSGIA
     default   name of the app for all other requests; without it they are answered 404
     """
     source = Source(global_conf, switch)
-    options = Signature.of(_switch).from_strings("switch", strings, source)
+    options = from_strings(Signature.of(_switch), "switch", strings, source)
     where = source.option("branches")
 
     def get(name: str) -> WSGIApp:
@@ -66,6 +67,12 @@ def no_branch() -> Handler:
     return no_branch
 
 
+def methods_of(line: str) -> frozenset[str] | None:
+    """Return the methods that a line of ``branches`` names, or None if it accepts any."""
+    named = [frozenset(word[7:].upper().split(",")) for word in line.split()[1:] if word.startswith("method=")]
+    return frozenset.intersection(*named) if named else None
+
+
 def branch_lines(strings: Mapping[str, str]) -> list[str]:
     """Return the lines of the option ``branches``. The first word of each is the name of an app."""
     return list(filter(None, map(str.strip, strings.get("branches", "").splitlines())))
@@ -77,6 +84,9 @@ class Switch:
     def __init__(self, branches: tuple[Branch, ...], default: WSGIApp) -> None:
         self.branches = branches
         self.default = default
+        for app in (default, *(branch.app for branch in branches)):
+            if isinstance(app, Pipeline):
+                app.published = None  # one view for several branches: ``pipeline.paste.load`` checks them together
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         for app, tests in self.branches:
@@ -97,7 +107,7 @@ def _test(condition: str, branch: str, where: str) -> Callable[[dict[str, Any]],
     kind, dot, header = kind.partition(".")
     if equals and value and not dot:
         if kind == "method":
-            methods = frozenset(value.upper().split(","))
+            methods = methods_of(f"{branch} {condition}") or frozenset()
             return lambda environ: environ["REQUEST_METHOD"] in methods
         if kind == "scheme" and value in ("http", "https"):
             return lambda environ: bool(environ["wsgi.url_scheme"] == value)

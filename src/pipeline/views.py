@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from zope.interface import Interface, implementedBy, providedBy
 from zope.interface.adapter import AdapterRegistry
@@ -32,18 +32,19 @@ from pipeline.interfaces import (
 )
 from pipeline.request import SAFE_METHODS
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F")
 
 NOTES = "__pipeline_notes__"
-_ERROR = "error"
+ERROR = "error"
 """The key in place of the method for error views, which are called for any method. HTTP methods are upper case."""
 
 
 class Fill(Protocol):
     """Fills the further parameters of a view, behind ``(context, request, response)``."""
 
-    names: Sequence[str]
-    """The names of these parameters, in their order."""
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of these parameters, in their order."""
 
     def __call__(self, request: Any) -> dict[str, Any]:
         """Return the values of the parameters by name, for a request."""
@@ -96,42 +97,6 @@ def named(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__} ({where})"
 
 
-class ViewNote(NamedTuple):
-    """The note of ``@view`` on a function or class."""
-
-    context: Any
-    name: str
-    methods: tuple[str, ...]
-    request_type: Any
-    permission: str | None
-    cross_site: bool
-
-    def register(self, views: Views, target: Any) -> None:
-        views.add(target, *self)
-
-
-class AdapterNote(NamedTuple):
-    """The note of ``@adapter`` on a factory."""
-
-    adapts: Any
-    provides: Any
-    name: str
-    request_type: Any
-
-    def register(self, views: Views, target: Any) -> None:
-        views.add_adapter(target, *self)
-
-
-class UtilityNote(NamedTuple):
-    """The note of ``@utility`` on a class."""
-
-    provides: Any
-    name: str
-
-    def register(self, views: Views, target: Any) -> None:
-        views.add_utility(target, *self)
-
-
 def view(
     bare: Any = None,
     /,
@@ -163,7 +128,8 @@ def view(
         raise ViewError(f"@view stands bare on {named(bare)}; write @view() or @view(name=...)")
     if isinstance(methods, str):
         raise TypeError(f"methods must be a tuple such as ('GET', 'POST'), not {methods!r}")
-    return _noting(ViewNote(context, name, tuple(methods), request_type, permission, cross_site))
+    facts = context, name, tuple(methods), request_type, permission, cross_site
+    return noting(lambda views, target: views.add(target, *facts))
 
 
 def adapter(adapts: Any, provides: Any, name: str = "", request_type: Any = None) -> Callable[[F], F]:
@@ -172,18 +138,19 @@ def adapter(adapts: Any, provides: Any, name: str = "", request_type: Any = None
 
     request_type  for IPublishTraverse and INamespace: an interface that the request must provide
     """
-    return _noting(AdapterNote(adapts, provides, name, request_type))
+    return noting(lambda views, target: views.add_adapter(target, adapts, provides, name, request_type))
 
 
 def utility(provides: Any, name: str = "") -> Callable[[F], F]:
     """Register an instance of a class as the utility for an interface. The instance is made by the scan."""
-    return _noting(UtilityNote(provides, name))
+    return noting(lambda views, target: views.add_utility(target, provides, name))
 
 
-def _noting(note: ViewNote | AdapterNote | UtilityNote) -> Callable[[F], F]:
+def noting(note: Callable[[Views, Any], None]) -> Callable[[F], F]:
+    """Put a note on a function, class or object. The scan of its module calls ``note(views, target)``."""
+
     def note_on(target: F) -> F:
-        own = target.__dict__.get(NOTES, ())
-        setattr(target, NOTES, (*own, note))
+        setattr(target, NOTES, (*target.__dict__.get(NOTES, ()), note))
         return target
 
     return note_on
@@ -222,7 +189,7 @@ class Views:
                 if getattr(target, "__module__", None) == module.__name__:
                     # A subclass inherits the attribute, but was not decorated.
                     for note in getattr(target, "__dict__", {}).get(NOTES, ()):
-                        note.register(self, target)
+                        note(self, target)
 
     def add(
         self, function: Callable[..., Any], context: Any, name: str, methods: tuple[str, ...], request_type: Any,
@@ -245,7 +212,7 @@ class Views:
                 raise ViewError(f"{found}: an error view cannot take fields of a form, which may be missing")
             if permission is not None:
                 raise ViewError(f"{found}: an error view cannot have a permission: every client may see its error")
-            by_method = {_ERROR: False}
+            by_method = {ERROR: False}
         else:
             by_method = {method.upper(): False for method in methods}
             if "GET" in by_method:
@@ -337,11 +304,11 @@ class Views:
 
     def find_error(self, error: BaseException, request: Any) -> View | None:
         """Return the error view for the most specific class of an exception, or None."""
-        return self.find(error, request, _ERROR, "")
+        return self.find(error, request, ERROR, "")
 
     def allowed(self, context: Any, request: Any, name: str) -> list[str]:
         """Return the methods that the views of that name accept, sorted; empty if there is no such view."""
-        methods = [method for method in self.known.get(name, ()) if method != _ERROR]
+        methods = [method for method in self.known.get(name, ()) if method != ERROR]
         return sorted(method for method in methods if self.find(context, request, method, name))
 
     def adapt(self, obj: Any, provides: Any) -> Any:

@@ -13,7 +13,8 @@ from paste.deploy import loadapp
 
 from pipeline import element
 from pipeline.interfaces import ConfigurationError, OptionError
-from pipeline.options import Signature, convert, resolve
+from pipeline.options import Signature, resolve
+from pipeline.strings import convert
 
 
 @element

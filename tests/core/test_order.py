@@ -260,8 +260,8 @@ MISSING: list[tuple[list[Contract], str]] = [
     ([b], "b requires 'thing', and no element outside it provides that"),
     ([free, b, free], "The order as written, outermost first: free b free"),
     ([b, a], "b requires 'thing'"),
-    ([Contract("t", requires=("root",))], "Put an element that provides 'root' such as zodb outside t"),
-    ([Contract("p", requires=("context",))], "provides 'context' such as traverse outside p"),
+    ([Contract("t", requires=("root",))], "Put an element that provides 'root' outside t, such as zodb, or give"),
+    ([Contract("p", requires=("context",))], "provides 'context' outside p, such as traverse"),
 ]
 
 

@@ -16,6 +16,7 @@ from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
+from pipeline.elements.session import session
 from pipeline.elements.transaction import transaction as commit
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
@@ -45,6 +46,7 @@ def browser(password: str, no_documentation: None, tmp_path: Path) -> TestApp:
         zodb(uri=f"memory://kept-{next(_numbers)}", root="pipeline.demo:root"),
         errors(),
         commit(),
+        session(keys=str(keys)),
         forms(max_memory=8 * 1024 * 1024),
         authenticate(check=or_eve, by=("session", "basic"), keys=str(keys), failures=4),
         traverse(),

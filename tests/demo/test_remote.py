@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import xmlrpc.client
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from pipeline.demo.views import remote
 from pipeline.demo.views.remote import IAuthoringRequest
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
+from pipeline.elements.session import session
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
@@ -29,8 +32,12 @@ from .conftest import PASSWORD
 
 
 @pytest.fixture
-def client(known_password: str, no_documentation: None) -> Callable[[Any], TestApp]:
+def client(known_password: str, no_documentation: None, tmp_path: Path) -> Callable[[Any], TestApp]:
     """``client(request_type)`` asks one site as the administrator."""
+
+    keys = tmp_path / "keys"
+    keys.touch(0o600)
+    keys.write_text("k" * 32)
 
     def client(request_type: Any) -> TestApp:
         app = TestApp(
@@ -39,6 +46,8 @@ def client(known_password: str, no_documentation: None) -> Callable[[Any], TestA
                 zodb(uri="memory://demo-remote", root="pipeline.demo:root"),
                 errors(),
                 transaction(),
+                session(keys=str(keys)),
+                forms(),
                 authenticate(check=check),
                 traverse(request_type=request_type),
                 publisher(scan=("pipeline.demo", "pipeline.publishing.xmlrpc")),

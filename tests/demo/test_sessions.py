@@ -82,7 +82,8 @@ def test_the_command_ends_the_sessions_of_a_user__S21(
     close_all()  # the server is stopped
     monkeypatch.setattr("getpass.getpass", lambda prompt: "a new password")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert main(["demo-user", *arguments, "--zodb", f"file://{tmp_path}/Data.fs"]) == 0
+    database = f"zodb_uri=file://{tmp_path}/Data.fs"
+    assert main(["demo-user", str(DEPLOY), *arguments, database]) == 0
     options = {"zodb_uri": f"file://{tmp_path}/Data.fs", "session_keys": f"{tmp_path}/keys"}
     one.app = other.app = site(DEPLOY, **options).app
     assert (knows(one), knows(other)) == (False, False)

@@ -17,6 +17,8 @@ from pipeline.tools.command import main
 
 from .test_tokens_and_users import request_of
 
+DEPLOY = str(Path(__file__).resolve().parents[2] / "etc" / "deploy.ini")
+
 pytestmark = pytest.mark.usefixtures("known_password", "no_documentation")
 
 
@@ -30,7 +32,7 @@ def uri(tmp_path: Path) -> str:
 
 def run(monkeypatch: pytest.MonkeyPatch, uri: str, *arguments: str, password: str = "a new password") -> int:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{password}\n"))
-    return main(["demo-user", *arguments, "--zodb", uri])
+    return main(["demo-user", DEPLOY, *arguments, f"zodb_uri={uri}"])
 
 
 def who(uri: str, login: str, password: str, place: str = "") -> tuple[str | None, bool]:
@@ -122,10 +124,39 @@ def test_at_a_terminal_it_is_asked_for_twice(
     typed = iter(["a new password", second])
     monkeypatch.setattr("getpass.getpass", lambda prompt: next(typed))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    assert main(["demo-user", "anna", "--zodb", uri]) == status
+    assert main(["demo-user", DEPLOY, "anna", f"zodb_uri={uri}"]) == status
 
 
 def test_a_database_in_use(uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with site.connected(uri):
         assert run(monkeypatch, uri, "anna") == 1
     assert "please stop the server" in capsys.readouterr().err
+
+
+def test_a_database_that_is_not_there_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, f"file://{tmp_path}/var/Data.fs", "admin") == 1
+    said = capsys.readouterr().err
+    assert f"the database {tmp_path}/var/Data.fs of {DEPLOY} is not there: serve the site" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_of_another_site_is_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = f"file://{tmp_path}/Data.fs"
+    with site.connected(other):
+        pass
+    assert run(monkeypatch, other, "admin") == 1
+    assert "there is no demo site in" in capsys.readouterr().err
+    with site.connected(other) as connection:
+        assert dict(connection.root()) == {}
+
+
+def test_an_ini_of_another_site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ini = tmp_path / "site.ini"
+    ini.write_text("[app:main]\nuse = egg:wsgi-pipeline#publisher\n")
+    assert main(["demo-user", str(ini), "admin"]) == 1
+    assert f"{ini} has no demo site: no database in it has root = pipeline.demo:root" in capsys.readouterr().err

@@ -60,3 +60,8 @@ def test_the_site_of_the_readme(
     use(site, server)
     assert '"GET / HTTP/1.1" 200 ' in server.said(), "it logs"
     assert (directory / "Data.fs").exists()
+    server.stop()
+    readme = (TOP / "README.rst").read_text("utf-8")
+    [command] = re.findall(r"password is lost, .*``(venv/bin/pipeline \S+ \S+ \S+)``", readme)
+    said = subprocess.check_output(command.split(), input="another password\n", text=True, cwd=directory)
+    assert said == "admin: the password was changed\n"

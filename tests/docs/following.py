@@ -27,8 +27,8 @@ _BLOCK = re.compile(
 )
 
 
-STARTED = "Starting monitor for PID"
-"""The line of ``pipeline serve`` when it starts, and starts again after a change."""
+STARTED = "changed: the site starts again"
+"""The line of ``pipeline serve`` when it starts again after a change."""
 
 
 class Block(NamedTuple):
@@ -70,7 +70,7 @@ def commands(block: Block) -> Iterator[Command]:
 def alike(text: str) -> str:
     """Return an output without what differs at each run: dates, durations, ids, blanks at the ends of lines."""
     text = re.sub(r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}", "DATE", text)
-    text = re.sub(r"\b\d+\.\d+s\b", "DURATION", text)
+    text = re.sub(r"\b\d+\.\d+( m)?s\b", "DURATION", text)
     text = re.sub(r'(" "[^"\n]*") \d+\.\d+$', r"\1 DURATION", text, flags=re.MULTILINE)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sqlalchemy
 import webob
 from sqlalchemy import String, create_engine, event, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError
@@ -240,6 +241,10 @@ def modify(book: Book) -> None:
     book.title = "changed"
 
 
+def bulk_save(session: Session, book: Book) -> None:
+    session.bulk_save_objects([Book(title="changed")])
+
+
 USES_OF_A_SESSION: list[Callable[[Session, Book], object]] = [
     lambda session, book: session.add(Book(title="changed")),
     lambda session, book: session.add_all([Book(title="changed")]),
@@ -247,7 +252,7 @@ USES_OF_A_SESSION: list[Callable[[Session, Book], object]] = [
     lambda session, book: session.delete(book),
     lambda session, book: session.refresh(book),
     lambda session, book: session.get(Book, 2),
-    lambda session, book: session.bulk_save_objects([Book(title="changed")]),
+    bulk_save,
     lambda session, book: session.begin_nested(),
 ]
 
@@ -271,10 +276,11 @@ def test_r13_without_a_transaction_every_use_raises(
         else:
             use(request.sql, book)
 
-    app = site(url, view)
-    assert ask(app).status_int == (200 if swallow else 500)
+    # A session of SQLAlchemy 2.0 takes it that this refused call still flushes, and can store no more.
+    stored = swallow and not (use is bulk_save and sqlalchemy.__version__.startswith("2.0."))
+    assert ask(site(url, view)).status_int == (200 if stored else 500)
     assert ask(site(url, add)).status_int == 200
-    assert titles(url) == ["a", "b", "c", *(["new", "new"] if swallow else ["new"])]
+    assert titles(url) == ["a", "b", "c", *(["new", "new"] if stored else ["new"])]
 
 
 @pytest.mark.parametrize("use", USES_OF_A_SESSION)

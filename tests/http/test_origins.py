@@ -161,9 +161,10 @@ def test_what_is_not_there_yet_is_guarded_too__S23(make: Callable[..., TestApp])
 
 
 @pytest.mark.parametrize("headers", OTHER)
-def test_a_method_of_xml_rpc_says_it_itself__S23(headers: dict[str, str]) -> None:
+def test_a_method_of_xml_rpc_says_it_itself__S23(headers: dict[str, str], keys: str) -> None:
     way = traverse(root=Service, request_type=IXMLRPCRequest)
-    client = TestApp(Pipeline(errors(), way, publisher(scan=(__name__, "pipeline.publishing.xmlrpc"))))
+    end = publisher(scan=(__name__, "pipeline.publishing.xmlrpc"))
+    client = TestApp(Pipeline(errors(), session(keys=keys), way, end))
 
     def call(method: str, headers: dict[str, str]) -> str:
         return client.post("/", dumps((), method).encode(), headers={**headers, "Content-Type": "text/xml"}).text

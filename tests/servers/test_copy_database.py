@@ -92,6 +92,13 @@ def fingerprint(directory: Path) -> dict[str, str]:
 
 
 @pytest.fixture
+def without_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment that has the extra zodb alone."""
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setattr(copy_database, "find_spec", lambda name: None)
+
+
+@pytest.fixture
 def here(tmp_path: Path) -> Callable[..., str]:
     """``here("a", blobs=True)``: the URI of a file storage in a directory of that name."""
 
@@ -101,6 +108,20 @@ def here(tmp_path: Path) -> Callable[..., str]:
         return f"{uri}?blobstorage_dir={tmp_path / name}/blobs" if blobs else uri
 
     return here
+
+
+@pytest.mark.usefixtures("without_tqdm")
+@pytest.mark.parametrize("terminal", [True, False])
+def test_without_tqdm_the_progress_is_lines(
+    here: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    fill(here("a"), 2)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(copy_database.Lines, "EVERY", 0)
+    assert copy_database.main([here("a"), here("b")]) == 0
+    lines = "1 of 4 transactions\n2 of 4 transactions\n3 of 4 transactions\n4 of 4 transactions\n"
+    assert capsys.readouterr().err == (lines if terminal else "")
+    assert content(here("b")) == content(here("a"))
 
 
 def test_file_to_file(here: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,6 +157,35 @@ def test_a_change_of_code_template_or_ini_starts_it_again(
     assert "Traceback" not in server.said()
 
 
+@pytest.mark.servers
+def test_a_start_is_one_line_and_the_address_of_debug_mode_stays(
+    ini: Path, start: Callable[..., Any], free_port: int
+) -> None:
+    ini.write_text("[pipeline:main]\npipeline = shown app\n\n[filter:shown]\nuse = egg:wsgi-pipeline#errors\n"
+                   "debug = true\n\n" + INI.format(name="beside").replace(":main", ":app", 1))  # fmt: skip
+    code = ini.with_name("words_beside.py")
+    server = start([*COMMAND, ini.name, "--port", str(free_port)], free_port, cwd=ini.parent)
+    wait_for("first", lambda: get(free_port))
+    time.sleep(2)  # hupper lists the files of the modules every second
+    for word in ("second", "third"):
+        code.write_text(CODE.replace("first", word))
+        wait_for(word, lambda: get(free_port))
+        time.sleep(2)
+    first, told, *starts = server.said().splitlines()
+    assert first.startswith("site.ini: http://127.0.0.1:")
+    [address] = re.findall(rf"http://127\.0\.0\.1:{free_port}(/\?debug-key=\S+) once$", told)
+    assert starts == ["words_beside.py changed: the site starts again"] * 2
+    with closing(http.client.HTTPConnection("127.0.0.1", free_port, timeout=30)) as connection:
+        connection.request("GET", address)
+        assert connection.getresponse().status == 303
+    code.write_text("def make(:\n")
+    wait_for("invalid syntax", server.said)
+    time.sleep(2)
+    code.write_text(CODE.replace("first", "fourth"))
+    wait_for("fourth", lambda: get(free_port))
+    assert server.said().count(address) == 2, "it may not have been told, so it is told again"
+
+
 def test_templates_are_watched() -> None:
     from pipeline.tools import serve
 
@@ -298,7 +327,12 @@ def test_what_cannot_be_served_is_one_line_with_the_remedy(ini: Path, tmp_path: 
         said == f"pipeline serve: 127.0.0.1:{port}: Address already in use; choose another with --host or --port\n"
     )
     assert refused("none.ini", cwd=tmp_path).endswith("none.ini: No such file or directory\n")
-    assert refused(ini, "word", cwd=tmp_path) == "pipeline serve: 'word' is not of the form name=value\n"
+    for wrong, said in (
+        (["word"], "argument name=value: 'word' is not of the form name=value"),
+        (["--port", "99999"], "argument --port: 99999 is not a port: that is a number from 1 to 65535"),
+    ):
+        done = subprocess.run([*COMMAND, ini, *wrong], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"pipeline serve: error: {said}")
     said = refused(ini, "--workers", 2, cwd=tmp_path)
     assert said.endswith("for several workers add --server gunicorn or --server granian\n")
     ini.write_text("[pipeline:main]\npipeline = egg:wsgi-pipeline#traverse egg:wsgi-pipeline#publisher\n")

@@ -10,13 +10,13 @@ import pytest
 from paste.deploy import loadapp
 
 from pipeline import Pipeline, element
+from pipeline.between import openers
 from pipeline.composition import Offers
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
 from pipeline.paste import Step, load
 from pipeline.publisher import publisher
 from pipeline.request import Request, on_first_use
-from pipeline.tools.between import openers
 
 
 class SeenRequest(Request):

@@ -51,7 +51,10 @@ def test_the_exit_status(site: Site) -> None:
     missing = run(program, "show", "no.ini")
     assert (missing.returncode, missing.stdout, missing.stderr.count("\n")) == (1, "", 1)
     assert missing.stderr.startswith("pipeline show: ") and "no.ini: No such file" in missing.stderr
-    for wrong in ([], ["chek"], ["show"], ["show", "--no"], ["explain", str(site.ini), "GET", "docs"]):
+    bare = run(program)
+    assert (bare.stdout, bare.stderr) == ("", run(program, "--help").stdout)
+    of_the_site = (("check", "word"), ("explain", "GET", "docs"), ("explain", "GET", "/", "word"))
+    for wrong in ([], ["chek"], ["show"], ["show", "--no"], *([a, str(site.ini), *b] for a, *b in of_the_site)):
         assert run(program, *wrong).returncode == 2, wrong
 
 
@@ -64,7 +67,7 @@ def test_a_mistake_of_ours_is_a_traceback_with_the_request_to_report_it(
     monkeypatch.setattr(hupper, "get_reloader", lambda: SimpleNamespace(watch_files=lambda files: None))
     monkeypatch.setattr(serve, "watched", {id: id}.__getitem__)  # KeyError, or TypeError
     with pytest.raises(SystemExit):
-        serve.reloaded([str(site.ini)], 0)
+        serve.reloaded([str(site.ini)], 0, "", False)
     monkeypatch.setattr(loading, "deployed", [].index)
     assert loading.try_out(str(site.ini), []) == 1  # type: ignore[arg-type]
     said = capsys.readouterr().err
@@ -77,8 +80,8 @@ def test_a_mistake_of_the_user_is_one_line(
     """Also an error of the user's own code: it is not ours, so it is not to be reported to us."""
     site.code.write_text(site.code.read_text() + "\n{}[1]\n")
     assert main(["views", str(site.ini)]) == 1
-    assert main(["show", str(site.ini), "nonsense"]) == 1
-    assert main(["serve", str(site.ini), "--port", "99999"]) == 1
+    assert main(["element", "nonsense"]) == 1
+    assert main(["show", str(site.directory / "none.ini")]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 3 and "report" not in said
     assert f"pipeline views: {site.code}, line {site.line('{}[1]')}: KeyError: 1\n" in said

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import re
+import shlex
+import sys
 from collections.abc import Callable, Iterator
+from html import unescape
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 from webob.exc import HTTPNotFound
+from webtest import AppError
 
 from pipeline import Pipeline, view
 from pipeline.elements.errors import errors
@@ -17,7 +23,10 @@ from pipeline.elements.inspector import inspector
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.http import debug_key
+from pipeline.paste import load
 from pipeline.tools import debug_page
+from tools.conftest import CODE, INI, Site
+from tools.test_mistakes import hooked
 
 KEY = "k" * 40
 
@@ -69,6 +78,69 @@ def test_with_the_key_the_page_says_why(
     for words in ["why ", "where ", *said]:
         assert words in answer.text
     assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "section"),
+    [
+        ("GET", "/nothing", "publisher"),
+        ("GET", "/page", ""),
+        ("GET", "/_secret", "traverse"),
+        ("GET", "/docs/++nothing++x", "traverse"),
+        ("GET", "/edit", ""),
+        ("GET", "/n", ""),
+    ],
+)
+@pytest.mark.parametrize("element", ["", "thing "])
+def test_it_names_the_place_that_explain_names(
+    site: Site, call: Callable[..., Any], key: str, method: str, path: str, section: str, element: str
+) -> None:
+    """An element of the site around the part that answered is not the place."""
+    thing = "\n[filter:thing]\npaste.filter_factory = MODULE:thing\n"
+    view = "\n@view(context=Folder, name='n')\ndef n(context, request):\n    return 1 / 0\n"
+    ini = INI.replace("errors traverse", f"errors {element}traverse").replace("#errors", "#errors\ndebug = true")
+    site.write(ini + thing, hooked("pass") + view)
+    explained = json.loads(site.run("explain", "--json", method, path)[1])
+    where = explained["causes"][0]["where"]
+    assert f"[app:{section}]" in where or f"[filter:{section}]" in where or not section
+    sys.path.insert(0, str(site.directory))
+    answer = call(load(f"config:{site.ini}"), path, method, HTTP_COOKIE=key, HTTP_ACCEPT="text/html")
+    assert f"<code>{where}</code>" in answer.text
+
+
+FORM = INI.replace("errors traverse", "errors forms traverse").replace("#errors", "#errors\ndebug = true")
+FAILS = (
+    "\n@view(context=Folder, name='n', methods=('GET', 'POST'))\n"
+    "def n(context, request, a: str = '', password: str = ''):\n    return {}['x']\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"), [("GET", "/n?a=%C3%A9+1", ""), ("POST", "/docs/n", "a=it%27s&password=open-sesame")]
+)
+def test_what_it_says_to_copy_repeats_the_request(
+    site: Site, call: Callable[..., Any], key: str, method: str, path: str, body: str
+) -> None:
+    site.write(f"{FORM}\n[filter:forms]\nuse = egg:wsgi-pipeline#forms\n", CODE + FAILS)
+    sys.path.insert(0, str(site.directory))
+    headers = {"HTTP_COOKIE": key, "HTTP_ACCEPT": "text/html", "HTTP_HOST": "127.0.0.1:8080"}
+    if body:
+        headers |= {"CONTENT_TYPE": "application/x-www-form-urlencoded"}
+    page = call(load(f"config:{site.ini}"), path, method, body=body.encode(), **headers).text
+    command, test = map(unescape, re.findall(r"<pre>([^<]*)</pre>", page)[-2:])
+    assert "open-sesame" not in command + test
+    program, explain, ini, *arguments = shlex.split(command)
+    assert (program, explain, ini) == ("pipeline", "explain", str(site.ini))
+    status, said = site.run("explain", *arguments)
+    assert status == 1 and "KeyError" in said
+    names: dict[str, Any] = {}
+    exec(test, names)
+    [function] = [value for name, value in names.items() if name.startswith("test_")]
+    with pytest.raises(AppError, match="500"):
+        function()
+    site.code.write_text((CODE + FAILS).replace("{}['x']", "a"))
+    del sys.modules[site.module]
+    function()
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/edit", "/keep", "/a/../b"])

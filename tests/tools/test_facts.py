@@ -16,7 +16,7 @@ import pytest
 from webob import Request
 
 from pipeline.composition import Element
-from pipeline.interfaces import Facts
+from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.paste import load, plan
 from pipeline.tools import deploy, serve
 from pipeline.tools.command import main
@@ -163,7 +163,7 @@ def test_one_process_serves_an_element_that_says_so(
 ) -> None:
     served: list[Any] = []
     monkeypatch.setattr(serve, "run", lambda arguments, listener: served.append(arguments) or 0)
-    command = ["serve", "--server", "gunicorn", "--port", "0", "--workers", "2"]
+    command = ["serve", "--server", "gunicorn", "--port", "8765", "--workers", "2"]
     assert main([*command, write("store", STORE)]) == 0 and len(served) == 1
     ini = write("store keeper", STORE + KEEPER)
     lock = Path(ini).parent / "var" / "keeper.lock"
@@ -206,7 +206,7 @@ def test_a_database_of_the_application_is_not_asked_for_its_uri(
     monkeypatch.setattr(serve, "run", lambda arguments, listener: 0)
     section = "[filter:zodb]\nuse = egg:wsgi-pipeline#zodb\ndb = tools.test_facts:database\n"
     ini = write("zodb", section)
-    assert main(["serve", ini, "--server", "gunicorn", "--workers", "2", "--port", "0"]) == 0
+    assert main(["serve", ini, "--server", "gunicorn", "--workers", "2", "--port", "8765"]) == 0
     assert "workers = 2\n" in deployed(ini, "gunicorn")["gunicorn.conf.py"]
     assert main(["show", ini]) == 0 and "db = tools.test_facts:database" in capsys.readouterr().out
 
@@ -336,7 +336,8 @@ def test_a_twin_is_told_like_the_element_itself(
         main([command, ini, "--json"])
         said = json.loads(re.sub(rf"twin_of_{name}\b|\b{name}\b", "NAME", capsys.readouterr().out))
         for part in (part for chain in said for part in chain["parts"]) if command == "show" else ():
-            part.pop("adds", None)
+            for name_of_class in ("adds", "request class"):
+                part.pop(name_of_class, None)
         found.append(said)
     assert found[0] == found[1]
 
@@ -387,6 +388,16 @@ def test_no_tool_knows_an_element_by_its_name() -> None:
         for line in looked_up(ast.parse(file.read_text()), ELEMENTS)
     }
     assert places == set()
+
+
+def test_a_function_of_facts_takes_the_options_of_its_element() -> None:
+    def partial_facts(*, lock: str) -> Facts:
+        return Facts(writes=(lock,))
+
+    wrong = Element(keeper.factory, keeper.contract._replace(facts=partial_facts))
+    with pytest.raises(ConfigurationError, match=r"the facts of keeper \(tools\.keeper\): .*unexpected keyword"):
+        wrong(lock="x", token="y").facts  # noqa: B018
+    assert keeper(lock="x", token="y").facts.servers == (), "the default of server counts"
 
 
 def test_facts_are_a_value() -> None:

@@ -207,6 +207,12 @@ def function(context, request):
     context["count"] = lambda: 1
     return ""
 
+@view(context=Root, name="blob", methods=("POST",))
+def blob(context, request):
+    from ZODB.blob import Blob
+    context["blob"] = Blob(b"data")
+    return ""
+
 @view(context=Root, name="hook", methods=("POST",))
 def hook(context, request):
     request.tm.get().addBeforeCommitHook(lambda: 1 / 0)
@@ -308,7 +314,29 @@ MISTAKES = [
         "no traverse", ("publisher requires 'context'", "such as traverse"), ini(("errors traverse", "errors"))
     ),
     Mistake("duplicate", ("errors stands twice",), ini(("errors traverse", "errors errors traverse"))),
-    Mistake("no root", ("traverse requires 'root'", "zodb"), ini(("root = MODULE:root\n", ""))),
+    Mistake(
+        "no root",
+        ("traverse requires 'root'", "such as zodb, or give traverse the option 'root'"),
+        ini(("root = MODULE:root\n", "")),
+    ),
+    Mistake(
+        "function in the place of a policy",
+        ("option 'policy'", "cannot be called without arguments", "LINE:[filter:authenticate]"),
+        AUTHENTICATED.replace("MODULE:check", "MODULE:check\npolicy = MODULE:check"),
+        CHECK,
+    ),
+    Mistake(
+        "converter in the name of a field",
+        ("Field 'x:int', value '1,5': it is not a whole number", "LINE:[filter:forms]", "name the field 'x'"),
+        FORMS,
+        request=("GET", "/?x:int=1,5"),
+    ),
+    Mistake(
+        "debug in production, by a variable",
+        ("errors is in debug mode", "section [DEFAULT]", "LINE:debug = true"),
+        "[DEFAULT]\ndebug = true\n\n" + ini(("#errors", "#errors\nget debug = debug")),
+        status=0,
+    ),
     Mistake(
         "dotted name that leads nowhere",
         ("there is no module 'nowhere'", "install it, or set PYTHONPATH", "LINE:nowhere"),
@@ -501,6 +529,14 @@ MISTAKES = [
         ("POST", "/edit"),
     ),
     Mistake(
+        "POST without a permission, through an element of the site",
+        ("declares no permission, so undeclared = read", 'where MODULE, line LINE("edit")'),
+        AUTHENTICATED.replace("errors authenticate", "errors thing authenticate")
+        + "\n[filter:thing]\npaste.filter_factory = MODULE:thing\n",
+        CHECK + THING.replace("WORK", "pass"),
+        ("POST", "/edit"),
+    ),
+    Mistake(
         "permission without authenticate",
         ("needs the permission 'edit'", "Put authenticate"),
         code=view("@view(context=Folder, name='n', permission='edit')\ndef n(context, request):\n    return ''"),
@@ -672,6 +708,13 @@ MISTAKES = [
         DATABASE,
         WRITES,
         ("POST", "/function", "--commit"),
+    ),
+    Mistake(
+        "blob without a place",
+        ("Storing Blobs in", 'MODULE, line LINE(name="blob")', "end the URI of a Data.fs with ?blobstorage_dir="),
+        DATABASE,
+        WRITES,
+        ("POST", "/blob", "--commit"),
     ),
     Mistake(
         "write without transaction",

@@ -43,7 +43,7 @@ def new(tmp_path: Path) -> Path:
 def test_its_tests_pass_at_once(new: Path) -> None:
     """Also before it is installed. One of them is that ``pipeline check --strict`` has nothing against its inis."""
     options = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider")
-    assert "6 passed" in run(sys.executable, "-m", "pytest", *options, cwd=new)
+    assert "8 passed" in run(sys.executable, "-m", "pytest", *options, cwd=new)
 
 
 @pytest.mark.parametrize("ini", ["development.ini", "production.ini"])
@@ -87,7 +87,7 @@ def test_its_files_are_package_data(tmp_path: Path) -> None:
     run(sys.executable, "-W", "ignore", "setup.py", "-q", "build_py", "--build-lib", tmp_path, cwd=TOP)
     built = tmp_path / "pipeline" / "tools" / "new" / "site"
     names = {str(file.relative_to(FILES)) for file in FILES.rglob("*") if file.is_file()}
-    assert len(names) == 14
+    assert len(names) == 15
     assert {str(file.relative_to(built)) for file in built.rglob("*") if file.is_file()} == names
 
 
@@ -100,7 +100,7 @@ def test_from_a_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
     run(python, "-m", "pipeline", "new", "my-site", cwd=tmp_path)
     site = tmp_path / "my-site"
     install(python, "-e", f"{site}[test]")
-    assert "6 passed" in run(python, "-m", "pytest", "-q", cwd=site)
+    assert "8 passed" in run(python, "-m", "pytest", "-q", cwd=site)
     run(python, "-m", "ruff", "check", ".", cwd=site)
     run(python, "-m", "ruff", "format", "--check", ".", cwd=site)
     run(python, "-m", "mypy", "--strict", "my_site", "tests", cwd=site)

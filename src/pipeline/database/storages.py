@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import time
@@ -13,11 +14,14 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import zodburi
+from zc.lockfile import LockError
 from ZODB.DB import DB
 from ZODB.FileStorage.FileStorage import CorruptedFileStorageError, FileStorage, FileStorageFormatError
 from ZODB.FileStorage.format import CorruptedError
 from ZODB.POSException import ConflictError
+from ZODB.utils import z64
 
+from pipeline.database import only_look
 from pipeline.database.connections import RequestDB
 
 T = TypeVar("T")
@@ -125,11 +129,29 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
         storage = factory()
     except Exception as error:
         _close_half_open(error)
-        raise
+        tell = only_look.wanted()
+        if tell is None or not isinstance(error, LockError) or (storage := _open_to_read(uri)) is None:
+            raise
+        tell(path)
     file = getattr(storage, "_BlobStorage__storage", storage)
     if isinstance(file, FileStorage):  # the packer makes a new file, which replaces the old one
         file.packer = partial(_pack_alike, path, file.packer)
     return storage
+
+
+def _open_to_read(uri: str) -> Any:
+    """Open a FileStorage that another process has. Return None if nothing is in it: a DB would make its root."""
+    log = logging.getLogger("ZODB.FileStorage")
+    level = log.level
+    log.setLevel(logging.ERROR)  # it would say that the index is older than the file
+    try:
+        storage = zodburi.resolve_uri(_with_option(uri, "read_only", 1))[0]()
+    finally:
+        log.setLevel(level)
+    if storage.lastTransaction() != z64:
+        return storage
+    storage.close()
+    return None
 
 
 def _close_half_open(error: Exception) -> None:

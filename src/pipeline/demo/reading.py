@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import count
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
 from pipeline.options import on_demand
 
-coloured = on_demand("pipeline.demo.colours:coloured")  # Pygments is imported for the first code with a language
+if TYPE_CHECKING:
+    from pipeline.demo.colours import coloured
+else:  # Pygments is imported for the first code with a language
+    coloured = on_demand("pipeline.demo.colours:coloured")
 
 SHORTEST = 4
 """Headings of the shortest document that gets an outline."""

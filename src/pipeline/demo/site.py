@@ -140,7 +140,7 @@ def _show(stored: bool, password: str) -> None:
             f"\n{line}\n  The site was made. To change it, log in with\n\n"
             f"      login:     {ADMIN}\n      password:  {password}\n\n"
             "  The password is shown this once only: please keep it. If it is lost,\n"
-            f"  `pipeline demo-user {ADMIN}` sets another one.\n{line}\n",
+            f"  `pipeline demo-user INI {ADMIN}`, with your ini, sets another one.\n{line}\n",
             file=sys.stderr,
             flush=True,
         )

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nh3
 from markupsafe import Markup
@@ -21,9 +21,13 @@ from pipeline.demo.models import Document
 from pipeline.demo.reading import Readable, readable
 from pipeline.options import on_demand
 
-# The parsers are imported for the first document that needs them: docutils alone takes as long as the demo.
-rst_html = on_demand("pipeline.demo.rst:rst_html")
-markdown_it = on_demand("markdown_it:MarkdownIt")
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+    from pipeline.demo.rst import rst_html
+else:  # the first document that needs a parser imports it: docutils alone takes as long as the demo
+    MarkdownIt = on_demand("markdown_it:MarkdownIt")
+    rst_html = on_demand("pipeline.demo.rst:rst_html")
 
 _TAGS = nh3.ALLOWED_TAGS | {"aside", "figure", "figcaption", "section"}
 LANGUAGES = {
@@ -64,7 +68,7 @@ _RULE = re.compile(r"([=~^#*+`._-])\1{2,}|``")
 @cache
 def _markdown_parser() -> Any:
     """Return the parser of Markdown. It lets raw HTML through, because its output is cleaned in any case."""
-    return markdown_it("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
 def document_html(document: Document) -> Readable:

@@ -1,4 +1,4 @@
-"""``pipeline demo-user LOGIN``: add a user to the demo site, give a user a new password, or remove a user."""
+"""``pipeline demo-user INI LOGIN``: add a user to the demo site, give a user a new password, or remove a user."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import argparse
 import getpass
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from pipeline.auth.passwords import MAX_PASSWORD
+from pipeline.database.storages import loggable_uri
 from pipeline.demo.filing import printable
 from pipeline.demo.models import Folder, Site
 from pipeline.demo.names import BadText, clean_name
-from pipeline.demo.site import DEFAULT_URI, Unreachable, connected, root
+from pipeline.demo.site import KEY, Unreachable, connected, root
 from pipeline.demo.users import add_member, let_edit, remove_user, set_password
+from pipeline.tools.ini import add_variables, options_of, plan_of
 
 SHORTEST = 8
 """Characters of a password."""
 LONGEST_LOGIN = 100
+ROOT = "pipeline.demo:root"
+"""The option ``root`` of the database of a demo site."""
 
 
 class InvalidUser(Exception):
@@ -25,12 +30,15 @@ class InvalidUser(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Return its exit status: 0 done, 1 refused or not reached, 2 wrong arguments."""
-    arguments = _parser().parse_args(argv)
+    arguments = options_of(_parser(), sys.argv[1:] if argv is None else argv)
     try:
         _check_login(arguments.login)
         folder = [clean_name(name) for name in arguments.folder.split("/") if name]
+        uri = _uri_of(arguments.ini, arguments.variables)
         password = "" if arguments.remove else _read_password()
-        with connected(arguments.zodb) as connection, connection.transaction_manager:
+        with connected(uri) as connection, connection.transaction_manager:
+            if KEY not in connection.root():
+                raise InvalidUser(f"there is no demo site in {loggable_uri(uri)}: serve it once, which makes it")
             site = root(connection.root())
             place = _place(site, folder)
             if arguments.remove:
@@ -51,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
         "user. The password is asked for, or is the first line of the standard input if that is not a terminal. "
         "The server must be stopped, unless the database is one that several processes share.",
     )
+    parser.add_argument("ini", metavar="INI", help="the ini of the site, such as etc/deploy.ini")
     parser.add_argument("login", metavar="LOGIN", help="name of the user, such as admin")
+    add_variables(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--edit", action="store_true", help="let the user change everything in the site")
     what.add_argument("--remove", action="store_true", help="remove the user, and end all sessions of the user")
@@ -62,8 +72,19 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="a folder: the user is known in it and below it alone, and may change what is there",
     )
-    parser.add_argument("--zodb", default=DEFAULT_URI, metavar="URI", help="the database (default: %(default)s)")
     return parser
+
+
+def _uri_of(ini: str, variables: Sequence[str]) -> str:
+    """Return the URI of the demo's database, by an ini. Refuse a file that is not there: it would be made."""
+    options = [step.element.options for chain in plan_of(ini, variables) for step in chain.steps if step.element]
+    uris = [str(each["uri"]) for each in options if each.get("root") == ROOT and each.get("uri")]
+    if not uris:
+        raise InvalidUser(f"{ini} has no demo site: no database in it has root = {ROOT}")
+    path = Path(uris[0].removeprefix("file://").partition("?")[0])
+    if uris[0].startswith("file:") and not path.exists():
+        raise InvalidUser(f"the database {path} of {ini} is not there: serve the site once, which makes it")
+    return uris[0]
 
 
 def _check_login(login: str) -> None:

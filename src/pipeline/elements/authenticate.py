@@ -156,7 +156,13 @@ def authorizer(
     policy: Callable[[], Any], undeclared: Literal["read", "allow", "deny"]
 ) -> Callable[[Any, View], None]:
     """Return the function that refuses a view that the policy does not permit."""
-    decide = policy()
+    try:
+        decide = policy()
+    except TypeError as error:
+        raise ConfigurationError(
+            f"authenticate: option 'policy': {policy!r} cannot be called without arguments ({error}). Name a class "
+            f"whose objects provide ISecurityPolicy, or a function that returns one"
+        ) from error
     if not ISecurityPolicy.providedBy(decide):
         raise ConfigurationError(
             f"authenticate: option 'policy': {policy!r} returns an object that does not provide ISecurityPolicy"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from webob.exc import HTTPException, WSGIHTTPException
 
@@ -23,8 +24,10 @@ from pipeline.request import Request
 from pipeline.response import HTML, Response
 from pipeline.views import View
 
-# It is for developers alone: a site without ``debug`` never imports it.
-tell = on_demand("pipeline.tools.debug_page:tell")
+if TYPE_CHECKING:
+    from pipeline.tools.debug_page import tell
+else:  # it is for developers alone: a site without ``debug`` never imports it
+    tell = on_demand("pipeline.tools.debug_page:tell")
 
 Reporter = Callable[[Request, Exception, str], object]
 

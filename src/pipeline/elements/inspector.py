@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.composition import element
 from pipeline.http import debug_key
@@ -11,9 +11,12 @@ from pipeline.options import on_demand
 from pipeline.request import Request
 from pipeline.response import Response
 
-# It is for developers alone: a site without ``inspector`` never imports these.
-between = on_demand("pipeline.tools.inspector.recording:between")
-inspector_of = on_demand("pipeline.tools.inspector.inspecting:Inspector")
+if TYPE_CHECKING:
+    from pipeline.tools.inspector.inspecting import Inspector
+    from pipeline.tools.inspector.recording import between
+else:  # they are for developers alone: a site without ``inspector`` never imports them
+    Inspector = on_demand("pipeline.tools.inspector.inspecting:Inspector")
+    between = on_demand("pipeline.tools.inspector.recording:between")
 
 PATH = "/++inspect++"
 ADVICE = (
@@ -51,7 +54,7 @@ def inspector(next: Handler, *, keep: int = 1_000, slow: float = 0.5) -> Handler
     if keep < 1:
         raise ValueError(f"keep must be at least 1, not {keep}")
     debug_key.make()
-    inspecting = inspector_of(next, keep, slow)
+    inspecting = Inspector(next, keep, slow)
 
     def inspector(request: InspectorRequest, response: Response) -> None:
         if debug_key.hand_over(request, response):

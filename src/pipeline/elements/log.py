@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import time
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from pipeline.composition import element
@@ -15,7 +15,10 @@ from pipeline.options import on_demand
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 
-json_line = on_demand("pipeline.measuring.json_log:json_line")
+if TYPE_CHECKING:
+    from pipeline.measuring.json_log import json_line
+else:  # for cost alone: most logs are in another format
+    json_line = on_demand("pipeline.measuring.json_log:json_line")
 
 problems = logging.getLogger("pipeline.log")
 

@@ -9,11 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 from pipeline.composition import element
-from pipeline.edge import close_with
 from pipeline.http.conditional import precondition
 from pipeline.http.files import PASSED_ON, FileBody
 from pipeline.interfaces import Facts, Handler, OptionError
-from pipeline.request import Request
+from pipeline.request import Request, close_with
 from pipeline.response import Response
 
 _KEPT = {"accept-ranges", "cache-control", "content-disposition", "content-length", "content-type", "expires"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from webob.exc import HTTPFound, HTTPNotFound, HTTPRequestURITooLong
@@ -34,7 +34,10 @@ from pipeline.publishing.steps import (
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
 
-make_exception = on_demand("pipeline.http.exceptions:make_exception")
+if TYPE_CHECKING:
+    from pipeline.http.exceptions import make_exception
+else:  # for cost alone: most paths lead somewhere
+    make_exception = on_demand("pipeline.http.exceptions:make_exception")
 
 
 def _facts(*, root: Callable[..., Any] | None, **options: Any) -> Facts:

@@ -32,6 +32,20 @@ _FORM = re.compile(r"[A-Za-z0-9_-]{32,200}")
 """A key that cannot be guessed, and that needs no quoting in a URL or a cookie."""
 
 _key: str | None = None
+_chosen: str | None = None
+_address = ""
+_told = False
+
+
+def choose(key: str | None, address: str, told: bool = False) -> None:
+    """Have ``make`` use a key, so that it stays the same when a server starts the site again.
+
+    key      the key, or None for a new one
+    address  the address of the site, such as http://127.0.0.1:8080, or "" if it is not known
+    told     whether the address was logged already
+    """
+    global _chosen, _address, _told
+    _chosen, _address, _told = key, address, told
 
 
 def make() -> None:
@@ -42,7 +56,7 @@ def make() -> None:
     global _key
     if _key is not None:
         return
-    key = os.environ.get(VARIABLE)
+    key = os.environ.get(VARIABLE, _chosen)
     if key is None:
         key = secrets.token_urlsafe(32)
     elif not _FORM.fullmatch(key):
@@ -51,7 +65,9 @@ def make() -> None:
             'make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
         )
     _key = key
-    log.warning("debug mode is on: to see tracebacks in a browser, open /?%s=%s of this site once", PARAMETER, key)
+    if not _told:
+        where = f"{_address}/?{PARAMETER}={key}{'' if _address else ' of this site'}"
+        log.warning("debug mode is on: to see tracebacks in a browser, open %s once", where)
 
 
 def may_see(request: Request) -> bool:

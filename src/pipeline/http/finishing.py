@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any
 
-from pipeline.edge import close_with
 from pipeline.http.conditional import conditional
 from pipeline.http.files import FileBody
 from pipeline.http.streaming import blocks_of
-from pipeline.request import Request
+from pipeline.request import Request, close_with
 from pipeline.response import LIVE, OK, Response
 
 

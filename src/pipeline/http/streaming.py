@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from pipeline.edge import close
 from pipeline.http.error_pages import log_failure
-from pipeline.request import Request
+from pipeline.request import Request, close
 from pipeline.response import Response
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from pipeline.rendering import Rendering
 
 try:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -17,10 +15,9 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(message, name=error.name) from error
 
 
-def page_of(rendering: Rendering, request: Any) -> str:
-    """Return the page of a rendering."""
-    template = environment(rendering.module).get_template(rendering.template)
-    return template.render(rendering.values, request=request)
+def page_of(module: str, template: str, values: Mapping[str, Any], request: Any) -> str:
+    """Return the page that a template for a module makes of values."""
+    return environment(module).get_template(template).render(values, request=request)
 
 
 @cache

@@ -27,7 +27,7 @@ from pipeline.http.error_pages import DebugRequest
 from pipeline.interfaces import IEtc, INamespace, IRequest, ISkin
 from pipeline.publishing.kinds import CONTAINER, known_kind
 from pipeline.request import Request
-from pipeline.views import NOTES, Views, adapter
+from pipeline.views import adapter, noting
 
 I = TypeVar("I")  # noqa: E741
 
@@ -51,20 +51,11 @@ def into_application(request: Request, segment: str) -> None:
         environ["PATH_INFO"] = rest[1] + rest[2]
 
 
-class _SkinNote:
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def register(self, views: Views, target: Any) -> None:
-        views.add_named(target, ISkin, self.name)
-
-
 def skin(interface: I, name: str) -> I:
     """Register a request type, an interface that extends IRequest, as the skin of that name."""
     if not interface.isOrExtends(IRequest):  # type: ignore[attr-defined]
         raise TypeError(f"{interface!r} cannot be a skin: it does not extend IRequest")
-    setattr(interface, NOTES, (_SkinNote(name),))
-    return interface
+    return noting(lambda views, target: views.add_named(target, ISkin, name))(interface)
 
 
 @adapter(Interface, INamespace, name="skin")

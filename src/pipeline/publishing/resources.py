@@ -85,13 +85,7 @@ class Resources:
         contents = "".join(f"{path}\0{file.sha256}\0" for path, file in self.files.items())
         self.version = hashlib.sha256(contents.encode()).hexdigest()[:16]
         self.__module__ = module  # `scan` looks for notes by module
-        self.__dict__[NOTES] = (self,)
-
-    def register(self, views: Views, target: Any) -> None:
-        """Publish these files; called by ``scan``."""
-        views.add_named(self, IResources, self.name)
-        views.add_adapter(Namespace, Interface, INamespace, "resource")
-        views.add(show, Resource, "", ("GET",), None, PUBLIC)
+        self.__dict__[NOTES] = (register,)
 
     def url(self, request: Request, path: str) -> str:
         """Return the address of a file, with the version. Raise KeyError if there is no such file."""
@@ -156,6 +150,13 @@ class Resource(NamedTuple):
     path: str
     current: bool
     """True if the path has the current version."""
+
+
+def register(views: Views, resources: Resources) -> None:
+    """Publish the files of a directory. The scan of the module that creates the resources calls this."""
+    views.add_named(resources, IResources, resources.name)
+    views.add_adapter(Namespace, Interface, INamespace, "resource")
+    views.add(show, Resource, "", ("GET",), None, PUBLIC)
 
 
 def show(resource: Resource, request: Request, response: Response) -> None:

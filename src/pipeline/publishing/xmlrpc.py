@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 import xmlrpc.client
-from typing import Any
+from typing import Any, cast
 from xml.parsers.expat import ExpatError, ParserCreate
 from xmlrpc.client import MAXINT, MININT
 
@@ -31,6 +31,7 @@ from pipeline.http.origins import refuse_cross_site
 from pipeline.interfaces import PUBLIC, IRequest, IView, IXMLRPCRequest
 from pipeline.names import checked
 from pipeline.publishing.steps import walk
+from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.views import View, view
 
@@ -45,7 +46,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 @view(context=Interface, methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC, cross_site=True)
-def call(context: Any, request: FormsRequest, response: Response) -> bytes:
+def call(context: Any, request: Request, response: Response) -> bytes:
     """Find the view that the call names, check whether it may be called, and call it."""
     parameters, method = _parse(request)
     response.headers["Content-Type"] = "text/xml; charset=UTF-8"
@@ -65,7 +66,7 @@ def call(context: Any, request: FormsRequest, response: Response) -> bytes:
 
 
 def _call(
-    context: Any, request: FormsRequest, response: Response, method: str, parameters: tuple[Any, ...]
+    context: Any, request: Request, response: Response, method: str, parameters: tuple[Any, ...]
 ) -> Any:
     if method.count(".") > MAX_STEPS:
         raise HTTPBadRequest(f"The name of the method has more than {MAX_STEPS} steps.")
@@ -83,11 +84,11 @@ def _call(
     names = found.fill.names if found.fill is not None else []
     if len(parameters) > len(names):
         raise HTTPBadRequest(f"The method {method!r} takes {len(names)} parameters at most.")
-    request.form = dict(zip(names, parameters, strict=False))
+    cast(FormsRequest, request).form = dict(zip(names, parameters, strict=False))
     return found.call(context, request, response) if found.takes_response else found.call(context, request)
 
 
-def _method(context: Any, request: FormsRequest, name: str) -> View | None:
+def _method(context: Any, request: Request, name: str) -> View | None:
     """Return the view of that name, if it is for XML-RPC. A view for any request was not written for such a
     call."""
     if request.views is None or not name:
@@ -97,7 +98,7 @@ def _method(context: Any, request: FormsRequest, name: str) -> View | None:
     return None if found is plain else found
 
 
-def _parse(request: FormsRequest) -> tuple[tuple[Any, ...], str]:
+def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
     body = request.body_file.read(MAX_BODY + 1)
     if len(body) > MAX_BODY:
         raise HTTPRequestEntityTooLarge(f"A call may have {MAX_BODY} bytes at most.")

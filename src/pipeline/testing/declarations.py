@@ -8,8 +8,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pipeline.attributes import declaration, names_of
 from pipeline.composition import Element
-from pipeline.options import convert
 from pipeline.request import Request
+from pipeline.strings import convert
 from pipeline.testing.probes import NotConforming
 
 

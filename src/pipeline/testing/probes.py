@@ -12,9 +12,8 @@ from weakref import ref
 from wsgiref.validate import validator
 
 from pipeline.composition import Element, Offers, element
-from pipeline.edge import close_with
 from pipeline.interfaces import Handler
-from pipeline.request import Request
+from pipeline.request import Request, close_with
 from pipeline.response import Response
 
 Act = Callable[[Any, Response], None]

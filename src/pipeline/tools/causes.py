@@ -201,7 +201,10 @@ def of_field(failure: Failure) -> Cause | None:
     """Return the cause if a field of a form has a bad value."""
     view = failure.look.chosen if failure.look is not None else None
     if view is None:
-        return None
+        name, _, words = failure.error.field.partition(":")
+        remedy = f"The name of the field asks for {words!r}. Send that, or name the field {name!r} in the form."
+        why = f"{failure.visit.name} refused the form. {failure.error}"
+        return Cause(failure.here, why, remedy if words else "")
     what = f"the field {failure.error.field!r} of the view {_name(view)}: {failure.error}"
     return Cause(place_of(view.function), what, "Send a value of that type, or change the parameter.")
 
@@ -453,12 +456,10 @@ def refused(failure: Failure, look: Look, view: View) -> Cause:
 
 
 def last_frame(error: BaseException | None) -> str | None:
-    """Return ``file, line N`` of the last line of the site that an error has passed, or None."""
+    """Return ``file, line N`` of the last line of the site that has raised an error, or None."""
     if error is None:
         return None
-    frames = traceback.extract_tb(error.__traceback__)
-    demo = [f"{f.filename}, line {f.lineno}" for f in frames if f.filename.startswith(f"{OUR_CODE}/demo/")]
-    return line_of_the_site(error) or (demo[-1] if demo else None)
+    return line_of_the_site(error) or line_of_the_site(error, f"{OUR_CODE}/demo/") or None
 
 
 def _told(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pipeline.composition import Element
 from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
-from pipeline.paste import Chain, Step
+from pipeline.paste import Chain, Step, refuse_unadded
 from pipeline.tools.building import Built, build
 from pipeline.tools.command import is_ours
 from pipeline.tools.element import providers
@@ -67,6 +67,7 @@ def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding]
                 chain.check()
             chains += planned
             built = build(ini, words)
+            refuse_unadded(planned)
         except Exception as error:
             if is_ours(error):
                 raise
@@ -195,6 +196,7 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
         where = source.option(option)
         if option == "debug" and value is True:
             remedy = "Delete the line for production."
+            where = of_variable(source.inis, where)
             yield Finding(debug, where, f"{element.name} is in debug mode: it shows more, or is slow", remedy)
         elif option.startswith("max_") and isinstance(value, int) and value > MOST_MEMORY:
             what = f"{option} = {value} of {element.name} limits nothing"
@@ -214,9 +216,26 @@ def is_default(parameter: inspect.Parameter, value: object) -> bool:
 
 def is_variable(where: str) -> bool:
     """Return whether an option takes the value of a variable (``get option = name``), by its place."""
+    return line_at(where).startswith("get ")
+
+
+def line_at(where: str) -> str:
+    """Return the line of an ini that a place names, or ""."""
     file, _, line = where.rpartition(", line ")
     lines = Path(file.partition(", section ")[0]).read_text("utf-8", "replace").splitlines() if line else []
-    return lines[int(line) - 1].startswith("get ") if lines else False
+    return lines[int(line) - 1] if lines else ""
+
+
+def of_variable(inis: Iterable[str], where: str) -> str:
+    """Return the place of the variable that an option takes its value from; of the option, if it takes none."""
+    name = re.escape(line_at(where).partition("=")[2].strip())
+    for ini in inis if is_variable(where) else ():
+        section = ""
+        for number, line in enumerate(Path(ini).read_text("utf-8", "replace").splitlines(), 1):
+            section = line.strip() if line.startswith("[") else section
+            if section == "[DEFAULT]" and re.match(rf"{name}\s*[=:]", line):
+                return f"{ini}, section [DEFAULT], line {number}"
+    return where
 
 
 def _weak_password(uri: str) -> str:

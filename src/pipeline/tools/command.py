@@ -74,7 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     if "_ARGCOMPLETE" in os.environ:
         complete(parser)
-    options = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if not given:
+        parser.print_help(sys.stderr)
+        return 2
+    options = parser.parse_args(given)
     try:
         run: Callable[[list[str]], int] = import_module(COMMANDS[options.command][0]).main
         return run(options.rest)

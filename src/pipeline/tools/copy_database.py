@@ -8,14 +8,16 @@ its source, and ``--continue`` copies the rest of it; in the same way it brings 
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl
 
-from tqdm import tqdm
 from ZODB.blob import copyTransactionsFromTo
 from ZODB.interfaces import IBlobStorage, IBlobStorageRestoreable
 from ZODB.POSException import POSKeyError
@@ -23,6 +25,7 @@ from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import load_current, p64, u64, z64
 
 from pipeline.database.storages import loggable_uri, patiently, storage_of, without_secrets
+from pipeline.options import resolve
 from pipeline.tools.ini import options_of
 
 READ_ONLY = ("file", "zeo", "postgres", "mysql", "mariadb", "sqlite", "oracle")
@@ -126,7 +129,7 @@ def main(argv: Sequence[str]) -> int:
         help="TO is the beginning of FROM, from an earlier copy: copy what is missing",
     )
     options = options_of(parser, argv)
-    bar = tqdm(total=0, unit=" transactions", disable=None, leave=False)
+    bar = progress()
     try:
         with (
             Interruption() as interruption,
@@ -164,6 +167,37 @@ def main(argv: Sequence[str]) -> int:
     until = f", the last of them of {moment(end)}" if count else ""
     print(f"Copied {count} transaction{'s' * (count != 1)}{until}.")
     return 0
+
+
+def progress() -> Any:
+    """Return a bar of tqdm if that is installed, and else what prints a line now and then."""
+    if find_spec("tqdm") is None:
+        return Lines()
+    return resolve("tqdm:tqdm")(total=0, unit=" transactions", disable=None, leave=False)
+
+
+class Lines:
+    """The progress in lines, on a terminal: one each few seconds."""
+
+    EVERY = 5.0
+    """Seconds between two lines."""
+
+    def __init__(self) -> None:
+        self.n = self.total = 0
+        self.next = time.monotonic() + self.EVERY if sys.stderr.isatty() else math.inf
+
+    def update(self) -> None:
+        """Count a transaction."""
+        self.n += 1
+        if time.monotonic() >= self.next:
+            self.next = time.monotonic() + self.EVERY
+            print(f"{self.n} of {self.total} transactions", file=sys.stderr, flush=True)
+
+    def refresh(self) -> None:
+        """Show the total, which the next line does."""
+
+    def close(self) -> None:
+        """End the progress, which leaves nothing open."""
 
 
 @contextmanager

@@ -23,6 +23,8 @@ from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.causes import Cause, last_frame, no_view, of_traversal, wrong_method
 from pipeline.tools.inspector.secrets import told_variable, value_of
 from pipeline.tools.inspector.styling import policy, style
+from pipeline.tools.remedies import remedy_of
+from pipeline.tools.repeating import command_of, ini_of, test_of
 from pipeline.tools.telling import look_lines, look_title, walk_lines
 from pipeline.tools.walking import Walk, walk_again
 from pipeline.tools.words import is_of_the_site, place_of
@@ -80,7 +82,7 @@ def told_of(request: Any, error: Exception) -> Told:
     if cause is None:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = frame or f"{last.filename}, line {last.lineno}"
-        cause = Cause(where, f"{type(error).__name__}: {text_of(error)}")
+        cause = Cause(where, f"{type(error).__name__}: {text_of(error)}", remedy_of(error))
     return Told(cause, walk, look)
 
 
@@ -90,12 +92,12 @@ def cause_of(request: Any, error: WSGIHTTPException, walk: Walk | None, look: Lo
     if last_frame(error) is not None:
         return None
     if look is not None and look.chosen is None:
-        where = place_of(publisher)
+        where = part_at(request, "", publisher)
         if raised == 404:
             return no_view(where, request.views, look, walk, Path.cwd())
         return wrong_method(where, look) if raised == 405 else None
     if look is None and walk is not None:
-        return of_traversal(place_of(traverse.traverse), error, walk)
+        return of_traversal(part_at(request, "context", traverse.traverse), error, walk)
     if look is not None and look.chosen is not None and raised in (401, 403):
         needs = look.chosen.permission or "one that the policy gives for views without a permission"
         asked = request.principal or "a visitor who is not logged in"
@@ -103,6 +105,23 @@ def cause_of(request: Any, error: WSGIHTTPException, walk: Walk | None, look: Lo
         remedy = "Log in, grant the permission, or declare @view(permission='public')."
         return Cause(place_of(look.chosen.function), why, remedy)
     return None
+
+
+def part_at(request: Any, provided: str, part: Any) -> str:
+    """Return the place of a part of the pipeline as ``pipeline explain`` tells it. Without an ini it is the code.
+
+    provided  what an element provides, or "" for the end of the pipeline
+    """
+    pipeline = request.pipeline
+    contracts = (*pipeline.lineage, *pipeline.beyond) if pipeline is not None else ()
+    for contract in reversed(contracts):
+        source, options = contract.place
+        if source is not None and (not provided or provided in contract.provides):
+            where: str = source.section_of(options)
+            return f"{contract.name}, {where}" if provided else where
+        if not provided:
+            break
+    return place_of(part)
 
 
 def lines_of(told: Told) -> Iterator[str]:
@@ -133,6 +152,7 @@ def page_of(request: Any, error: Exception, problem: Problem, told: Told) -> str
         text = f"<details><summary>To copy</summary>\n<pre>{escape(problem.traceback)}</pre></details>\n"
         parts.append(section("Traceback", text))
     parts += [way_section(request, told), databases_section(request), request_section(request)]
+    parts.append(repeat_section(request))
     return f"""\
 <!DOCTYPE html>
 <html lang="en">
@@ -279,3 +299,12 @@ def request_section(request: Any) -> str:
     if fields:
         text += f"<h3>Form</h3>\n{pairs(fields)}"
     return section("The request", text)
+
+
+def repeat_section(request: Any) -> str:
+    """Return the command and the test that repeat the request, to copy."""
+    ini = ini_of(request)
+    if not ini:
+        return ""
+    test = f"<details><summary>As a test</summary>\n<pre>{escape(test_of(request, ini))}</pre></details>\n"
+    return section("Repeat it", f"<pre>{escape(command_of(request, ini))}</pre>\n{test}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import Any, NamedTuple
 
 from webob import Request
 
+from pipeline.database.only_look import if_locked
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.building import build
 from pipeline.tools.causes import Cause, Late, causes, no_branch, path_of
 from pipeline.tools.findings import put_json
-from pipeline.tools.ini import options_of, split_name
+from pipeline.tools.ini import add_variables, options_of, split_name
 from pipeline.tools.telling import look_lines, look_title, walk_lines
 from pipeline.tools.watching import Recorder, Visit
 from pipeline.tools.words import bold, short
@@ -89,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
     parser.add_argument("method", metavar="METHOD", help="GET, POST, ...")
     parser.add_argument("path", metavar="/path", help="the path, percent-encoded, with a query if there is one")
-    parser.add_argument("variables", metavar="name=value", nargs="*", help="variables of the ini")
+    add_variables(parser)
     parser.add_argument("-H", metavar="HEADER", dest="headers", action="append", default=[], help="'Name: value'")
     parser.add_argument("-d", metavar="DATA", dest="data", action="append", default=[], help="the body, or @FILE")
     parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
@@ -145,7 +147,8 @@ def explain(
     logger.setLevel(min(level, logging.INFO))
     began = perf_counter()
     try:
-        line, headers, sent, escaped = answer_of(built.app, environ)
+        with if_locked(say_read_only):
+            line, headers, sent, escaped = answer_of(built.app, environ)
     finally:
         logger.removeHandler(log)
         logger.setLevel(level)
@@ -155,6 +158,16 @@ def explain(
         late.append(Late("it reached the server", escaped))
     found = list(causes(recorder, int(line[:3]), split_name(ini)[0].parent, late, missed))
     return Explained(recorder, line, headers, sent, seconds, log.lines, found, escaped)
+
+
+def say_read_only(path: str) -> None:
+    """Say on the terminal that a database can only be read."""
+    print(
+        f"{path} is open read-only, since another process has it, such as the server of the site. Nothing can be "
+        f"stored.",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def answer_of(app: Any, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes, BaseException | None]:

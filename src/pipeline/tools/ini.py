@@ -37,9 +37,26 @@ def options_of(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> arg
 def add_ini(parser: argparse.ArgumentParser) -> None:
     """Let a command take ``INI [name=value ...]``."""
     parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
-    parser.add_argument(
-        "variables", metavar="name=value", nargs="*", help="variables; they beat those of [DEFAULT]"
-    )
+    add_variables(parser)
+
+
+def add_variables(parser: argparse.ArgumentParser) -> None:
+    """Let a command take ``[name=value ...]``."""
+
+    def variable(word: str) -> str:
+        if "=" not in word:
+            raise argparse.ArgumentTypeError(f"{word!r} is not of the form name=value")
+        return word
+
+    what = "variables of the ini; they beat those of [DEFAULT]"
+    parser.add_argument("variables", metavar="name=value", nargs="*", type=variable, help=what)
+
+
+def port(text: str) -> int:
+    """Return the number of a port of the command line."""
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text} is not a port: that is a number from 1 to 65535")
+    return int(text)
 
 
 def parse_variables(words: Sequence[str]) -> dict[str, str]:

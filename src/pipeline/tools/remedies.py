@@ -16,6 +16,9 @@ REMEDIES = {
     "Unavailable": "Start that server, or correct its address.",
     "NotStorable": "Keep numbers, texts, lists, dicts and persistent objects in it, and not functions, open files, "
     "locks or requests.",
+    "ReadOnlyError": "Stop the process that has the database open, such as the server, or ask without --commit.",
+    "Unsupported": "A blob needs a place: end the URI of a Data.fs with ?blobstorage_dir=/path/to/blobs. "
+    "For zeo:// and postgres:// see docs/howto/data.rst.",
     "TemplateNotFound": "Put the template beside the module that calls render(), or into templates of one of its "
     "packages. A package that is installed must list it in package_data.",
     "UndefinedError": "Give the template that name, or correct the name in the template.",

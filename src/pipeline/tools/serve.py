@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import socket
 import sys
 import traceback
@@ -12,10 +13,12 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import hupper
 from paste.deploy.loadwsgi import SERVER, loadcontext
 
+from pipeline.http import debug_key
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import put_error
 from pipeline.tools.ini import (
@@ -25,6 +28,7 @@ from pipeline.tools.ini import (
     options_of,
     parse_variables,
     plan_of,
+    port,
     refuse_several,
     split_name,
 )
@@ -67,12 +71,47 @@ def main(arguments: Sequence[str]) -> int:
         if choice.server == "waitress" and options.reload and listener is not None:
             # The socket stays open while the site starts again, so that no client is refused.
             listener.set_inheritable(True)
+            worker = [list(arguments), listener.fileno(), secrets.token_urlsafe(32), False]
             hupper.start_reloader(
                 "pipeline.tools.serve.reloaded",
-                worker_args=[list(arguments), listener.fileno()],
+                worker_args=worker,
                 shutdown_interval=DRAIN + 1,
+                logger=Starts(worker),
             )
     return run(arguments, listener)
+
+
+class Starts:
+    """The log of the reloader: one line for each time that the site starts again.
+
+    worker  arguments of ``reloaded``; the last one is whether the address of debug mode was logged already
+    """
+
+    def __init__(self, worker: list[Any]) -> None:
+        self.worker = worker
+        self.changed: list[str] = []
+        self.started = False
+
+    def info(self, said: str) -> None:
+        """Note which files have changed, and say so when the site starts again."""
+        path, changed, _ = said.partition(" changed; reloading")
+        if changed:
+            self.changed.append(os.path.relpath(path) if path.startswith(f"{Path.cwd()}/") else path)
+        elif said.startswith("Starting monitor"):
+            if self.started:
+                what = f"{', '.join(self.changed)} changed: " if self.changed else ""
+                self.error(f"{what}the site starts again")
+            self.changed.clear()
+            self.started = self.worker[-1] = True
+
+    def error(self, said: str) -> None:
+        """Say what the reloader could not do."""
+        print(said, file=sys.stderr, flush=True)
+
+    def debug(self, said: str) -> None:
+        """Note that a site did not load, so that the address may not have been logged."""
+        if said.startswith("Server exited with code 1"):
+            self.worker[-1] = False
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -87,7 +126,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add_ini(parser)
     parser.add_argument("--server", choices=SERVERS, help="the server (default: that of the ini, or waitress)")
     parser.add_argument("--host", help="the address to listen on (default: 127.0.0.1, this machine alone)")
-    parser.add_argument("--port", type=int, help="the port (default: 8080)")
+    parser.add_argument("--port", type=port, help="the port (default: 8080)")
     parser.add_argument("--workers", type=int, help="processes, for gunicorn and granian (default: 1)")
     parser.add_argument("--threads", type=int, help="threads of each process (default: 8)")
     parser.add_argument(
@@ -125,7 +164,8 @@ def choose(options: argparse.Namespace) -> Choice:
         settings=settings,
     )
     if choice.workers < 1 or choice.threads < 1 or choice.port > 65535:
-        raise ConfigurationError("workers and threads are 1 or more, and a port is at most 65535")
+        said = f"{path}: workers and threads are 1 or more, and a port is a number up to 65535"
+        raise ConfigurationError(said)
     if choice.server == "waitress" and choice.workers > 1:
         raise ConfigurationError(
             "waitress is one process: for several workers add --server gunicorn or --server granian"
@@ -181,8 +221,7 @@ def listen(choice: Choice) -> socket.socket | None:
 def announce(choice: Choice, ini: Path) -> None:
     """Say on the terminal where the site is, and what it means to listen on every address."""
     own = [choice.settings[name] for name in ADDRESSES if name in choice.settings]
-    host = "127.0.0.1" if is_everywhere(choice.host) else choice.host
-    where = " ".join(own) or f"http://{f'[{host}]' if ':' in host else host}:{choice.port}/"
+    where = " ".join(own) or f"{address_of(choice)}/"
     print(f"{ini.name}: {where} by {choice.server}. Ctrl-C stops it.", flush=True)
     if any(map(is_everywhere, " ".join(own).split() or [choice.host])):
         print(
@@ -193,12 +232,27 @@ def announce(choice: Choice, ini: Path) -> None:
         )
 
 
-def run(arguments: Sequence[str], listener: socket.socket | None) -> int:
-    """Serve in this process; return the exit status."""
+def address_of(choice: Choice) -> str:
+    """Return the address of the site, or "" if the server opens sockets of its own."""
+    if any(name in choice.settings for name in ADDRESSES):
+        return ""
+    host = "127.0.0.1" if is_everywhere(choice.host) else choice.host
+    return f"http://{f'[{host}]' if ':' in host else host}:{choice.port}"
+
+
+def run(
+    arguments: Sequence[str], listener: socket.socket | None, key: str | None = None, again: bool = False
+) -> int:
+    """Serve in this process; return the exit status.
+
+    key    the key of debug mode, if it is chosen already
+    again  whether the site was started before, with that key
+    """
     options = parse(arguments)
     path, _ = split_name(options.ini)
     make_importable(path)
     choice = choose(options)
+    debug_key.choose(key, address_of(choice), again)
     variables = parse_variables(options.variables)
     load = partial(application_of, options.ini, **variables)
     if choice.server in SERVERS:
@@ -209,13 +263,13 @@ def run(arguments: Sequence[str], listener: socket.socket | None) -> int:
     return 0
 
 
-def reloaded(arguments: Sequence[str], descriptor: int) -> None:
+def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -> None:
     """Serve in a process of the reloader, on the socket that the reloader keeps open."""
     reloader = hupper.get_reloader()
     options = parse(arguments)
     try:
         reloader.watch_files(watched(options))
-        status = run(arguments, socket.socket(fileno=descriptor))
+        status = run(arguments, socket.socket(fileno=descriptor), key, again)
     except Exception as error:
         # The file with the mistake may be one that no module came of.
         frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]

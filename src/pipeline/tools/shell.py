@@ -8,18 +8,22 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pipeline.database.only_look import if_locked
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
 from pipeline.tools.building import build
-from pipeline.tools.explain import answer_of, request_of
+from pipeline.tools.explain import answer_of, request_of, say_read_only
 from pipeline.tools.ini import add_ini, facts_of, options_of, plan_of
 from pipeline.tools.watching import is_traverse
 from pipeline.tools.words import short
 
-is_open = on_demand("pipeline.database.transactions:is_open")  # a site without a database does not have its package
+if TYPE_CHECKING:
+    from pipeline.database.transactions import is_open
+else:  # a site without a database does not have its package
+    is_open = on_demand("pipeline.database.transactions:is_open")
 
 EPILOG = """\
 examples:
@@ -56,7 +60,8 @@ def main(arguments: Sequence[str]) -> int:
     built = build(options.ini, options.variables, shell.watch)
     shell.names["app"] = built.app
     environ = request_of("GET", "/", [f"Host: {host_of(chains)}"], [])
-    line, _, _, escaped = answer_of(built.app, environ)
+    with if_locked(shell.tell_read_only):
+        line, _, _, escaped = answer_of(built.app, environ)
     if escaped is not None:
         raise escaped
     if shell.status is None:
@@ -80,6 +85,13 @@ class Shell:
         self.names: dict[str, Any] = {}
         self.status: int | None = None
         """The exit status of the code; None if it has not run."""
+        self.read_only: list[str] = []
+        """The paths of the databases that are open read-only."""
+
+    def tell_read_only(self, path: str) -> None:
+        """Note that a database can only be read, and say so."""
+        self.read_only.append(path)
+        say_read_only(path)
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
         """Run the code in the place of the handler of the first step that traverses or ends a pipeline."""
@@ -89,6 +101,11 @@ class Shell:
 
         def renew(end: str) -> None:
             tm = request.tm
+            if end == "commit" and self.read_only:
+                raise RuntimeError(
+                    f"nothing is stored: {' and '.join(self.read_only)} is open read-only, since another process "
+                    f"has it. Stop that process, or use a database server for several: zeo:// or postgres://"
+                )
             if is_open(tm):
                 getattr(tm, end)()
             tm.begin()

@@ -69,6 +69,7 @@ def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
         "defaults": {option: written(value) for option, value in _defaults(element)},
         "requires": [thing for thing in element.contract.requires if thing not in element.contract.met],
         "provides": list(element.contract.provides),
+        "request class": written(element.contract.adds) if element.contract.adds is not None else "",
         "adds": list(added(element)),
         "held": list(holding(element.contract, contracts)),
     }
@@ -152,6 +153,8 @@ def put_chain(chain: dict[str, Any]) -> None:
         for title in ("requires", "provides"):
             if part.get(title):
                 print(f"{'':{width}}    {title}: {', '.join(part[title])}")
+        if part.get("request class"):
+            print(f"{'':{width}}    request class: {part['request class']}")
         for one in part.get("adds", ()):
             default = f" = {one['default']}" if one["default"] else ""
             _put(width, "adds: ", f"request.{one['name']}: {one['type']}{default}", one["meaning"])

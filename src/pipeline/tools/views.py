@@ -6,13 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pipeline.interfaces import IRequest
+from pipeline.request import Request
 from pipeline.tools.building import build
 from pipeline.tools.findings import put_json
 from pipeline.tools.ini import ini_parser, options_of
 from pipeline.tools.words import bold, kind_name, place_of
+from pipeline.typed import wanted_by
 from pipeline.views import Views
 
-HEADINGS = {"path": "path", "methods": "methods", "request": "request type", "permission": "permission"}
+HEADINGS = {
+    "path": "path",
+    "methods": "methods",
+    "request": "request type",
+    "wants": "request class",
+    "permission": "permission",
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -20,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = ini_parser(
         "views",
         "Lists every view: the pattern of its path by the kind of object, the methods, the type of request, the "
-        "permission, and its line in the source.",
+        "class of the request that it names, the permission, and its line in the source.",
     )
     options = options_of(parser, arguments)
     found = [(step.where, list(rows(views))) for step, views in build(options.ini, options.variables).views()]
@@ -41,6 +49,7 @@ def rows(views: Views) -> Iterator[dict[str, Any]]:
         method, _, name = key.partition(" ")
         merged.setdefault((kind_name(context), name, request_type, view), []).append(method)
     for (context, name, request_type, view), methods in sorted(merged.items(), key=lambda item: item[0][:2]):
+        wanted = wanted_by(view.function, 1)
         is_error = methods == ["error"]
         path = f"({context} is raised)" if is_error else f"{{{context}}}/{name and '@@' + name}"
         yield {
@@ -49,6 +58,7 @@ def rows(views: Views) -> Iterator[dict[str, Any]]:
             "name": name,
             "methods": "" if is_error else " ".join(sorted(methods)),
             "request": "" if request_type is IRequest else kind_name(request_type),
+            "wants": wanted.__name__ if wanted not in (None, Request) else "",
             "permission": view.permission or "",
             "fields": list(view.fill.names) if view.fill is not None else [],
             "function": f"{view.function.__module__}.{view.function.__qualname__}",

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand, resolve
@@ -22,7 +22,10 @@ from pipeline.tools.words import short
 
 State = Mapping[str, str]
 
-watch_zope = on_demand("pipeline.ztk.explaining:watch")
+if TYPE_CHECKING:
+    from pipeline.ztk.explaining import watch as watch_zope
+else:  # only a site of Zope has its packages
+    watch_zope = on_demand("pipeline.ztk.explaining:watch")
 
 TOLD = ("context", "view_name", "virtual_root_path")
 """The fields of the core that tell a reader something."""

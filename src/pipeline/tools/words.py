@@ -11,6 +11,8 @@ from typing import Any
 
 from zope.interface import Interface
 
+from pipeline.between import place_of as place_of
+
 OUR_CODE = str(Path(__file__).resolve().parents[1])
 
 
@@ -19,10 +21,20 @@ def is_of_the_site(file: str) -> bool:
     return not file.startswith((OUR_CODE, "<", sys.base_prefix)) and "site-packages" not in file
 
 
-def line_of_the_site(error: BaseException) -> str:
-    """Return ``file, line N`` of the last line of the site that an exception has passed, or ""."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_of_the_site(frame.filename)]
-    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
+def line_of_the_site(error: BaseException, ours: str = "") -> str:
+    """Return ``file, line N`` of the last line of the site that has raised an exception, or "".
+
+    An element or a middleware of the site that an exception of an inner part has only passed is not its cause.
+
+    ours  the beginning of files of ours that count as well
+    """
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    for code, line in reversed(frames):
+        if is_of_the_site(code.co_filename) or (ours and code.co_filename.startswith(ours)):
+            return f"{code.co_filename}, line {line}"
+        if code.co_varnames[: code.co_argcount][-2:] == ("request", "response"):  # a handler
+            return ""
+    return ""
 
 
 def sentence(element: object) -> str:
@@ -43,18 +55,6 @@ def written(value: object) -> str:
 def bold(text: str) -> str:
     """Return a text that is bold on a terminal."""
     return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
-
-
-def place_of(function: Any) -> str:
-    """Return ``file, line N`` of a function or class, or its module."""
-    function = inspect.unwrap(getattr(function, "func", function))
-    code = getattr(function, "__code__", None)
-    if code is not None:
-        return f"{code.co_filename}, line {code.co_firstlineno}"
-    try:
-        return f"{inspect.getsourcefile(function)}, line {inspect.getsourcelines(function)[1]}"
-    except (OSError, TypeError):
-        return str(getattr(function, "__module__", function))
 
 
 def kind_name(spec: Any) -> str:

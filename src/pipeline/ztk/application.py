@@ -17,6 +17,7 @@ from pipeline.elements.zodb import zodb
 from pipeline.ini import Source
 from pipeline.options import Signature
 from pipeline.paste import with_facts
+from pipeline.strings import from_strings
 from pipeline.ztk.authenticate import ztk_authenticate
 from pipeline.ztk.errors import ztk_errors
 from pipeline.ztk.manager import ImplicitManager
@@ -76,7 +77,7 @@ def ztk(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     ``zodb`` with the database of the zope.conf, ``ztk_request``, ``ztk_errors``, ``transaction``,
     ``ztk_authenticate``, ``ztk_traverse`` and ``ztk_publisher``.
     """
-    options = Signature.of(_ztk).from_strings("ztk", strings, Source(global_conf, ztk))
+    options = from_strings(Signature.of(_ztk), "ztk", strings, Source(global_conf, ztk))
     application = WSGIPublisherApplication(load(options["zope_conf"]), attempts=options.get("attempts"))
     notify(WSGIPublisherApplicationCreated(application))
     return application.pipeline

@@ -8,7 +8,7 @@ from webob.exc import HTTPBadRequest
 
 from pipeline import Response, view
 from pipeline.demo.models import Document, File, Folder, Item
-from pipeline.demo.request import DemoRequest
+from pipeline.demo.request import PageRequest
 from pipeline.demo.text import document_html
 from pipeline.demo.views.page import answer, describe, url_of
 
@@ -22,7 +22,7 @@ ORDERS: dict[Order, str] = {"title": "By title", "newest": "Newest first", "kind
 
 @view(context=Folder)
 def folder(
-    context: Folder, request: DemoRequest, response: Response, page: int = 1, sort: Order = "title"
+    context: Folder, request: PageRequest, response: Response, page: int = 1, sort: Order = "title"
 ) -> object:
     if not 0 < page < 10**9:
         raise HTTPBadRequest("The page of a folder is a number from 1 on.")
@@ -69,12 +69,12 @@ def _sorted(folder: Folder, order: Order, start: int, stop: int) -> list[Item]:
 
 
 @view(context=Document)
-def document(context: Document, request: DemoRequest, response: Response) -> object:
+def document(context: Document, request: PageRequest, response: Response) -> object:
     html, outline = document_html(context)
     data = describe(request, context)
     return answer(request, response, "document.html", data, context, html=html, outline=outline)
 
 
 @view(context=File, name="info")
-def file_info(context: File, request: DemoRequest, response: Response) -> object:
+def file_info(context: File, request: PageRequest, response: Response) -> object:
     return answer(request, response, "file.html", describe(request, context), context)

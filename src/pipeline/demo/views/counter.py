@@ -1,6 +1,6 @@
 """The counter, which gives each request another number.
 
-``@@next`` needs neither a login nor a form token. A token keeps other sites from using the permissions of a
+``next`` needs neither a login nor a form token. A token keeps other sites from using the permissions of a
 visitor, but this view needs no permission.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pipeline import Response, view
 from pipeline.demo.models import Counter
-from pipeline.demo.request import DemoRequest
+from pipeline.demo.request import CounterRequest, PageRequest
 from pipeline.demo.views.page import answer, describe, wants_json
 from pipeline.interfaces import PUBLIC
 
@@ -18,12 +18,12 @@ has a conflict, and the number of attempts that suits other views would not alwa
 
 
 @view(context=Counter)
-def counter(context: Counter, request: DemoRequest, response: Response) -> object:
+def counter(context: Counter, request: PageRequest, response: Response) -> object:
     return answer(request, response, "counter.html", describe(request, context), context, number=None)
 
 
 @view(context=Counter, name="next", methods=("POST",), permission=PUBLIC)
-def next_number(context: Counter, request: DemoRequest, response: Response) -> object:
+def next_number(context: Counter, request: CounterRequest, response: Response) -> object:
     """Answer with the next number: in plain text, as JSON, or on a page for a browser."""
     if request.attempts_left:  # `retry` is there
         request.attempts_left = max(request.attempts_left, ATTEMPTS - request.attempt)

@@ -12,7 +12,7 @@ from pipeline import Response, view
 from pipeline.demo.models import FORMATS, Counter, Document, Folder, Format, Item, Site
 from pipeline.demo.names import BadText, clean_name, clean_text, clean_title, name_from_title
 from pipeline.demo.reading import readable
-from pipeline.demo.request import DemoRequest
+from pipeline.demo.request import FormRequest, PageRequest
 from pipeline.demo.text import difference, to_html
 from pipeline.demo.views.forms import Form, Problems, read_form
 from pipeline.demo.views.page import answer, describe, done
@@ -23,12 +23,12 @@ TAKEN = "This folder already has an item of this name."
 
 
 @view(context=Folder, name="add-document", permission="edit")
-def add_document_form(context: Folder, request: DemoRequest, response: Response) -> object:
+def add_document_form(context: Folder, request: PageRequest, response: Response) -> object:
     return _document_form(context, request, response, {"format": "markdown"}, Problems())
 
 
 @view(context=Folder, name="add-document", methods=("POST",), permission="edit")
-def add_document(context: Folder, request: DemoRequest, response: Response) -> object:
+def add_document(context: Folder, request: FormRequest, response: Response) -> object:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title"))
     text = form.problems.check("text", clean_text, form.get("text"))
@@ -41,12 +41,12 @@ def add_document(context: Folder, request: DemoRequest, response: Response) -> o
 
 
 @view(context=Folder, name="add-folder", permission="edit")
-def add_folder_form(context: Folder, request: DemoRequest, response: Response) -> object:
+def add_folder_form(context: Folder, request: PageRequest, response: Response) -> object:
     return _form(context, request, response, "folder_form.html", {}, Problems())
 
 
 @view(context=Folder, name="add-folder", methods=("POST",), permission="edit")
-def add_folder(context: Folder, request: DemoRequest, response: Response) -> object:
+def add_folder(context: Folder, request: FormRequest, response: Response) -> object:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title"))
     name = _new_name(form, context, title)
@@ -57,12 +57,12 @@ def add_folder(context: Folder, request: DemoRequest, response: Response) -> obj
 
 
 @view(context=Document, name="edit", permission="edit")
-def edit_form(context: Document, request: DemoRequest, response: Response) -> object:
+def edit_form(context: Document, request: PageRequest, response: Response) -> object:
     return _document_form(context, request, response, _fields_of(context), Problems())
 
 
 @view(context=Document, name="edit", methods=("POST",), permission="edit")
-def edit(context: Document, request: DemoRequest, response: Response) -> object:
+def edit(context: Document, request: FormRequest, response: Response) -> object:
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title", context.title))
     text = form.problems.check("text", clean_text, form.get("text", context.text))
@@ -81,13 +81,13 @@ def edit(context: Document, request: DemoRequest, response: Response) -> object:
 
 
 @view(context=Item, name="rename", permission="edit")
-def rename_form(context: Item, request: DemoRequest, response: Response) -> object:
+def rename_form(context: Item, request: PageRequest, response: Response) -> object:
     folder_of(context)
     return _form(context, request, response, "rename.html", _fields_of(context), Problems())
 
 
 @view(context=Item, name="rename", methods=("POST",), permission="edit")
-def rename(context: Item, request: DemoRequest, response: Response) -> object:
+def rename(context: Item, request: FormRequest, response: Response) -> object:
     folder, old = folder_of(context)
     form = read_form(request)
     title = form.problems.check("title", clean_title, form.get("title", context.title))
@@ -107,13 +107,13 @@ def rename(context: Item, request: DemoRequest, response: Response) -> object:
 
 
 @view(context=Item, name="delete", permission="edit")
-def delete_form(context: Item, request: DemoRequest, response: Response) -> object:
+def delete_form(context: Item, request: PageRequest, response: Response) -> object:
     folder_of(context)
     return _delete_form(context, request, response, Problems())
 
 
 @view(context=Item, name="delete", methods=("POST",), permission="edit")
-def delete(context: Item, request: DemoRequest, response: Response) -> object:
+def delete(context: Item, request: FormRequest, response: Response) -> object:
     folder, name = folder_of(context)
     form = read_form(request)
     check_revision(form, context)
@@ -177,7 +177,7 @@ def check_revision(form: Form, item: Item) -> None:
 
 def _form(
     context: Item,
-    request: DemoRequest,
+    request: PageRequest,
     response: Response,
     template: str,
     values: dict[str, str],
@@ -192,7 +192,7 @@ def _form(
 
 
 def _document_form(
-    context: Item, request: DemoRequest, response: Response, values: dict[str, str], problems: Problems
+    context: Item, request: PageRequest, response: Response, values: dict[str, str], problems: Problems
 ) -> object:
     """Answer with the form of a document, below a preview of the text if the visitor wants to see it."""
     preview = None
@@ -203,7 +203,7 @@ def _document_form(
     )
 
 
-def _delete_form(context: Item, request: DemoRequest, response: Response, problems: Problems) -> object:
+def _delete_form(context: Item, request: PageRequest, response: Response, problems: Problems) -> object:
     count = context.count() if isinstance(context, Folder) else 0
     values = {"revision": str(context.revision)}
     return _form(context, request, response, "delete.html", values, problems, count=count)
@@ -211,7 +211,7 @@ def _delete_form(context: Item, request: DemoRequest, response: Response, proble
 
 def _conflict(
     context: Document,
-    request: DemoRequest,
+    request: PageRequest,
     response: Response,
     form: Form,
     title: str,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from webob.exc import WSGIHTTPException
 
 from pipeline import Response, view
-from pipeline.demo.request import DemoRequest
+from pipeline.demo.request import ErrorRequest
 from pipeline.demo.views.page import answer
 from pipeline.http.error_pages import SORRY, TRY_AGAIN, Problem, best_type, put_problem, text_of
 
@@ -29,14 +29,14 @@ TITLES = {
 
 
 @view(context=Exception)
-def error(context: Exception, request: DemoRequest, response: Response) -> object:
+def error(context: Exception, request: ErrorRequest, response: Response) -> object:
     """Answer an error. The response already has the status and the headers of the error."""
     status, accept = response.status_int, request.environ.get("HTTP_ACCEPT")
     if isinstance(context, WSGIHTTPException):
         detail = text_of(context.detail or "") or " ".join(context.explanation.split())
     else:
         detail = TRY_AGAIN if status == 503 else SORRY
-    logged: str | None = getattr(request, "error_id", None)
+    logged = request.error_id
     if best_type(accept) != "text/html":
         put_problem(response, Problem(response.status, detail, logged or ""), accept)
         return None

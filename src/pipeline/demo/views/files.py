@@ -7,7 +7,7 @@ from pipeline.demo.content import Content, TooLarge, store
 from pipeline.demo.filing import content_type_of
 from pipeline.demo.models import File, Folder
 from pipeline.demo.names import BadText, clean_name
-from pipeline.demo.request import DemoRequest
+from pipeline.demo.request import FormRequest, PageRequest
 from pipeline.demo.views.forms import MAX_UPLOAD, Problems, read_form
 from pipeline.demo.views.page import answer, describe, done, wants_json
 from pipeline.forms.upload import Upload
@@ -15,12 +15,12 @@ from pipeline.http.files import serve
 
 
 @view(context=Folder, name="upload", permission="edit")
-def upload_form(context: Folder, request: DemoRequest, response: Response) -> object:
+def upload_form(context: Folder, request: PageRequest, response: Response) -> object:
     return _form(context, request, response, Problems(), replace=False)
 
 
 @view(context=Folder, name="upload", methods=("POST",), permission="edit")
-def upload(context: Folder, request: DemoRequest, response: Response) -> object:
+def upload(context: Folder, request: FormRequest, response: Response) -> object:
     """Store all files of the form, or none of them."""
     form = read_form(request)
     replace = bool(form.get("replace"))
@@ -59,7 +59,7 @@ def _take(folder: Folder, upload: Upload, replace: bool, problems: Problems) -> 
     return file
 
 
-def _form(context: Folder, request: DemoRequest, response: Response, problems: Problems, replace: bool) -> object:
+def _form(context: Folder, request: PageRequest, response: Response, problems: Problems, replace: bool) -> object:
     if problems:
         response.status_int = problems.status
     return answer(
@@ -75,7 +75,7 @@ def _form(context: Folder, request: DemoRequest, response: Response, problems: P
 
 
 @view(context=File)
-def download(context: File, request: DemoRequest, response: Response) -> object:
+def download(context: File, request: PageRequest, response: Response) -> object:
     """Send the bytes. A browser must save every file that could run scripts or imitate a page of the site (S7)."""
     if wants_json(request):
         return answer(request, response, "", describe(request, context))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from webob.exc import HTTPBadRequest, HTTPUnsupportedMediaType
 
 from pipeline.demo.names import BadText
-from pipeline.demo.request import DemoRequest
+from pipeline.demo.request import FormRequest
 from pipeline.demo.tokens import FIELD, Expired, check_token
 from pipeline.forms.upload import Upload
 
@@ -66,7 +66,7 @@ class Form:
             raise HTTPBadRequest(f"The field {name!r} is neither text nor a whole number.")
 
 
-def read_form(request: DemoRequest) -> Form:
+def read_form(request: FormRequest) -> Form:
     """Return the form of this request. Raise a 415 for another type of body, and a 403 without a valid token."""
     if request.content_length and request.content_type.lower() not in KINDS:
         raise HTTPUnsupportedMediaType("Send a form as multipart/form-data, urlencoded, or JSON.")

@@ -6,7 +6,7 @@ from webob.exc import HTTPNotFound
 
 from pipeline import Response, view
 from pipeline.demo.models import Document, Version
-from pipeline.demo.request import DemoRequest
+from pipeline.demo.request import FormRequest, PageRequest
 from pipeline.demo.text import difference
 from pipeline.demo.views.edit import check_revision
 from pipeline.demo.views.forms import Problems, read_form
@@ -14,13 +14,13 @@ from pipeline.demo.views.page import answer, describe, done
 
 
 @view(context=Document, name="history", permission="edit")
-def history(context: Document, request: DemoRequest, response: Response, revision: int = 0) -> object:
+def history(context: Document, request: PageRequest, response: Response, revision: int = 0) -> object:
     """Show the list of versions; with ``revision``, also what has changed since that version."""
     return _page(context, request, response, _version(context, revision) if revision else None, Problems())
 
 
 @view(context=Document, name="history", methods=("POST",), permission="edit")
-def restore(context: Document, request: DemoRequest, response: Response) -> object:
+def restore(context: Document, request: FormRequest, response: Response) -> object:
     """Make an older version the current one. The current one becomes an older version."""
     form = read_form(request)
     version = _version(context, form.number("restore"))
@@ -40,7 +40,7 @@ def _version(document: Document, revision: int | None) -> Version:
 
 
 def _page(
-    context: Document, request: DemoRequest, response: Response, version: Version | None, problems: Problems
+    context: Document, request: PageRequest, response: Response, version: Version | None, problems: Problems
 ) -> object:
     versions = [
         {"revision": one.revision, "title": one.title, "modified": one.modified.isoformat(), "author": one.author}

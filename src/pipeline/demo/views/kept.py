@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 
-from pipeline.demo.request import DemoRequest
+from pipeline.auth.authentication import AuthRequest
 from pipeline.demo.tokens import FIELD, principal_of
 
 KEPT = "kept"
@@ -22,7 +22,7 @@ MAX_KEPT = 2 * 1024 * 1024
 Fields = list[tuple[str, str]]
 
 
-def keep(request: DemoRequest) -> str | None:
+def keep(request: AuthRequest) -> str | None:
     """Return the fields of the form, as text to be carried along; None if the form is not one of this site.
 
     Files are left out. The visitor must choose them again.
@@ -39,7 +39,7 @@ def keep(request: DemoRequest) -> str | None:
     return text if len(text.encode(errors="replace")) <= MAX_KEPT else None
 
 
-def kept_for(request: DemoRequest, principal: str, text: str) -> Fields:
+def kept_for(request: AuthRequest, principal: str, text: str) -> Fields:
     """Return the fields that were carried along. The list is empty if they belong to another login."""
     try:
         fields = [(name, value) for name, value in json.loads(text)]
@@ -50,6 +50,6 @@ def kept_for(request: DemoRequest, principal: str, text: str) -> Fields:
     return fields if _made_for(request, fields) == principal else []
 
 
-def _made_for(request: DemoRequest, fields: Fields) -> str | None:
+def _made_for(request: AuthRequest, fields: Fields) -> str | None:
     """Return the login that the form was made for, by its token."""
     return principal_of(request, dict(fields).get(FIELD))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from webob.exc import HTTPTooManyRequests, HTTPUnauthorized
 
 from pipeline import Response, redirect, view
+from pipeline.auth.authentication import AuthRequest
 from pipeline.auth.login import fields, log_in, log_out, way_back
 from pipeline.auth.sessions import address_of
 from pipeline.demo.models import Folder
-from pipeline.demo.request import DemoRequest
+from pipeline.demo.request import ErrorRequest, PageRequest
 from pipeline.demo.tokens import FIELD
 from pipeline.demo.views.errors import error
 from pipeline.demo.views.kept import KEPT, Fields, keep, kept_for
@@ -21,7 +22,7 @@ ENDED = "You are not logged in, or no longer. Nothing was changed. Your input is
 
 
 @view(context=Folder, name="login", permission=PUBLIC)
-def login_form(context: Folder, request: DemoRequest, response: Response) -> object:
+def login_form(context: Folder, request: PageRequest, response: Response) -> object:
     """Show the page for name and password. Without sessions, and in a folder with users of its own, the browser
     shows its own dialogue. It then sends the password with every later request below this address."""
     came_from = fields(request).get("came_from", "")
@@ -33,7 +34,7 @@ def login_form(context: Folder, request: DemoRequest, response: Response) -> obj
 
 
 @view(context=Folder, name="login", methods=("POST",), permission=PUBLIC)
-def login(context: Folder, request: DemoRequest, response: Response) -> object:
+def login(context: Folder, request: PageRequest, response: Response) -> object:
     """Begin a session, and lead the visitor back to the page where they came from, or to the form that they
     sent."""
     form = fields(request)
@@ -54,7 +55,7 @@ def login(context: Folder, request: DemoRequest, response: Response) -> object:
 
 
 @view(context=Folder, name="logout", methods=("POST",), permission=PUBLIC)
-def logout(context: Folder, request: DemoRequest, response: Response) -> object:
+def logout(context: Folder, request: PageRequest, response: Response) -> object:
     """End the session. With the field ``everywhere`` all sessions of the user end."""
     everywhere = bool(fields(request).get("everywhere"))
     log_out(request, response, everywhere=everywhere)
@@ -63,7 +64,7 @@ def logout(context: Folder, request: DemoRequest, response: Response) -> object:
 
 
 @view(context=HTTPUnauthorized)
-def unauthorized(context: HTTPUnauthorized, request: DemoRequest, response: Response) -> object:
+def unauthorized(context: HTTPUnauthorized, request: ErrorRequest, response: Response) -> object:
     """Show the login page for a form whose session has ended. Otherwise show the error page."""
     accept = request.environ.get("HTTP_ACCEPT")
     kept = keep(request) if best_type(accept) == "text/html" else None
@@ -74,7 +75,7 @@ def unauthorized(context: HTTPUnauthorized, request: DemoRequest, response: Resp
 
 
 def login_page(
-    request: DemoRequest,
+    request: AuthRequest,
     response: Response,
     came_from: str,
     name: str = "",
@@ -98,7 +99,7 @@ def login_page(
     return page
 
 
-def send_again(request: DemoRequest, response: Response, name: str, address: str, typed: Fields) -> object:
+def send_again(request: AuthRequest, response: Response, name: str, address: str, typed: Fields) -> object:
     """Return the page with the fields that were typed before the login, to be sent to the address again."""
     request.principal = name  # for the top of the page; the session begins with the next request
     shown = [(field, value) for field, value in typed if value and field not in (FIELD, "revision")]

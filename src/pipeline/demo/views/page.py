@@ -8,8 +8,8 @@ from functools import partial
 from urllib.parse import quote
 
 from pipeline import Request, Response, redirect, render
+from pipeline.auth.authentication import AuthRequest
 from pipeline.demo.models import Counter, Document, File, Folder, Item
-from pipeline.demo.request import DemoRequest
 from pipeline.demo.tokens import make_token
 from pipeline.elements.session import SessionRequest
 from pipeline.http.accept import accepted
@@ -43,7 +43,7 @@ def size(count: int) -> str:
 environment(__name__).filters["size"] = size
 
 
-def wants_json(request: DemoRequest) -> bool:
+def wants_json(request: Request) -> bool:
     """Return whether the client prefers JSON to HTML. A client without a preference gets HTML."""
     named = request.environ.get("HTTP_ACCEPT", "")
     offers = ["text/html", JSON]
@@ -54,7 +54,7 @@ def wants_json(request: DemoRequest) -> bool:
 
 
 def answer(
-    request: DemoRequest,
+    request: AuthRequest,
     response: Response,
     template: str,
     data: Mapping[str, object],
@@ -81,14 +81,14 @@ def answer(
         context=context,
         crumbs=crumbs(request, context),
         home=f"{home}/",
-        login=f"{url_of(request, members.folder) if members is not None else f'{home}/'}@@login?came_from="
+        login=f"{url_of(request, members.folder) if members is not None else f'{home}/'}login?came_from="
         f"{quote(back)}",
-        logout=f"{home}/@@logout" if request.csrf_token is not None else None,
+        logout=f"{home}/logout" if request.csrf_token is not None else None,
         logout_everywhere=request.login_session is not None and request.login_session.ended is not None,
         messages=partial(messages_of, request),
         page=lambda item: page_of(request, item),
         principal=request.principal,
-        search=f"{home}/@@search",
+        search=f"{home}/search",
         static=partial(STATIC.url, request),
         token=lambda: make_token(request),
         url=lambda item, *names: url_of(request, item, *names),
@@ -96,7 +96,7 @@ def answer(
     )
 
 
-def done(request: DemoRequest, response: Response, item: Item, message: str, status: int = 200) -> object:
+def done(request: AuthRequest, response: Response, item: Item, message: str, status: int = 200) -> object:
     """Answer after a change: redirect a browser to the item, which shows the message, and describe the item to
     another client."""
     if not wants_json(request):
@@ -119,23 +119,23 @@ def messages_of(request: Request) -> list[str]:
     return request.take_messages() if isinstance(request, SessionRequest) else []
 
 
-def url_of(request: DemoRequest, item: Item, *names: str) -> str:
+def url_of(request: Request, item: Item, *names: str) -> str:
     """Return the address of an item, or of a view of it. That of a folder ends in a slash."""
     return request.absolute_url(item, *(names or (("",) if isinstance(item, Folder) else ())))
 
 
-def page_of(request: DemoRequest, item: Item) -> str:
+def page_of(request: Request, item: Item) -> str:
     """Return the address of the page about an item. The address of a file itself leads to its bytes."""
-    return url_of(request, item, "@@info") if isinstance(item, File) else url_of(request, item)
+    return url_of(request, item, "info") if isinstance(item, File) else url_of(request, item)
 
 
-def top_of(request: DemoRequest) -> Item:
+def top_of(request: Request) -> Item:
     """Return the item that the visitor sees as the home page."""
     top: Item = request.virtual_root if request.virtual_root is not None else request.root
     return top
 
 
-def crumbs(request: DemoRequest, context: Item | None) -> list[Item]:
+def crumbs(request: Request, context: Item | None) -> list[Item]:
     """Return the items from the home page to an item, both included."""
     way: list[Item] = []
     top = top_of(request) if context is not None else None
@@ -145,7 +145,7 @@ def crumbs(request: DemoRequest, context: Item | None) -> list[Item]:
     return way[::-1]
 
 
-def describe(request: DemoRequest, item: Item) -> dict[str, object]:
+def describe(request: Request, item: Item) -> dict[str, object]:
     """Return the data of an item, for JSON."""
     data: dict[str, object] = {
         "type": item.kind,

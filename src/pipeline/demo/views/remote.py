@@ -15,12 +15,11 @@ from webob.exc import (
     HTTPRequestEntityTooLarge,
 )
 
-from pipeline import Response, view
+from pipeline import Request, Response, view
 from pipeline.demo.content import TooLarge, read_full, store
 from pipeline.demo.filing import content_type_of, format_of, title_in
 from pipeline.demo.models import FORMATS, Document, File, Folder, Format, Item
 from pipeline.demo.names import MAX_TEXT, BadText, clean_name, name_from_title
-from pipeline.demo.request import DemoRequest
 from pipeline.demo.views.edit import STALE, TAKEN, folder_of
 from pipeline.demo.views.forms import MAX_UPLOAD
 from pipeline.demo.views.page import HEADERS, describe, url_of
@@ -54,7 +53,7 @@ class NewItem:
 
 
 @view(context=NewItem, methods=("PUT",), request_type=IAuthoringRequest, permission="edit")
-def put_new(context: NewItem, request: DemoRequest, response: Response) -> None:
+def put_new(context: NewItem, request: Request, response: Response) -> None:
     """Make a document, if the name or the content type is that of a text; else a file."""
     folder = context.__parent__
     try:
@@ -75,7 +74,7 @@ def put_new(context: NewItem, request: DemoRequest, response: Response) -> None:
 
 
 @view(context=Document, methods=("PUT",), request_type=IAuthoringRequest, permission="edit")
-def put_text(context: Document, request: DemoRequest, response: Response) -> None:
+def put_text(context: Document, request: Request, response: Response) -> None:
     _refuse_stale(context, request)
     try:
         context.edit(context.title, _text(request), context.format, request.principal)
@@ -85,14 +84,14 @@ def put_text(context: Document, request: DemoRequest, response: Response) -> Non
 
 
 @view(context=File, methods=("PUT",), request_type=IAuthoringRequest, permission="edit")
-def put_file(context: File, request: DemoRequest, response: Response) -> None:
+def put_file(context: File, request: Request, response: Response) -> None:
     _refuse_stale(context, request)
     context.replace(_content(request, context), context.content_type)
     _changed(context, response)
 
 
 @view(context=Item, methods=("DELETE",), request_type=IAuthoringRequest, permission="edit")
-def delete(context: Item, request: DemoRequest, response: Response) -> None:
+def delete(context: Item, request: Request, response: Response) -> None:
     folder, name = folder_of(context)
     _refuse_stale(context, request)
     del folder[name]
@@ -104,7 +103,7 @@ def _tag(item: Item) -> str:
     return item.content.sha256 if isinstance(item, File) else str(item.revision)
 
 
-def _refuse_stale(item: Item, request: DemoRequest) -> None:
+def _refuse_stale(item: Item, request: Request) -> None:
     """Raise a 412 if the preconditions of the client are not met (RFC 9110 section 13.1)."""
     tag = _tag(item)
     if tag not in request.if_match or tag in request.if_none_match:
@@ -116,14 +115,14 @@ def _changed(item: Item, response: Response) -> None:
     response.etag = _tag(item)
 
 
-def _body(request: DemoRequest) -> IO[bytes]:
+def _body(request: Request) -> IO[bytes]:
     """Return the body. Raise a 400 for a part (RFC 9110 section 14.5), which would be stored as the whole."""
     if "HTTP_CONTENT_RANGE" in request.environ:
         raise HTTPBadRequest("A PUT must send the whole content, without a Content-Range.")
     return cast("IO[bytes]", request.body_file)
 
 
-def _text(request: DemoRequest) -> str:
+def _text(request: Request) -> str:
     data = read_full(_body(request), MAX_TEXT + 1)
     if len(data) > MAX_TEXT:
         raise HTTPRequestEntityTooLarge(f"A text may have {MAX_TEXT // 1024} KiB at most.")
@@ -133,7 +132,7 @@ def _text(request: DemoRequest) -> str:
         raise HTTPBadRequest("The text is not UTF-8.") from None
 
 
-def _content(request: DemoRequest, item: Item) -> Any:
+def _content(request: Request, item: Item) -> Any:
     try:
         return store(_body(request), item._p_jar, MAX_UPLOAD)
     except TooLarge as error:
@@ -144,7 +143,7 @@ def _content(request: DemoRequest, item: Item) -> Any:
 
 
 @view(context=Folder, name="list", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
-def list_items(context: Folder, request: DemoRequest, start: int = 0, count: int = 100) -> list[dict[str, Any]]:
+def list_items(context: Folder, request: Request, start: int = 0, count: int = 100) -> list[dict[str, Any]]:
     """Return type, name and title of the items from place ``start`` on, in the order of their titles."""
     if not 0 <= start <= start + count <= start + 1000:
         raise HTTPBadRequest("start must be 0 or more, and count from 0 to 1000.")
@@ -153,14 +152,14 @@ def list_items(context: Folder, request: DemoRequest, start: int = 0, count: int
 
 
 @view(context=Item, name="get", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
-def get(context: Item, request: DemoRequest) -> dict[str, Any]:
+def get(context: Item, request: Request) -> dict[str, Any]:
     """Return the data of an item, with the text of a document."""
     return describe(request, context)
 
 
 @view(context=Folder, name="add_document", methods=("POST",), request_type=IXMLRPCRequest, permission="edit")
 def add_document(
-    context: Folder, request: DemoRequest, title: str, text: str, format: str = "markdown", name: str = ""
+    context: Folder, request: Request, title: str, text: str, format: str = "markdown", name: str = ""
 ) -> str:
     """Make a document, and return its address."""
     try:
@@ -174,7 +173,7 @@ def add_document(
 
 
 @view(context=Document, name="edit", methods=("POST",), request_type=IXMLRPCRequest, permission="edit")
-def edit(context: Document, request: DemoRequest, text: str, revision: int) -> int:
+def edit(context: Document, request: Request, text: str, revision: int) -> int:
     """Store a text that was made from a revision, and return the new revision."""
     if revision != context.revision:
         raise HTTPConflict(STALE)
@@ -196,7 +195,7 @@ def _format(name: str) -> Format:
 
 
 @view(context=Folder, name="tree", request_type=IJSONRequest)
-def tree(context: Folder, request: DemoRequest, response: Response, depth: int = 3) -> dict[str, Any]:
+def tree(context: Folder, request: Request, response: Response, depth: int = 3) -> dict[str, Any]:
     """Return the items of a folder, and those of the folders in it down to ``depth``."""
     if not 0 <= depth <= 10:
         raise HTTPBadRequest("depth must be a number from 0 to 10.")
@@ -204,7 +203,7 @@ def tree(context: Folder, request: DemoRequest, response: Response, depth: int =
     return _branch(context, request, depth)
 
 
-def _branch(item: Item, request: DemoRequest, depth: int) -> dict[str, Any]:
+def _branch(item: Item, request: Request, depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {"type": item.kind, "title": item.title, "url": url_of(request, item)}
     if isinstance(item, Folder) and depth:
         found["items"] = {inner.__name__: _branch(inner, request, depth - 1) for inner in item.items()}

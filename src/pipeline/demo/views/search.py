@@ -8,7 +8,7 @@ from webob.exc import HTTPBadRequest
 
 from pipeline import Response, view
 from pipeline.demo.models import Document, Folder, Item
-from pipeline.demo.request import DemoRequest
+from pipeline.demo.request import PageRequest
 from pipeline.demo.text import excerpt, fold, plain_text
 from pipeline.demo.views.page import answer, page_of, url_of
 
@@ -20,7 +20,7 @@ SHOWN = 50
 
 
 @view(context=Folder, name="search")
-def search(context: Folder, request: DemoRequest, response: Response, q: str = "") -> object:
+def search(context: Folder, request: PageRequest, response: Response, q: str = "") -> object:
     query = q.strip()
     words = list(dict.fromkeys(fold(query).split()))
     if len(query) > MAX_LENGTH or len(words) > MAX_WORDS:

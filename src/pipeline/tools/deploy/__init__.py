@@ -40,6 +40,7 @@ from pipeline.tools.ini import (
     options_of,
     parse_variables,
     plan_of,
+    port,
     refuse_several,
     split_name,
 )
@@ -86,7 +87,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "variables", metavar="name=value", nargs="*", help="variables; they beat those of [DEFAULT]"
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8080, help="the port (default: %(default)s)")
+    parser.add_argument("--port", type=port, default=8080, help="the port (default: %(default)s)")
     parser.add_argument(
         "--prefix", default="", metavar="/PATH", help="where the site is on the server (default: /)"
     )

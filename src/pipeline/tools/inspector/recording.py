@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
 
+from pipeline.between import openers
 from pipeline.composition import Offers
 from pipeline.http.error_pages import text_of, traceback_of
 from pipeline.interfaces import Handler
 from pipeline.paste import Step
-from pipeline.tools.between import openers
 from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.inspector.changes import (
     GONE,

@@ -11,7 +11,7 @@ from granian.constants import HTTPModes, Interfaces
 from granian.server import Server
 
 from pipeline.interfaces import ConfigurationError, WSGIApp
-from pipeline.options import convert
+from pipeline.strings import convert
 from pipeline.tools.servers.choice import Choice, Load
 
 SETTINGS = {

@@ -1,0 +1,43 @@
+"""Answer an exception that no element answered. The edge imports this for the first such exception."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.http.error_pages import lets_out, put_error, put_last_resort
+from pipeline.http.streaming import stream
+from pipeline.request import Request, close
+from pipeline.response import OK, Response
+from pipeline.sending import prepare
+
+_BARE: tuple[Any, ...] = (OK, [], [], False, ())
+"""The snapshot of a new response. A response without another snapshot is restored to it."""
+
+
+def answer(request: Request, response: Response, error: Exception) -> Any:
+    """Answer an exception that no element answered, or that was raised while the body was made. Return the body."""
+    if lets_out(request.environ):
+        close(request)
+        raise error
+    try:
+        try:
+            answer_escaped(request, response, error)
+            body = prepare(request, response)
+            return body if type(body) is list else stream(request, response, body)
+        except Exception as failure:  # an error view that streams has failed, or an output filter
+            response.restore(_BARE)
+            put_last_resort(request, response, failure)
+            return prepare(request, response)
+    except BaseException:
+        close(request)
+        raise
+
+
+def answer_escaped(request: Request, response: Response, error: Exception) -> None:
+    """Answer an exception that no element answered. If the request has met ``errors``, it answers as ``errors``
+    does."""
+    if request.answer_error is not None and request.response_before is not None:
+        request.answer_error(request, response, error)
+    else:
+        response.restore(_BARE)
+        put_error(request, response, error)

@@ -1,0 +1,104 @@
+"""Watchers: handlers that are linked in outside of each part of a pipeline, at load.
+
+An element that watches the others says so by ``@element(between=maker)``. Without such an element nothing is linked
+in. ``maker(step, offers)`` is called for each other part of the pipeline. ``step`` says which part it is, and
+``offers`` has its handler and what it offers; the maker returns what is linked in their place.
+
+An ini may be loaded by any program, and no part of it knows the app that is loaded. So each pipeline of an ini is
+watched if one of them names an element that watches.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from pipeline.attributes import declaration
+from pipeline.ini import Source
+from pipeline.interfaces import Facts
+from pipeline.request import OnFirstUse, Request
+
+Made = TypeVar("Made")
+"""Type of the offers of a part, ``pipeline.composition.Offers``."""
+
+
+class Step(NamedTuple):
+    """One element, middleware or app that an ini puts in a pipeline."""
+
+    element: Any
+    """The element with its options, or None for a foreign middleware or app."""
+    factory: Any
+    """The factory of the element, middleware or app."""
+    source: Source
+    strings: Mapping[str, str]
+
+    @property
+    def where(self) -> str:
+        """File, section and line."""
+        return self.source.section_of(self.strings)
+
+    @property
+    def facts(self) -> Facts:
+        """What an operator must know of it. A foreign part may declare it, by ``pipeline.paste.with_facts``."""
+        facts: Facts
+        if self.element is not None:
+            facts = self.element.facts
+        else:
+            declared = getattr(self.factory, "facts", None)
+            facts = declared(**self.strings) if declared is not None else Facts()
+        return facts
+
+    def __str__(self) -> str:
+        return str(self.element.name if self.element else getattr(self.factory, "__name__", self.factory))
+
+
+class InPython(Source):
+    """Says where a part comes from that was given to ``Pipeline(...)``: the factory of the part."""
+
+    def __init__(self, factory: object) -> None:
+        super().__init__({}, factory)
+
+    def section_of(self, options: Mapping[str, object]) -> str:
+        """Return file and line of the factory."""
+        return place_of(self.factory)
+
+
+def place_of(function: Any) -> str:
+    """Return ``file, line N`` of a function or class, or its module."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        return f"{code.co_filename}, line {code.co_firstlineno}"
+    try:
+        return f"{inspect.getsourcefile(function)}, line {inspect.getsourcelines(function)[1]}"
+    except (OSError, TypeError):
+        return str(getattr(function, "__module__", function))
+
+
+def watched(makers: Iterable[Callable[[Step, Made], Made]], element: Any, app: Any, offers: Made) -> Made:
+    """Return what is linked in the place of a part: its handler and what it offers, with the watchers.
+
+    element  the element, or None for a foreign app. An element that watches is not watched by itself
+    """
+    if element is not None:
+        own = element.contract.between
+        step = Step(element, element, element.source or InPython(element), element.strings)
+    else:
+        own = None
+        factory = app if hasattr(app, "__name__") else type(app)
+        step = Step(None, factory, InPython(factory), {})
+    for maker in makers:
+        if maker is not own:
+            offers = maker(step, offers)
+    return offers
+
+
+def openers(step: Step, offers: Any) -> dict[str, Callable[[Any], Any]]:
+    """Return the functions of a part that open what a request uses first, such as a database, by attribute."""
+    adds = step.element.contract.adds if step.element is not None else None
+    return {
+        name: value
+        for name, value in offers.attributes.items()
+        if isinstance(declaration(adds or Request, name), OnFirstUse)
+    }

@@ -1,0 +1,89 @@
+"""Make an answer ready to be sent.
+
+Whatever views and elements do: HEAD, 204 and 304 have no body; ``Content-Length`` is right or absent; no header
+with a control character is sent (S6).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.options import on_demand
+from pipeline.request import Request
+from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
+
+if TYPE_CHECKING:
+    from pipeline.http.finishing import finish
+    from pipeline.http.redirects import check as check_redirect
+else:  # for cost alone: a plain page does not need these functions
+    finish = on_demand("pipeline.http.finishing:finish")
+    check_redirect = on_demand("pipeline.http.redirects:check")
+
+
+def prepare(request: Request, response: Response) -> Any:
+    """Make the headers of the response final, and return the body. It is a list if it is in memory."""
+    body = response._app_iter
+    if type(body) is not list or response.filters or response.delivery_filters or response.conditional_response:
+        body = finish(request, response, body)
+    headers = response._own_headers
+    status = response._status
+    if status is not OK:
+        check_header("Status", status)
+        if headers is not None and status[:1] == "3":
+            check_redirect(request, response)
+    claimed = None if headers is None else _check_headers(headers)
+    if type(body) is list:
+        if len(body) == 1 and type(body[0]) is bytes:
+            length = len(body[0])
+        else:
+            length = sum(map(_length, body))
+        # A view may answer HEAD with a length, and without a body.
+        if length or claimed is None or request.environ["REQUEST_METHOD"] != "HEAD":
+            try:
+                claimed = _LENGTHS[length]
+            except KeyError:
+                claimed = _content_length(length)
+    if status is not OK and (status[:3] in ("204", "304") or status[0] == "1"):
+        response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
+        return []
+    if headers is None:
+        response._own_headers = [HTML] if claimed is None else [HTML, claimed]
+    elif claimed is not None:
+        headers.append(claimed)
+    return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
+
+
+def _check_headers(headers: HeaderList) -> tuple[str, str] | None:
+    """Refuse headers that must not be sent (S6). Remove the Content-Length, and return it."""
+    claimed: tuple[str, str] | None = None
+    for pair in headers:
+        if pair is not HTML:
+            name, value = pair
+            try:
+                safe = name in KNOWN_NAMES and value.isascii() and value.isprintable()
+            except (AttributeError, TypeError):
+                safe = False
+            if not safe:
+                check_header(name, value)
+            if len(name) == 14 and name.lower() == "content-length":
+                claimed = pair
+    if claimed is not None:
+        headers[:] = [pair for pair in headers if pair[0].lower() != "content-length"]
+    return claimed
+
+
+_LENGTHS: dict[int, tuple[str, str]] = {}
+"""The header ``Content-Length`` by its value. Looking it up takes half the time of making it."""
+
+
+def _content_length(length: int) -> tuple[str, str]:
+    header = ("Content-Length", str(length))
+    if len(_LENGTHS) < 4096:
+        _LENGTHS[length] = header
+    return header
+
+
+def _length(block: Any) -> int:
+    if not isinstance(block, bytes):
+        raise TypeError(f"the body has the block {block!r:.80}, which is not bytes")
+    return len(block)
