@@ -37,7 +37,7 @@ class Job:
     processors: float = 1.0
     """How many processors it keeps busy; 0 if it waits for the network most of the time."""
     may_fail: str = ""
-    """What the end of the run says in place of a failure."""
+    """The line that the end of the run has in place of a failure."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ def run(jobs: Sequence[Job], logs: Path) -> int:
     processors = len(os.sched_getaffinity(0)) + 0.5
     waiting, runs = list(jobs), dict[str, Run]()
     done: dict[str, bool] = {}
-    """Whether each job that has ended was done. A job that was left out was not."""
+    """True for each job that was done, of those that have ended. A job that was left out was not."""
     logs.mkdir(parents=True, exist_ok=True)
     try:
         while len(done) < len(jobs):

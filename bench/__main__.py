@@ -33,7 +33,7 @@ SUITES = {
     "blocks": "bench.blocks",
     "comparisons": "bench.comparisons",
 }
-"""Where each is: a function of its name."""
+"""The place of each, which is a function of its name."""
 
 
 def main() -> int:

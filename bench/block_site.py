@@ -1,4 +1,4 @@
-"""What the suite ``blocks`` publishes: 2.5 MB in blocks of several sizes, and as a file."""
+"""The site of the suite ``blocks`` : 2.5 MB in blocks of several sizes, and as a file."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def fetch(port: int, path: str, data: bytes) -> float:
 
 
 class _Answer(io.BytesIO):
-    """What http.client reads an answer from."""
+    """The file from which http.client reads an answer."""
 
     def makefile(self, mode: str) -> io.BytesIO:
         return self

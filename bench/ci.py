@@ -19,7 +19,7 @@ PEERS = ("bare WSGI", "wheezy.web", "Falcon", "Pyramid", "pipeline")
 WANTED = 5 + sum(goal is not None for goals in budgets.REQUESTS.values() for goal in goals)
 """Ratios, so that none is lost because a row was renamed."""
 OFTEN: dict[str, Any] = {"rounds": 120, "seconds": 0.01}
-"""The least of many short rounds is one in which nobody else ran."""
+"""The least of many short rounds is one in which nothing else ran."""
 SHORT: dict[str, Any] = {"rounds": 40, "seconds": 0.003}
 """For the suite with many rows."""
 TRIES = 3

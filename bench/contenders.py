@@ -105,7 +105,7 @@ def flask(count: Count) -> Any:
 
 
 def tree() -> Any:
-    """Containers two deep, and a page in them, for those who traverse."""
+    """Containers two deep, and a page in them, for publishers that traverse."""
     return Node(a=Node(b=Node(c=Page())))
 
 
@@ -114,7 +114,7 @@ class Node(dict):  # type: ignore[type-arg]
 
 
 class Page:
-    """What is published."""
+    """The published object."""
 
 
 def pyramid(count: Count) -> Any:

@@ -1,4 +1,4 @@
-"""What the elements that keep data cost: ``python -m bench.data_cost``.
+"""The cost of the elements that keep data: ``python -m bench.data_cost``.
 
 One run, everything in turn. Two ratios, each with the most it may be:
 

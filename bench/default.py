@@ -49,7 +49,7 @@ def _site(directory: str) -> tuple[App, str]:
 
 
 def _requests(app: App, session: str) -> dict[str, tuple[Environ, None, None, str]]:
-    """What is asked, with the status of the answer, by the name of the row."""
+    """The requests, with the status of the answer, by the name of the row."""
     plain = {name: value for name, value in HEADERS.items() if name != "HTTP_ACCEPT_ENCODING"}
 
     def asked(path: str, **more: str) -> Environ:

@@ -57,7 +57,7 @@ Cells = tuple[list[str], list[list[str]]]
 
 
 def _summary() -> Cells:
-    """What the usual requests cost, beside the two peers that the budgets name."""
+    """The cost of the usual requests, beside the two peers that the budgets name."""
     peers = ("pipeline", "Pyramid", "Falcon")
     requests = read("requests")[1].get("requests")
     rows = [] if requests is None else [[row, *_numbers(requests, row, peers)] for row in requests.rows]
@@ -137,7 +137,7 @@ def _rst(title: str, head: list[str], rows: list[list[str]]) -> str:
 
 
 def _dots(key: str) -> Callable[[Result], str]:
-    """Of the rows of a table with one column."""
+    """Yield the rows of a table with one column."""
 
     def chart(result: Result) -> str:
         table = result[key]

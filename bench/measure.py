@@ -28,7 +28,7 @@ HEADERS = {
 
 
 def environ(path: str, method: str = "GET", body: bytes = b"") -> Environ:
-    """What waitress hands an application for a browser's request."""
+    """The environ that waitress hands an application for a browser's request."""
     from io import BytesIO, StringIO
 
     made: Environ = {
@@ -85,7 +85,7 @@ class Contender:
     app: App
     request: Environ
     body: bytes | None = b"hello"
-    """What it must answer, byte for byte; None where the answer changes."""
+    """The answer that it must give, byte for byte; None where the answer changes."""
     ran: Callable[[], int] | None = None
     """How often the application's own code ran so far."""
     status: str = "200"
@@ -106,7 +106,7 @@ class Figure:
 
     @classmethod
     def one_more(cls, many: Figure, few: Figure, number: float) -> Figure:
-        """What each of ``number`` more costs. The least of the differences would be one of noise."""
+        """The cost of each of ``number`` more costs. The least of the differences would be one of noise."""
         return cls((many.least - few.least) / number, (many.median - few.median) / number)
 
 
@@ -118,7 +118,7 @@ class Table:
     unit: str
     rows: dict[str, dict[str, Figure]]
     by: str = "least"
-    """Whether the least or the median of a figure counts."""
+    """"least" or "median": the value of a figure that counts."""
     base: str = ""
     """The row that the others are compared with, in a table with one column."""
 
@@ -174,7 +174,7 @@ def check(contender: Contender) -> None:
 def compare(contenders: Sequence[Contender], rounds: int = 200, seconds: float = 0.01) -> dict[str, Figure]:
     """Microseconds for one request to each, in turn; to copy the environ is measured too, and taken off.
 
-    Many short rounds: of these, the least is one in which nobody else ran.
+    Many short rounds: of these, the least is one in which nothing else ran.
     """
     for contender in contenders:
         check(contender)
@@ -213,7 +213,7 @@ def _time(call: Callable[[], object], count: int) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures are taken on."""
+    """The machine on which the figures are taken."""
     model = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.processor(),
@@ -240,14 +240,14 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 
 class Others:
-    """What else ran on this machine, between the making of this and ``percent``."""
+    """The other work on this machine, between the making of this and ``percent``."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
         self.before = self._seconds()
 
     def percent(self) -> int:
-        """Of the time of all processors."""
+        """A share of the time of all processors."""
         taken = self._seconds() - self.before
         available = (time.monotonic() - self.began) * (os.cpu_count() or 1)
         return max(0, round(100 * taken / available))
@@ -269,7 +269,7 @@ def _lines(path: str) -> list[str]:
 
 RESULTS = Path(__file__).parent / "results"
 Result = dict[str, Table]
-"""What a suite found: its tables, by a short name."""
+"""The findings of a suite: its tables, by a short name."""
 
 
 REFERENCE = "3.11"
@@ -290,7 +290,7 @@ def write(suite: str, facts: Mapping[str, Any], result: Result) -> None:
 
 
 def read(suite: str) -> tuple[dict[str, Any], Result]:
-    """What was kept of a suite: the machine, and the tables; nothing if it did not run."""
+    """The stored result of a suite: the machine, and the tables; nothing if it did not run."""
     path = RESULTS / f"{suite}.json"
     if not path.exists():
         return {}, {}

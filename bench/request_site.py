@@ -1,4 +1,4 @@
-"""What this pipeline publishes in the suite ``requests``: a view for each kind of request."""
+"""The site of this pipeline in the suite ``requests``: a view for each kind of request."""
 
 from __future__ import annotations
 

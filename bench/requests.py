@@ -291,11 +291,11 @@ def _cookie(app: Any) -> str:
 
 SITES = {"pipeline": pipeline, "Pyramid": pyramid, "Falcon": falcon, "wheezy.web": wheezy, "Flask": flask}
 PACKAGES = {"wheezy.web": "wheezy", "pipeline": "pipeline"}
-"""What must be importable, where it is not the name in small letters."""
+"""The module that must be importable, where it is not the name in small letters."""
 
 
 def contenders(name: str, site: Site) -> dict[str, Contender]:
-    """What answers each kind of request, by the name of the row."""
+    """The application that answers each kind of request, by the name of the row."""
     made = {}
     for row, kind in KINDS.items():
         if name in kind.without:

@@ -107,7 +107,7 @@ class Server:
     directory: Path
     port: int
     address: str
-    """What a proxy connects to."""
+    """The address to which a proxy connects."""
 
     @property
     def counts(self) -> Path:
@@ -231,7 +231,7 @@ class Servers:
 
 
 def _command(name: str, directory: Path, address: str) -> list[Any]:
-    """What starts a server in a directory with an ``app.py``."""
+    """The command that starts a server in a directory with an ``app.py``."""
     python = [sys.executable, "-W", "ignore", "-m"]
     kind, _, processes = name.partition(" x ")
     if kind == "waitress":
@@ -322,7 +322,7 @@ def unused_port() -> int:
 
 @dataclass
 class Load:
-    """What wrk found: requests in a second, and the milliseconds within which 99 of 100 were answered."""
+    """The findings of wrk: requests in a second, and the milliseconds within which 99 of 100 were answered."""
 
     rate: float
     p99: float

@@ -1,4 +1,4 @@
-"""What the servers serve: each app by its name, counting for other processes to read how often it ran."""
+"""The applications that the servers serve: each counts, for other processes to read, how often it ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this pipeline publishes in the benchmarks: the same page as its peers."""
+"""The site of this pipeline in the benchmarks: the same page as its peers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Node(dict):  # type: ignore[type-arg]
 
 
 class Page:
-    """What is published."""
+    """The published object."""
 
 
 class Folder(PersistentMapping):
@@ -24,7 +24,7 @@ class Folder(PersistentMapping):
 
 
 class Document(Persistent):
-    """What is published out of a database."""
+    """The object that is published out of a database."""
 
     text = "hello"
     hits = 0

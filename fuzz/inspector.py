@@ -1,4 +1,4 @@
-"""What the inspector notes of a request, and its pages: the first byte says where the rest stands.
+"""Target: what the inspector notes of a request, and its pages. The first byte says where the rest stands.
 
 Beside it is a secret, which no page may show. Each request is followed by its page and by the list, which are as
 quick as any other answer (S12).

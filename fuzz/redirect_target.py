@@ -1,4 +1,4 @@
-"""Where a login leads back to, and where a view leads that believes the visitor.
+"""Target: the address to which a login leads back, and that to which a view leads that believes the visitor.
 
 A ``Location`` that a browser would take for another site breaks the promise (S8). The first byte says which
 view is asked, and in which way it answers. After that, a byte above 127 stands for one of ``PIECES``, as the
@@ -38,7 +38,7 @@ SEEDS = tuple(bytes([way]) + target for way in range(5) for target in TARGETS)
 
 
 def leaves(location: str) -> bool:
-    """Whether a browser leaves http://localhost (WHATWG URL, basic parser), in other words than ours."""
+    """Return whether a browser leaves http://localhost (WHATWG URL, basic parser), in other words than ours."""
     location = re.sub("[\t\n\r]", "", location.strip("".join(map(chr, range(33))))).replace("\\", "/")
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", location)
     if scheme is None and not location.startswith("//"):

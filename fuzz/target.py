@@ -1,4 +1,4 @@
-"""What the targets share: the instrumented imports, a small site, and the judge."""
+"""The parts that the targets share: the instrumented imports, a small site, and the judge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ with atheris.instrument_imports(include=["pipeline", "multipart", "webob"]):
     from pipeline.views import adapter
 
 VAR = Path(__file__).resolve().parents[1] / "var" / "fuzz"
-"""What was found: by target, inputs that reach new code; and those that broke the promise."""
+"""The findings: by target, inputs that reach new code; and those that broke the promise."""
 SLOWER = 1000
 """How many times as long as a plain input of its length an input may take."""
 NOTICEABLE = 0.1

@@ -1,7 +1,7 @@
 """Calls by XML-RPC. A byte above 127 stands for one of ``PIECES``, as the fuzzer would otherwise be busy with
 finding them.
 
-An answer with status 200 is a result or a fault that a client can read. A fault is no 500.
+An answer with status 200 is a result or a fault that a client can read. A fault is not answered 500.
 """
 
 from __future__ import annotations

@@ -28,7 +28,10 @@ OPENING = re.compile(r"(Of|Who|Whom|What|Whose|Where|Whoever|Whether) ")
 
 
 def files() -> list[Path]:
-    return [TOP / "README.rst", *sorted((TOP / "docs").rglob("*.rst")), *sorted((TOP / "src").rglob("*.py"))]
+    texts = [TOP / "README.rst", TOP / "Makefile", *sorted((TOP / "docs").rglob("*.rst"))]
+    texts += sorted(path for path in (TOP / ".ci").iterdir() if path.is_file())
+    code = [path for place in ("src", "bench", "fuzz") for path in (TOP / place).rglob("*.py")]
+    return [*texts, *sorted(code)]
 
 
 def passages(path: Path) -> Iterator[tuple[int, str, bool]]:

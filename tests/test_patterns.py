@@ -15,6 +15,7 @@ LOCAL = {
     "pipeline/demo/text.py": {"tag": "title", "words": ["one", "two"]},
     "pipeline/elements/compress.py": {"types": ("text/*", "application/json")},
     "pipeline/http/html_head.py": {"name": b"title"},
+    "pipeline/tools/check.py": {"name": "debug"},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/tools/serving.py": {"section": "server:main"},
 }

@@ -309,8 +309,8 @@ class Request(BaseRequest):
             self._closers.append(closer)
 
     def release(self, closer: Closer) -> None:
-        """Run the closers given with ``last``, if ``closer`` is the only other one. The edge calls this for a plain
-        file, so that a client that reads slowly does not hold a connection to a database."""
+        """Give connections to databases back before a plain file is sent, so that a slow client does not hold one:
+        run the closers given with ``last``. Do nothing if others than ``closer`` must run before them."""
         closers = self._closers
         first = self._closers_before
         if self._closers_last and closers is not None and closers[first + self._closers_last :] == [closer]:

@@ -87,9 +87,9 @@ def authenticate(
                  what ends sessions earlier: a logout, a logout everywhere, a new password, the removal of a user
                  (``pipeline.auth.ended.end_sessions``). Without it a copy of a cookie is valid until session_age
     login        path of the login page, from the root; ``pipeline.auth.login`` has one for ``scan`` to register
-    failures     logins that may fail in a row, for one account, for one address (a /64 of IPv6), and for a browser
-                 or an address from which the account has logged in, ...
-    interval     ... and the seconds after which one more may fail
+    failures     number of logins that may fail in a row: for one account, for one address (a /64 of IPv6), and for
+                 a browser or an address from which the account has logged in
+    interval     seconds to wait after that many failures; then one more attempt is allowed
     limits       URI of a store in which several processes count failed logins together, such as
                  ``redis://127.0.0.1:6379/0`` (extra ``limits``); default: each process counts by itself
     policy       dotted name of ISecurityPolicy: pipeline.auth.policy:LoggedIn or pipeline.auth.policy:LocalGrants

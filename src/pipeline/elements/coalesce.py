@@ -29,8 +29,8 @@ def coalesce(next: Handler, *, size: int = SIZE, threshold: float = 0.005) -> Ha
     size       bytes at which a joined block is sent; default 120 KiB; 0 turns this element off
     threshold  seconds after the last block was sent, after which all blocks that are held are sent
 
-    The first block is sent at once. A block that the producer needs longer than ``threshold`` for is also sent at
-    once, together with the blocks that are held. No block waits longer than that, unless the producer pauses.
+    The first block is sent at once. If the producer takes longer than ``threshold`` to make a block, that block and
+    all that are held are sent at once. No block waits longer than that, unless the producer pauses.
     Nothing can be sent while the producer makes the next block, so blocks of a burst before the pause, up to
     ``size`` bytes, wait for its end.
 

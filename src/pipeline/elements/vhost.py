@@ -95,9 +95,9 @@ def vhost(
                    foreign application or middleware inside. Otherwise they are a 403 (S23). A view says so itself:
                    ``@view(cross_site=True)``
 
-    Without options no peer is trusted and any host is served. Refuses with 400: a request without a Host, with
-    two, or with one that is not valid (S10); a host that is not served, if some are named, also where a trusted
-    peer names it; a malformed form of a trusted peer.
+    Without options no peer is trusted and any host is served. Three kinds of requests are refused with 400: those
+    without a Host, with two, or with one that is not valid (S10); those for a host that is not served, whether the
+    visitor or a trusted peer names it; and those with a malformed form of a trusted peer.
     Headers of other peers, and of forms that are not accepted, are dropped; the first time for each peer, a
     warning says so and how to change it.
     """

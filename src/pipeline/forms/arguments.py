@@ -37,7 +37,7 @@ from pipeline.views import named
 Convert = Callable[[Any], Any]
 
 _EMPTY = inspect.Parameter.empty
-_TAKES = "a view takes context, request, response if it wants it, and fields of a form"
+_TAKES = "a view takes context, request, response if it needs it, and then fields of a form"
 _READERS: dict[Any, Callable[[str], Any]] = {
     int: to_int,
     float: to_float,

@@ -52,7 +52,7 @@ class Late(NamedTuple):
 def causes(
     recorder: Recorder, status: int, directory: Path, late: Sequence[Late] = (), missed: Sequence[Cause] = ()
 ) -> Iterator[Cause]:
-    """Yield why a request was answered so; the first cause is that of the status.
+    """Yield the causes of an answer; the first is the cause of its status.
 
     late    the exceptions that were logged or that reached the server; those that a part has seen are left out
     missed  the switches that had no line for the request
