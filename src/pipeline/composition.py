@@ -118,15 +118,12 @@ class Element:
     @property
     def facts(self) -> Facts:
         """What an operator must know of this element with its options."""
-        declared = self.contract.facts
-        if declared is None:
-            return Facts()
+        declared: Callable[..., Facts] = self.contract.facts or (lambda **options: Facts())
         defaults = getattr(inspect.unwrap(self.factory), "__kwdefaults__", None) or {}
         try:
-            facts: Facts = declared(**{**defaults, **self.options})
+            return declared(**{**defaults, **self.options})
         except TypeError as error:
             raise ConfigurationError(f"the facts of {self.name} ({self.__module__}): {error}") from error
-        return facts
 
     def configured(self, source: Any, strings: Mapping[str, str]) -> Element:
         """Return this element with the options of an ini, converted. OptionError says which one is wrong."""

@@ -4,7 +4,7 @@ Four kinds of names stand here:
 
 * errors of configuration, raised while a pipeline is put together and never by a request;
 * errors of publishing, raised by a request because a view or an element broke its contract;
-* ``Facts``, by which an element tells an operator, and all tools, what it needs;
+* ``Facts``, by which an element tells an operator what it needs;
 * zope.interface contracts, by which applications take part: what a request provides, how an
   object is traversed, how a value becomes a response.
 """
@@ -83,8 +83,7 @@ class CommitUncertain(Exception):
 class Facts:
     """The facts of an element for an operator, who serves, deploys and probes a site: ``@element(facts=function)``.
 
-    The function takes all options of the element by keyword, as its factory does, and returns this. It opens
-    nothing. Tools know an element by its facts and its contract alone, and never by its name.
+    The function takes all options by keyword, and opens nothing. Tools know an element by its facts and contract.
     """
 
     writes: Sequence[str] = ()
@@ -96,8 +95,7 @@ class Facts:
     servers: Sequence[str] = ()
     """Servers that it connects to, each as "host:port"."""
     probe: Callable[[Any], object] | None = None
-    """``(request)`` uses what the element offers, such as a database. It raises an error if that fails, and may
-    wait: ``health`` calls it in a thread, with a request that has passed the element."""
+    """``(request)`` uses what the element offers, such as a database, and raises an error if that fails."""
     secrets: Sequence[str] = ()
     """Names of the options with a secret value, which no tool shows (S25)."""
     max_body: int | None = None
@@ -111,8 +109,7 @@ class Facts:
     hosts: Sequence[str] = ()
     """Hosts that the site serves."""
     distrusts: Callable[[str, str], str] | None = None
-    """``(peer, form)`` returns why a proxy at an address, or at "unix", is not believed when it tells of visitors
-    in a form such as "X-Forwarded"; "" if it is believed. None if the element reads nothing of proxies."""
+    """``(peer, form)`` returns why a proxy at "unix" or an address is not believed in that form; "" if it is."""
     useless_without: str = ""
     """A thing without whose provider it has nothing to do, such as "database"."""
     advice: Sequence[tuple[str, str]] = ()
