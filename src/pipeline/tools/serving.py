@@ -126,7 +126,7 @@ def of_safety(path: Path) -> Iterator[Finding]:
             remedy = "Listen on 127.0.0.1 behind a proxy that has TLS and limits."
             yield Finding("warning", f"{where} {number}", f"the server listens on every address ({value})", remedy)
     if "waitress" in text and "max_request_body_size" not in text:
-        remedy = "Set it to max_body of forms: max_request_body_size = 104857600"
+        remedy = "Set it to the longest body that an element takes: max_request_body_size = 104857600"
         yield Finding("note", f"{where} {line}", "waitress takes bodies of up to 1 GiB", remedy)
     debuggers = ("egg:paste#evalerror", "egg:weberror", "egg:werkzeug", "egg:backlash", "egg:pyramid_debugtoolbar")
     for section, (_, keys) in sections.items():
