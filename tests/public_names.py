@@ -43,7 +43,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.mounting": ALL,
     "pipeline.options": "on_demand resolve",
     "pipeline.order": "Contract",
-    "pipeline.paste": "load",
+    "pipeline.paste": "load with_facts",
     "pipeline.publisher": "publisher",
     "pipeline.publishing.jinja": "environment",
     "pipeline.publishing.namespaces": "skin",

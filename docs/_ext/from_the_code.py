@@ -26,7 +26,7 @@ from zope.interface.interface import InterfaceClass
 import pipeline
 from pipeline.composition import Element
 from pipeline.tools.command import COMMANDS
-from pipeline.tools.facts import Facts, Option, facts_of, read, split
+from pipeline.tools.descriptions import Description, Option, description_of, read, split
 
 GROUPS = {
     "paste.filter_factory": "filter",
@@ -70,18 +70,18 @@ def points(group: str) -> Iterator[Any]:
     return iter(sorted(found, key=lambda each: each.name))
 
 
-def ends_and_elements(package: str) -> Iterator[tuple[str, str, Facts]]:
-    """Yield name, kind of section and facts of what a section of an ini can name, from the modules of a package."""
+def ends_and_elements(package: str) -> Iterator[tuple[str, str, Description]]:
+    """Yield name, kind of section and description of what a section of an ini can name, from the modules of a package."""
     for group, kind in GROUPS.items():
         for point in points(group):
             if kind == "server" or point.module.rpartition(".")[0] != package:
                 continue
             thing = point.load()
             if isinstance(thing, Element):
-                yield point.name, kind, facts_of(point.name, thing)
+                yield point.name, kind, description_of(point.name, thing)
             else:  # the options of ``switch`` and ``health`` stand in a function of their own
                 options = vars(inspect.getmodule(thing)).get(f"_{point.name}", thing)
-                yield point.name, kind, Facts(point.name, *read(thing.__doc__, options))
+                yield point.name, kind, Description(point.name, *read(thing.__doc__, options))
 
 
 def table(*rows: tuple[str, ...], widths: str, header: bool = True) -> Iterator[str]:
@@ -123,8 +123,8 @@ class Overview(FromTheCode):
 
     def lines(self) -> Iterator[str]:
         rows = [
-            (f":ref:`{name} <element-{name}>`", sentence_of(facts.text))
-            for name, _, facts in ends_and_elements(self.arguments[0])
+            (f":ref:`{name} <element-{name}>`", sentence_of(described.text))
+            for name, _, described in ends_and_elements(self.arguments[0])
         ]
         yield from table(("name", "what it does"), *rows, widths="20 80")
 
@@ -137,14 +137,14 @@ class Elements(FromTheCode):
     """``.. elements:: PACKAGE``: a section for each element of a package."""
 
     def lines(self) -> Iterator[str]:
-        for name, kind, facts in ends_and_elements(self.arguments[0]):
+        for name, kind, described in ends_and_elements(self.arguments[0]):
             yield from titled(name, label=f"element-{name}")
-            yield facts.text
+            yield described.text
             yield ""
             yield f"In an ini: ``use = egg:{DISTRIBUTION}#{name}`` in a section ``[{kind}:...]``."
             yield ""
-            yield from options_of(facts.options)
-            yield from contract_of(facts)
+            yield from options_of(described.options)
+            yield from contract_of(described)
 
 
 def options_of(options: tuple[Option, ...]) -> Iterator[str]:
@@ -164,17 +164,17 @@ def plain(annotation: str) -> str:
     return annotation.replace("\\", "\\\\").replace("*", "\\*").replace("|", "\\|")
 
 
-def contract_of(facts: Facts) -> Iterator[str]:
-    for title, things in (("Requires", facts.requires), ("Provides", facts.provides)):
+def contract_of(described: Description) -> Iterator[str]:
+    for title, things in (("Requires", described.requires), ("Provides", described.provides)):
         if things:
             yield f":{title}: {', '.join(f'``{thing}``' for thing in things)}"
-    for one in facts.adds:
+    for one in described.adds:
         default = f", {one['default']}" if one["default"] == "on first use" else ""
         if one["default"] and not default:
             default = f", default ``{one['default']}``"
         what = f"*{plain(one['type'])}*{default}. " if one["type"] else ""
         yield f":Adds request.{one['name']}: {what}{one['meaning']}"
-    for title, reasons in (("Must be inside", facts.inside), ("Must be outside", facts.outside)):
+    for title, reasons in (("Must be inside", described.inside), ("Must be outside", described.outside)):
         for other, reason in reasons.items():
             yield f":{title} {other}: {reason}"
     yield ""

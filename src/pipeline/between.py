@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipeline.attributes import declaration
 from pipeline.ini import Source
+from pipeline.interfaces import Facts
 from pipeline.request import OnFirstUse, Request
 
 Made = TypeVar("Made")
@@ -36,6 +37,17 @@ class Step(NamedTuple):
     def where(self) -> str:
         """File, section and line."""
         return self.source.section_of(self.strings)
+
+    @property
+    def facts(self) -> Facts:
+        """What an operator must know of it. A foreign part may declare it, by ``pipeline.paste.with_facts``."""
+        facts: Facts
+        if self.element is not None:
+            facts = self.element.facts
+        else:
+            declared = getattr(self.factory, "facts", None)
+            facts = declared(**self.strings) if declared is not None else Facts()
+        return facts
 
     def __str__(self) -> str:
         return str(self.element.name if self.element else getattr(self.factory, "__name__", self.factory))

@@ -23,7 +23,7 @@ from zope.interface.interface import InterfaceClass
 
 from pipeline.attributes import composed, refuse_clashes, refuse_other_layout, refuse_undeclared
 from pipeline.edge import Edge
-from pipeline.interfaces import ConfigurationError, Handler, IRequest, WSGIApp
+from pipeline.interfaces import ConfigurationError, Facts, Handler, IRequest, WSGIApp
 from pipeline.options import Signature, on_demand
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
 from pipeline.request import OF_AN_ATTEMPT, Request, beginning
@@ -115,6 +115,19 @@ class Element:
             raise TypeError(f"give {self.name} its options first, then the app: {self.name}(...)(app)")
         return self._around(conf_or_app)
 
+    @property
+    def facts(self) -> Facts:
+        """What an operator must know of this element with its options."""
+        declared = self.contract.facts
+        if declared is None:
+            return Facts()
+        defaults = getattr(inspect.unwrap(self.factory), "__kwdefaults__", None) or {}
+        try:
+            facts: Facts = declared(**{**defaults, **self.options})
+        except TypeError as error:
+            raise ConfigurationError(f"the facts of {self.name} ({self.__module__}): {error}") from error
+        return facts
+
     def configured(self, source: Any, strings: Mapping[str, str]) -> Element:
         """Return this element with the options of an ini, converted. OptionError says which one is wrong."""
         made = self._with(from_strings(self.signature, self.name, strings, source), source)
@@ -175,6 +188,7 @@ def element(
     adds: type[Request] | None = None,
     between: Callable[[Any, Offers], Offers] | None = None,
     new_session: Callable[[Any, str | None], object] | None = None,
+    facts: Callable[..., Facts] | None = None,
 ) -> Callable[[Callable[..., Handler | Offers]], Element]: ...
 
 
@@ -189,6 +203,7 @@ def element(
     adds: type[Request] | None = None,
     between: Callable[[Any, Offers], Offers] | None = None,
     new_session: Callable[[Any, str | None], object] | None = None,
+    facts: Callable[..., Facts] | None = None,
 ) -> Element | Callable[[Callable[..., Handler | Offers]], Element]:
     """Make an element of a factory ``name(next, *, option: type = default) -> handler``.
 
@@ -202,6 +217,7 @@ def element(
     between   ``(step, offers) -> offers``, called at load for each other part of the pipeline with its handler and
               what it offers. Returns what is linked in their place. For elements that watch the others
     new_session  ``(request, principal)``, called when a login, or a logout (None), begins a session of the visitor
+    facts     ``(**options) -> Facts``, which tells the tools what an operator must know of the element
     """
     for given in (requires, provides):
         if isinstance(given, str):
@@ -210,8 +226,8 @@ def element(
         refuse_other_layout(adds)
 
     def decorate(factory: Callable[..., Handler | Offers]) -> Element:
-        names = tuple(requires), tuple(provides)
-        contract = Contract(factory.__name__, *names, inside, outside, frozenset(), adds, between, new_session)
+        order = tuple(requires), tuple(provides), inside, outside
+        contract = Contract(factory.__name__, *order, frozenset(), adds, between, new_session, facts)
         return Element(factory, contract)
 
     return decorate if factory is None else decorate(factory)

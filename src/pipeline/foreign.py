@@ -84,7 +84,7 @@ def refuse_loss(app: WSGIApp, request: Request, status: str, is_first: bool) -> 
                 f"must end it before it answers"
             )
     tm = request.tm_in_use
-    if getattr(tm, "undone", False) and not is_open(tm) and "transaction" in request.pipeline.names:
+    if getattr(tm, "undone", False) and not is_open(tm) and "commit" in request.pipeline.names:
         lost = (
             "aborted the transaction of the pipeline, with the changes in it. If they are not wanted, call doom() "
             "on the transaction"

@@ -18,16 +18,16 @@ stands outside the pipeline of the site: its requests are not logged and have no
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from threading import Thread
 from typing import Any
 
 from pipeline.composition import Element, Pipeline, element
 from pipeline.ini import Source
-from pipeline.interfaces import Handler, Unavailable, WSGIApp
+from pipeline.interfaces import Facts, Handler, Unavailable, WSGIApp
 from pipeline.options import Signature
-from pipeline.paste import plan
+from pipeline.paste import Step, plan, with_facts
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.strings import from_strings
@@ -37,34 +37,52 @@ def _health(*, timeout: float = 3.0, app: str = "main") -> None:
     """Declare the options of ``health``, for the check."""
 
 
+def _facts(**strings: str) -> Facts:
+    return Facts(is_health=True)
+
+
+@with_facts(_facts)
 def health(global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
-    """Make the app that tells whether this process is alive and whether every database of the ini answers.
+    """Make the app that tells whether this process is alive and whether what its elements open can be used.
 
     timeout  seconds that a database has to answer
     app      name of the app in the ini whose databases are asked
+
+    An element says how it is asked by the fact ``probe`` (``pipeline.interfaces.Facts``).
     """
     options = from_strings(Signature.of(_health), "health", strings, Source(global_conf, health))
-    checks: dict[str, Database] = {}
-    for step in _database_steps(global_conf, options.get("app", "main")):
-        place = f"{step.name} {sorted(map(str, step.options.items()))}"
-        checks.setdefault(place, Database(step))
-    return Pipeline(report(databases=tuple(checks.values()), timeout=options.get("timeout", 3.0)))
-
-
-def _database_steps(global_conf: Mapping[str, str], app: str) -> Iterable[Element]:
     variables = {name: value for name, value in global_conf.items() if name not in ("here", "__file__")}
-    for chain in plan(f"config:{global_conf['__file__']}", app, **variables):
-        for step in chain.steps:
-            if step.element is not None and "database" in step.element.contract.provides:
-                yield step.element
+    checks: dict[str, Probe] = {}
+    for chain in plan(f"config:{global_conf['__file__']}", options.get("app", "main"), **variables):
+        for place, step in enumerate(chain.steps):
+            if step.element is not None and (ask := step.facts.probe) is not None:
+                key = f"{step.element.name} {sorted(map(str, step.element.options.items()))}"
+                if key not in checks:
+                    checks[key] = Probe(step.element, ask, elements(chain.steps[:place]))
+    return Pipeline(report(probes=tuple(checks.values()), timeout=options.get("timeout", 3.0)))
 
 
-class Database:
-    """A database that is asked in a thread of its own, so that a database that hangs does not delay the others."""
+def elements(steps: Iterable[Step]) -> list[Element]:
+    """Return the elements of the steps."""
+    return [step.element for step in steps if step.element is not None]
 
-    def __init__(self, step: Element) -> None:
-        self.name = step.name
-        self.ask = Pipeline(step, question(name=step.name))
+
+def needed(element: Element, outer: Sequence[Element]) -> list[Element]:
+    """Return the outer elements without which an element cannot be linked, and itself."""
+    found = [element]
+    for one in reversed(outer):
+        wanted = {thing for inner in found for thing in inner.contract.unmet()}
+        if wanted & set(one.contract.provides):
+            found.insert(0, one)
+    return found
+
+
+class Probe:
+    """An element that is asked in a thread of its own, so that one that hangs does not delay the others."""
+
+    def __init__(self, element: Element, ask: Callable[[Any], object], outer: Sequence[Element]) -> None:
+        self.name = element.name
+        self.ask = Pipeline(*needed(element, outer), question(ask=ask))
         self.asked: Future[None] | None = None
 
     def start(self) -> Future[None]:
@@ -94,27 +112,23 @@ class Database:
 
 
 @element
-def question(*, name: str) -> Handler:
-    """Use the database that the element of this name provides."""
+def question(*, ask: Callable[[Any], object]) -> Handler:
+    """Use what the element outside offers."""
 
     def question(request: Any, response: Response) -> None:
-        if name == "sql":
-            request.sql.connection()
-        else:
-            # The client of ZEO answers from its cache: ask the server.
-            getattr(request.zodb.db().storage, "server_status", bool)()
+        ask(request)
         response.status = "204 No Content"
 
     return question
 
 
 @element
-def report(*, databases: tuple[Database, ...], timeout: float) -> Handler:
+def report(*, probes: tuple[Probe, ...], timeout: float) -> Handler:
     """Tell whether this process is alive, and whether every database answers within ``timeout`` seconds."""
 
     def report(request: Request, response: Response) -> None:
         alive = request.environ.get("PATH_INFO", "").rstrip("/").endswith("/alive")
-        problems = [] if alive else problems_of(databases, timeout)
+        problems = [] if alive else problems_of(probes, timeout)
         if problems:
             response.status = "503 Service Unavailable"
         response.headers["Content-Type"] = "text/plain; charset=utf-8"
@@ -124,15 +138,15 @@ def report(*, databases: tuple[Database, ...], timeout: float) -> Handler:
     return report
 
 
-def problems_of(databases: Iterable[Database], timeout: float) -> list[str]:
-    """Return a line for each database that does not answer in time."""
-    asked = [(database, database.start()) for database in databases]
+def problems_of(probes: Iterable[Probe], timeout: float) -> list[str]:
+    """Return a line for each element that does not answer in time."""
+    asked = [(probe, probe.start()) for probe in probes]
     end = time.monotonic() + timeout
     found = []
-    for database, answer in asked:
+    for probe, answer in asked:
         wait([answer], max(0.0, end - time.monotonic()))
         if not answer.done():
-            found.append(f"{database.name}: no answer within {timeout:g} s")
+            found.append(f"{probe.name}: no answer within {timeout:g} s")
         elif answer.exception() is not None:
-            found.append(f"{database.name}: cannot be reached")
+            found.append(f"{probe.name}: cannot be reached")
     return found

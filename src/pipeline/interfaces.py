@@ -1,16 +1,18 @@
 """Every contract and every exception of the pipeline; imports no sibling.
 
-Three kinds of names stand here:
+Four kinds of names stand here:
 
 * errors of configuration, raised while a pipeline is put together and never by a request;
 * errors of publishing, raised by a request because a view or an element broke its contract;
+* ``Facts``, by which an element tells an operator, and all tools, what it needs;
 * zope.interface contracts, by which applications take part: what a request provides, how an
   object is traversed, how a value becomes a response.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from webob.exc import HTTPException, WSGIHTTPException
@@ -75,6 +77,54 @@ class ReadOnlyTransaction(Exception):
 class CommitUncertain(Exception):
     """A commit that failed although some or all of it may have been stored. It is never tried again, and the
     answer says so (R4). Its ``__cause__`` is the error of the commit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """The facts of an element for an operator, who serves, deploys and probes a site: ``@element(facts=function)``.
+
+    The function takes all options of the element by keyword, as its factory does, and returns this. It opens
+    nothing. Tools know an element by its facts and its contract alone, and never by its name.
+    """
+
+    writes: Sequence[str] = ()
+    """Paths of the files that it makes or changes. The path of a directory ends with a slash."""
+    leftovers: Sequence[str] = ()
+    """Files that a killed process leaves, and that must be removed before the next start, such as a lock."""
+    one_process: str = ""
+    """Reason why only one process can serve the site, such as "one process has the database in a file"."""
+    servers: Sequence[str] = ()
+    """Servers that it connects to, each as "host:port"."""
+    probe: Callable[[Any], object] | None = None
+    """``(request)`` uses what the element offers, such as a database. It raises an error if that fails, and may
+    wait: ``health`` calls it in a thread, with a request that has passed the element."""
+    secrets: Sequence[str] = ()
+    """Names of the options with a secret value, which no tool shows (S25)."""
+    max_body: int | None = None
+    """Upper limit of the bytes of a body that it takes."""
+    limits: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """Names of the options that decide about a refusal, by the status of the answer."""
+    packages: Sequence[str] = ()
+    """Packages with templates: a change of one starts the site again."""
+    locations: Mapping[str, str] = field(default_factory=dict)
+    """Directories whose files the proxy sends itself, each with its internal location."""
+    hosts: Sequence[str] = ()
+    """Hosts that the site serves."""
+    distrusts: Callable[[str, str], str] | None = None
+    """``(peer, form)`` returns why a proxy at an address, or at "unix", is not believed when it tells of visitors
+    in a form such as "X-Forwarded"; "" if it is believed. None if the element reads nothing of proxies."""
+    useless_without: str = ""
+    """A thing without whose provider it has nothing to do, such as "database"."""
+    advice: Sequence[tuple[str, str]] = ()
+    """Things that are not safe in production, each with its remedy."""
+    why_refused: Callable[[Any, str, str], str] | None = None
+    """``(view, method, who)`` returns why a visitor may not call a view. None if it decides about no view."""
+    walks: bool = False
+    """True if it walks the path by ``pipeline.publishing.steps``, so that tools can do that again."""
+    find_root: Callable[[Any], Any] | None = None
+    """``(request)`` returns the root of traversal that it gives to a request, in the place of a database's."""
+    is_health: bool = False
+    """True for an end that answers whether the site is ready."""
 
 
 class IRequest(Interface):

@@ -57,4 +57,4 @@ def commits_itself(request: Any) -> bool:
 def _in_transaction(request: Any) -> bool:
     """Return whether an element ``transaction`` commits what joins the transaction of the pipeline."""
     outer = request.environ.get("pipeline.request")
-    return isinstance(outer, Request) and "transaction" in outer.pipeline.names
+    return isinstance(outer, Request) and "commit" in outer.pipeline.names

@@ -39,6 +39,8 @@ class Contract(NamedTuple):
     """``(step, offers) -> offers``, which puts a watcher around each other part of the pipeline, or None."""
     new_session: Any = None
     """``(request, principal)``, called when a login or a logout begins a new session of the visitor, or None."""
+    facts: Any = None
+    """``(**options) -> Facts``, or None."""
     place: tuple[Any, Mapping[str, Any]] = (None, {})
     """The ``Source`` of the element in an ini, or None, and its options, for messages that name its place."""
     request_types: tuple[Any, ...] = ()

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, entry_points
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from paste.deploy import loadapp
+from paste.deploy import loadapp, loadwsgi
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
 from pipeline.between import Step as Step
 from pipeline.composition import Element, Pipeline
 from pipeline.ini import Source, place_of_ini, place_of_name, place_of_value, sections_of
-from pipeline.interfaces import WSGIApp
+from pipeline.interfaces import ConfigurationError, Facts, WSGIApp
 from pipeline.order import refuse_missing, refuse_wrong_order
 from pipeline.switch import branch_lines, methods_of, switch
 from pipeline.typed import Way, refuse_unadded_views
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def load(uri: str, name: str | None = None, relative_to: str | None = None, **global_conf: str) -> WSGIApp:
@@ -35,7 +38,8 @@ def load(uri: str, name: str | None = None, relative_to: str | None = None, **gl
     chains = list(plan(uri, name, relative_to, **global_conf))
     for chain in chains:
         chain.check()
-    app: WSGIApp = loadapp(uri, name=name, relative_to=relative_to, global_conf=global_conf)
+    with named_errors(uri):
+        app: WSGIApp = loadapp(uri, name=name, relative_to=relative_to, global_conf=global_conf)
     if isinstance(app, Pipeline):
         app.finish()
     refuse_unadded(chains)
@@ -52,6 +56,23 @@ def refuse_unadded(chains: Sequence[Chain]) -> None:
         ends = ((chain.steps[-1].element, chain.way()) for chain in chains)
         made = ((end.link().attributes.get("views"), way) for end, way in ends if end is not None)
         refuse_unadded_views((views, way) for views, way in made if views is not None)
+
+
+class NotFound(ConfigurationError, LookupError):
+    """A name in an ini that leads nowhere."""
+
+
+def with_facts(facts: Callable[..., Facts]) -> Callable[[F], F]:
+    """Declare the facts of a filter or an app of Paste Deploy that is not an element.
+
+    facts  ``(**strings) -> Facts``, called with the options as the ini has them
+    """
+
+    def decorate(factory: F) -> F:
+        factory.facts = facts  # type: ignore[attr-defined]
+        return factory
+
+    return decorate
 
 
 class Chain(NamedTuple):
@@ -98,18 +119,20 @@ def named_errors(uri: str) -> Iterator[None]:
         yield
     except PackageNotFoundError as error:
         where = place_of_value(file, f"egg:{error.name}")
-        raise LookupError(f"{where}: the package {error.name!r} is not installed") from None
+        raise NotFound(f"{where}: the package {error.name!r} is not installed") from None
     except LookupError as error:
         missing = re.match(r"No section '(?>(.+)' \(prefixed by ')([\w-]+)'.* found in config (.+)", str(error))
         if missing is not None:
-            raise LookupError(_missing_section(file, *missing.groups())) from None
+            raise NotFound(_missing_section(file, *missing.groups())) from None
         found = re.match(r"Entry point '(?>(.+)' not found in egg ')(?>(.+)' \(protocols: )(.+);", str(error))
         if found is None:
-            raise
+            if traceback.extract_tb(error.__traceback__)[-1].filename != loadwsgi.__file__:
+                raise  # it is not what Paste Deploy says of an ini
+            raise NotFound(str(error)) from error
         name, egg, protocols = found.groups()
         where = place_of_value(file, f"egg:{egg}#{name}")
         hint = _near(name, egg, protocols)
-        raise LookupError(f"{where}: {egg} has no {name!r} for such a section; {hint}") from None
+        raise NotFound(f"{where}: {egg} has no {name!r} for such a section; {hint}") from None
 
 
 def _missing_section(file: str, name: str, kind: str, ini: str) -> str:

@@ -12,7 +12,7 @@ import webob
 from webob.exc import HTTPException, HTTPMethodNotAllowed, HTTPNotFound, WSGIHTTPException
 
 from pipeline.composition import Offers, element
-from pipeline.interfaces import INullResource, IResult, ResultError
+from pipeline.interfaces import Facts, INullResource, IResult, ResultError
 from pipeline.names import is_name
 from pipeline.options import on_demand
 from pipeline.publishing.steps import has_item
@@ -34,7 +34,7 @@ else:  # for cost alone: a plain page does not need these functions
     judge_redirect = on_demand("pipeline.http.redirects:judge")
 
 
-@element(requires=("context",))
+@element(requires=("context",), facts=lambda *, scan, **options: Facts(packages=scan))
 def publisher(*, scan: tuple[str, ...] = (), arguments: Arguments = arguments_of) -> Offers:
     """Call the view of the context.
 

@@ -247,7 +247,7 @@ def test_stops_and_starts_fail_no_request(service: Service) -> None:
 
 
 BROKEN = [
-    ("probe_views.py", "def (:\n", "SyntaxError: invalid syntax (probe_views.py, line 1)"),
+    ("probe_views.py", "def (:\n", "probe_views.py, line 1: invalid syntax"),
     (
         "matrix.ini",
         "[composite:main]\nuse = egg:wsgi-pipeline#swich\n",

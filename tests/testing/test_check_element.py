@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import socket
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +28,7 @@ from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
+from pipeline.interfaces import Facts
 from pipeline.publisher import publisher
 from pipeline.request import on_first_use
 from pipeline.testing import FakeDataManager, NotConforming, check_element
@@ -609,6 +613,38 @@ def spends_uploads(next: Any) -> Any:
     return spends_uploads
 
 
+@breaks("facts")
+def writes_in_secret(next: Any) -> Any:
+    """Write the number of the process to a file, and tell no operator."""
+    place = Path(tempfile.mkdtemp())
+
+    def writes_in_secret(request: Any, response: Any) -> None:
+        (place / "broken.pid").write_text(str(os.getpid()))
+        next(request, response)
+
+    return writes_in_secret
+
+
+def test_an_element_that_connects_to_a_server_names_it() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+
+    def connecting(*servers: str) -> Element:
+        @element(facts=lambda: Facts(servers=servers))
+        def connects(next: Any) -> Any:
+            """Say hello to a server."""
+            socket.create_connection(("127.0.0.1", port)).close()
+            return next
+
+        return connects()
+
+    with listener:
+        check_element(connecting(f"localhost:{port}"))
+        with pytest.raises(NotConforming, match=rf"it connects to port {port}, which is not among") as caught:
+            check_element(connecting("localhost:1"))
+    assert caught.value.rule == "facts"
+
+
 SPECIAL: dict[str, dict[str, Any]] = {"environ": {"wsgiorg.routing_args": ([], {})}}
 """Keys of the environ that show the fault."""
 
@@ -642,6 +678,7 @@ FOUND = {
     "threads": "a request waited 0.2 s for another one to reach the inner parts",
     "commit": "before the commit there was [",
     "refused": "when a data manager after that of the element had failed in tpc_vote there was [",
+    "facts": "broken.pid, which is not among the facts: @element(facts=...) with Facts(writes=...)",
 }
 """What the message says of each broken element."""
 

@@ -10,9 +10,12 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
+import hupper
 import pytest
 
+from pipeline.tools import loading, serve
 from pipeline.tools.command import COMMANDS, main
 from tools.conftest import Site
 
@@ -53,6 +56,35 @@ def test_the_exit_status(site: Site) -> None:
     of_the_site = (("check", "word"), ("explain", "GET", "docs"), ("explain", "GET", "/", "word"))
     for wrong in ([], ["chek"], ["show"], ["show", "--no"], *([a, str(site.ini), *b] for a, *b in of_the_site)):
         assert run(program, *wrong).returncode == 2, wrong
+
+
+def test_a_mistake_of_ours_is_a_traceback_with_the_request_to_report_it(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not taken for a mistake in the ini, whatever its class: in a command, a reload, and a trial."""
+    monkeypatch.setattr("pipeline.tools.show.sentence", [].index)  # ValueError
+    assert main(["show", str(site.ini)]) == 1
+    monkeypatch.setattr(hupper, "get_reloader", lambda: SimpleNamespace(watch_files=lambda files: None))
+    monkeypatch.setattr(serve, "watched", {id: id}.__getitem__)  # KeyError, or TypeError
+    with pytest.raises(SystemExit):
+        serve.reloaded([str(site.ini)], 0, "", False)
+    monkeypatch.setattr(loading, "deployed", [].index)
+    assert loading.try_out(str(site.ini), []) == 1  # type: ignore[arg-type]
+    said = capsys.readouterr().err
+    assert said.count("Traceback (most recent call last):") == said.count("Please report it, with all the") == 3
+
+
+def test_a_mistake_of_the_user_is_one_line(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also an error of the user's own code: it is not ours, so it is not to be reported to us."""
+    site.code.write_text(site.code.read_text() + "\n{}[1]\n")
+    assert main(["views", str(site.ini)]) == 1
+    assert main(["element", "nonsense"]) == 1
+    assert main(["show", str(site.directory / "none.ini")]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 3 and "report" not in said
+    assert f"pipeline views: {site.code}, line {site.line('{}[1]')}: KeyError: 1\n" in said
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:

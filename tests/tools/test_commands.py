@@ -118,7 +118,7 @@ def test_passwords_that_are_tried_first_and_databases_that_are_missing(site: Sit
     site.write(DATABASE, STORED)
     status, said = site.run("check")
     assert status == 0
-    assert f"the database {site.directory}/Data.fs is not there yet" in said
+    assert f"the file {site.directory}/Data.fs is not there yet" in said
     assert not (site.directory / "Data.fs").exists(), "no database is opened"
 
 

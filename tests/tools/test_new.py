@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from environments import install, make_environment, make_wheel
+from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import main
 from pipeline.tools.new import FILES, make, package_name
 from processes import Process
@@ -139,11 +140,11 @@ def test_the_name_of_the_package(directory: str, name: str) -> None:
 
 @pytest.mark.parametrize("directory", ["my site", "2do", "class", "_x", "", "süd", "a.b", "my-site!"])
 def test_a_name_that_cannot_be_a_package(directory: str) -> None:
-    with pytest.raises(ValueError, match="cannot be the name of a package: choose a name of letters"):
+    with pytest.raises(ConfigurationError, match="cannot be the name of a package: choose a name of letters"):
         package_name(directory)
 
 
 @pytest.mark.parametrize("directory", ["pipeline", "json", "site", "webob", "test", "tests"])
 def test_a_name_that_another_module_has(directory: str) -> None:
-    with pytest.raises(ValueError, match="already, which the new package would hide"):
+    with pytest.raises(ConfigurationError, match="already, which the new package would hide"):
         package_name(directory)

@@ -36,6 +36,15 @@ BEHIND = 60
 """Seconds for which a cookie is accepted when it has expired, since the clocks of two instances differ."""
 
 
+class LostToken(HTTPForbidden):
+    """A request of a session without the token of the session."""
+
+    remedy = (
+        "The request has no token of the session. Put request.csrf_token into the form as its field csrf_token; a "
+        "program sends it as X-CSRF-Token."
+    )
+
+
 class SignedCookie:
     """A cookie with a JSON value that only this site can make. The server keeps nothing.
 
@@ -184,7 +193,7 @@ class Session(SignedCookie):
             return
         sent = request.headers.get("X-CSRF-Token") or getattr(request, "form", {}).get("csrf_token", "")
         if not secrets.compare_digest(str(sent).encode(errors="replace"), token.encode()):
-            raise HTTPForbidden("This form was not made by this site, or has lost its token.")
+            raise LostToken("This form was not made by this site, or has lost its token.")
 
 
 def address_of(environ: dict[str, Any]) -> str:

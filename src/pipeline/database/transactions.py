@@ -281,7 +281,7 @@ def begin(request: DatabaseRequest, tm: Manager) -> None:
     """Begin the transaction of a request. It can write if an element of the pipeline commits it."""
     tm.outcome = ""
     tm.stage = IN_USE
-    if "transaction" in request.pipeline.names and not request.reading_only:
+    if "commit" in request.pipeline.names and not request.reading_only:
         tm.start()
     else:
         begin_to_read(tm)

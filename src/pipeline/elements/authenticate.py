@@ -12,10 +12,12 @@ from pipeline.auth.ended import Ended
 from pipeline.auth.limiter import Limiter
 from pipeline.auth.policy import UNDECLARED, LoggedIn
 from pipeline.composition import Offers, element
+from pipeline.database.places import servers_of
 from pipeline.http.origins import guard_end
 from pipeline.interfaces import (
     PUBLIC,
     ConfigurationError,
+    Facts,
     Handler,
     IAuthentication,
     ISecurityPolicy,
@@ -26,9 +28,30 @@ from pipeline.response import OK, Response
 from pipeline.views import View, Views
 
 
+def _facts(
+    *, by: tuple[str, ...], keys: str, limits: str, policy: Any, undeclared: str, **options: Any
+) -> Facts:
+    def why_refused(view: View, method: str, who: str) -> str:
+        name = f"{view.function.__module__}.{view.function.__qualname__}"
+        permitted_by = f"{policy.__module__}:{policy.__qualname__}" if hasattr(policy, "__qualname__") else policy
+        if view.permission is not None:
+            return f"{name} needs the permission {view.permission!r}, which {permitted_by} refuses to {who}"
+        return (
+            f"{name} declares no permission, so undeclared = {undeclared} counts: {method} needs what the policy "
+            f"{permitted_by} permits as 'undeclared', which it refuses to {who}"
+        )
+
+    return Facts(
+        writes=(keys,) if "session" in by and keys else (),
+        servers=tuple(servers_of(limits)),
+        why_refused=why_refused,
+    )
+
+
 @element(
     adds=AuthRequest,
     provides=("principal",),
+    facts=_facts,
     inside={
         "errors": "a refused login is answered like any other error",
         "forms": "the token of a session may be a field of the form",

@@ -41,6 +41,7 @@ class ErrorsRequest(DebugRequest):
 
 @element(
     adds=ErrorsRequest,
+    provides=("error_pages",),
     inside={"retry": "it lets a transient error pass while attempts remain"},
     outside={"transaction": "a failed commit must reach an error view, which sees a clean transaction"},
 )

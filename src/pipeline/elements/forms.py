@@ -23,7 +23,7 @@ from pipeline.forms.fields import fields_of, known_charset
 from pipeline.forms.multipart_body import Limits, Part, read_multipart
 from pipeline.forms.request import NOTHING, FormsRequest
 from pipeline.forms.upload import Upload
-from pipeline.interfaces import Handler, OptionError
+from pipeline.interfaces import Facts, Handler, OptionError
 from pipeline.names import check
 from pipeline.response import Response
 
@@ -33,8 +33,14 @@ MAX_DEPTH = 100
 """Levels of arrays and objects in a JSON body: code that follows them by recursion must not run out of stack."""
 
 
+def _facts(*, max_body: int, **options: Any) -> Facts:
+    sizes = ("max_body", "max_memory", "max_disk", "max_parts", "max_fields", "max_header")
+    return Facts(max_body=max_body, limits={413: sizes, 400: ("max_fields",)})
+
+
 @element(
     adds=FormsRequest,
+    facts=_facts,
     provides=("form",),
     inside={
         "errors": "a malformed form is an error page",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.composition import element
 from pipeline.http import debug_key
-from pipeline.interfaces import Handler
+from pipeline.interfaces import Facts, Handler
 from pipeline.options import on_demand
 from pipeline.request import Request
 from pipeline.response import Response
@@ -19,6 +19,10 @@ else:  # they are for developers alone: a site without ``inspector`` never impor
     between = on_demand("pipeline.tools.inspector.recording:between")
 
 PATH = "/++inspect++"
+ADVICE = (
+    "inspector notes every request and shows it to the holder of a key: it is for development",
+    "Leave it out of the pipeline for production.",
+)
 
 
 class InspectorRequest(Request):
@@ -31,6 +35,7 @@ class InspectorRequest(Request):
 @element(
     adds=InspectorRequest,
     between=between,
+    facts=lambda **options: Facts(advice=(ADVICE,)),
     outside=dict.fromkeys(
         ("log", "vhost", "retry", "database", "errors"), "it shows all that happens to a request, from the outside"
     ),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from pipeline.composition import element
-from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.interfaces import ConfigurationError, Facts, Handler
 from pipeline.options import on_demand
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import Response
@@ -36,7 +36,12 @@ _PLAIN = re.compile(r"[!#-\[\]-~]{1,4096}")
 """A text of these characters alone, which is written as it is."""
 
 
+def _facts(*, file: str | None, **options: Any) -> Facts:
+    return Facts(writes=() if file is None else (file,))
+
+
 @element(
+    facts=_facts,
     outside=dict.fromkeys(
         ("vhost", "retry", "database", "errors"),
         "each request is one line, with the answer that the visitor got and the address that was asked",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.composition import element
 from pipeline.http.bodies import ShortBody
-from pipeline.interfaces import Handler
+from pipeline.interfaces import Facts, Handler
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -55,7 +55,11 @@ class Start(NamedTuple):
         response.restore(self.response)
 
 
-@element(adds=RetryRequest, outside={"database": "every attempt needs a fresh connection state"})
+@element(
+    adds=RetryRequest,
+    outside={"database": "every attempt needs a fresh connection state"},
+    facts=lambda **options: Facts(useless_without="database"),
+)
 def retry(
     next: Handler,
     *,

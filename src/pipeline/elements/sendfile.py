@@ -10,30 +10,10 @@ from urllib.parse import quote
 
 from pipeline.composition import element
 from pipeline.http.conditional import precondition
-from pipeline.http.files import FileBody
-from pipeline.interfaces import Handler, OptionError
+from pipeline.http.files import PASSED_ON, FileBody
+from pipeline.interfaces import Facts, Handler, OptionError
 from pipeline.request import Request, close_with
 from pipeline.response import Response
-
-PASSED_ON = (
-    "ETag",
-    "Last-Modified",
-    "Access-Control-Allow-Credentials",
-    "Access-Control-Allow-Origin",
-    "Access-Control-Expose-Headers",
-    "Content-Language",
-    "Content-Security-Policy",
-    "Cross-Origin-Resource-Policy",
-    "Permissions-Policy",
-    "Referrer-Policy",
-    "Server-Timing",
-    "Strict-Transport-Security",
-    "Vary",
-    "X-Content-Type-Options",
-    "X-Frame-Options",
-    "X-Robots-Tag",
-)
-"""Headers of the site that nginx would drop, so that the location of nginx must add them."""
 
 _KEPT = {"accept-ranges", "cache-control", "content-disposition", "content-length", "content-type", "expires"}
 _KNOWN = _KEPT | {name.lower() for name in PASSED_ON} | {"set-cookie"}
@@ -42,6 +22,7 @@ _LOCATION = re.compile(r"/(?:[A-Za-z0-9_.~-]+/)+")
 
 
 @element(
+    facts=lambda *, locations: Facts(locations=locations or {}),
     inside={"errors": "a file that is left to nginx is the answer of a view, and not of an error page"},
     outside={
         "base": "a file that a filter changes is sent by the site, so all filters must be known",

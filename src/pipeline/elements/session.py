@@ -12,7 +12,7 @@ from webob.exc import HTTPException
 from pipeline.auth.keys import read_keys
 from pipeline.auth.sessions import Session, SignedCookie
 from pipeline.composition import Offers, element
-from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.interfaces import ConfigurationError, Facts, Handler
 from pipeline.request import Request, on_first_use
 from pipeline.response import Response, check_header
 
@@ -154,6 +154,7 @@ class SessionRequest(Request):
 
 @element(
     adds=SessionRequest,
+    facts=lambda *, keys, **options: Facts(writes=(keys,)),
     inside={
         "errors": "a session that is too large is answered like any other error",
         "retry": "every attempt starts with the session that the browser sent",

@@ -23,6 +23,7 @@ from transaction import TransactionManager
 from pipeline.composition import Offers, element
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
+from pipeline.database.places import servers_of, sqlite_file
 from pipeline.database.sql_dialects import BEGIN_READING, END_READING, HAS_SAVEPOINT, IN_DOUBT, time_outs
 from pipeline.database.sql_drivers import driver_of, execute
 from pipeline.database.sql_errors import NOT_NOW, READ_ONLY, code_of, is_lost, was_answered
@@ -45,7 +46,7 @@ from pipeline.database.transactions import (
     reads_only,
     refusal,
 )
-from pipeline.interfaces import CommitUncertain, ConfigurationError, Handler, Unavailable
+from pipeline.interfaces import CommitUncertain, ConfigurationError, Facts, Handler, Unavailable
 from pipeline.request import on_first_use
 
 log = logging.getLogger("pipeline.sql")
@@ -58,9 +59,19 @@ class SqlRequest(DatabaseRequest):
     """The SQLAlchemy session of this request."""
 
 
+def _facts(*, url: str, **options: Any) -> Facts:
+    file = sqlite_file(url)
+    return Facts(
+        writes=() if file is None else (file,),
+        servers=tuple(servers_of(url)),
+        probe=lambda request: request.sql.connection(),
+    )
+
+
 @element(
     adds=SqlRequest,
     provides=("database",),
+    facts=_facts,
     inside={
         "retry": "every attempt needs a fresh connection state",
         "zodb": "its session joins the transaction of the ZODB connection",

@@ -26,7 +26,7 @@ from pipeline.database.transactions import (
     is_uncertain,
     reads_only,
 )
-from pipeline.interfaces import CommitUncertain, Handler
+from pipeline.interfaces import CommitUncertain, Facts, Handler
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -60,7 +60,9 @@ class TransactionRequest(DatabaseRequest):
 
 @element(
     adds=TransactionRequest,
+    provides=("commit",),
     inside={"database": "it commits what that connection changed, before the first byte"},
+    facts=lambda **options: Facts(useless_without="database"),
 )
 def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
     """Commit when the request is answered. Abort on an exception, on doom, and on a status from 400 on (R1, R3,

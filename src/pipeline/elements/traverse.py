@@ -17,7 +17,7 @@ from webob.exc import HTTPFound, HTTPNotFound, HTTPRequestURITooLong
 from zope.interface import alsoProvides
 
 from pipeline.composition import element
-from pipeline.interfaces import ConfigurationError, Handler, IRequest
+from pipeline.interfaces import ConfigurationError, Facts, Handler, IRequest
 from pipeline.names import checked
 from pipeline.options import on_demand
 from pipeline.publishing.kinds import CONTAINER, KINDS, LEAF, known_kind
@@ -40,10 +40,16 @@ else:  # for cost alone: most paths lead somewhere
     make_exception = on_demand("pipeline.http.exceptions:make_exception")
 
 
+def _facts(*, root: Callable[..., Any] | None, **options: Any) -> Facts:
+    find_root = root if root is None or takes_request(root) else lambda request: root()
+    return Facts(limits={414: ("max_segments", "max_query")}, walks=True, find_root=find_root)
+
+
 @element(
     requires=("root",),
     provides=("context",),
     outside={"publisher": "the publisher calls the view of the context that traversal finds"},
+    facts=_facts,
 )
 def traverse(
     next: Handler,

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Any
 
 from webob.exc import HTTPBadRequest
 
 from pipeline.composition import Offers, element
 from pipeline.http.forwarding import HEADERS, READERS, Environ, Found, names_of_path
 from pipeline.http.hosts import UNIX, VISITOR, Host, Peers, hides_visitors
-from pipeline.interfaces import Handler, OptionError
+from pipeline.interfaces import Facts, Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -30,10 +31,44 @@ MOST_TOLD = 20
 """Upper limit of the peers whose dropped headers are logged, once each. A scan of the site does not fill the
 log."""
 
+ANY_HOST = (
+    "the site answers for any host that a client names",
+    "Name them: allowed_hosts = www.example.com",
+)
+"""Advice for an operator."""
+
 _log = logging.getLogger("pipeline.vhost")
 
 
+def _facts(
+    *,
+    trusted: tuple[str, ...],
+    accept: tuple[str, ...],
+    allowed_hosts: tuple[str, ...],
+    hosts: dict[str, str] | None,
+    **options: Any,
+) -> Facts:
+    def distrusts(peer: str, form: str) -> str:
+        peers = Peers(trusted)
+        if (peers.unix if peer == "unix" else peers.networks) and form.lower() in map(str.lower, accept):
+            return ""
+        name = peer if peer == "unix" else f"the address of the proxy, such as {peer}"
+        return (
+            f"trusted is {' '.join(trusted)!r} and accept is {' '.join(accept)!r}. Let trusted name {name}, and "
+            f"accept {form}. With the variables of `pipeline new`: proxies={peer} headers={form} served_hosts=HOST"
+        )
+
+    served = (*allowed_hosts, *(hosts or {}))
+    return Facts(
+        hosts=served,
+        distrusts=distrusts,
+        limits={400: ("trusted", "accept", "allowed_hosts", "hosts")},
+        advice=(ANY_HOST,) if "*" in served or not served else (),
+    )
+
+
 @element(
+    facts=_facts,
     outside={
         "retry": "the path is rewritten once, not once per attempt",
         "traverse": "it says where traversal starts",

@@ -26,6 +26,7 @@ from pipeline.composition import Offers, element
 from pipeline.database import forks, pools
 from pipeline.database.connections import RequestConnection, keep, leave_to_parent
 from pipeline.database.outages import Outage
+from pipeline.database.places import facts_of_uris
 from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
 from pipeline.database.storages import loggable_uri
 from pipeline.database.transactions import IDLE, OFFERED, DatabaseRequest, Manager, begin
@@ -49,7 +50,8 @@ class ZodbRequest(DatabaseRequest):
 
 @element(
     adds=ZodbRequest,
-    provides=("root", "database"),
+    provides=("root", "database", "zodb_connection"),
+    facts=lambda *, uri, databases, **options: facts_of_uris((uri, *(databases or {}).values()), ask_server),
     inside={"retry": "every attempt needs a fresh connection state"},
     outside={"errors": "error views may read the database"},
 )
@@ -126,6 +128,11 @@ def zodb(
     else:
         pool = pool_of_given(db() if callable(db) else db, databases, given, manager)
     return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED)
+
+
+def ask_server(request: ZodbRequest) -> None:
+    """Ask the server of the database. The client of ZEO would answer from its cache."""
+    getattr(request.zodb.db().storage, "server_status", bool)()
 
 
 def _openers(

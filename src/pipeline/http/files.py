@@ -33,6 +33,26 @@ UNKNOWN_TYPE = "application/octet-stream"
 _SAFE_IN_QUOTES = frozenset(map(chr, range(32, 127))) - frozenset('"%')
 _SAFE_IN_EXTENDED = "!#$&+-.^_`|~"  # RFC 8187 attr-char, beside letters and digits
 
+PASSED_ON = (
+    "ETag",
+    "Last-Modified",
+    "Access-Control-Allow-Credentials",
+    "Access-Control-Allow-Origin",
+    "Access-Control-Expose-Headers",
+    "Content-Language",
+    "Content-Security-Policy",
+    "Cross-Origin-Resource-Policy",
+    "Permissions-Policy",
+    "Referrer-Policy",
+    "Server-Timing",
+    "Strict-Transport-Security",
+    "Vary",
+    "X-Content-Type-Options",
+    "X-Frame-Options",
+    "X-Robots-Tag",
+)
+"""Headers of the site that nginx would drop when it sends a file, so that the location of nginx must add them."""
+
 
 def serve(
     request: Request,

@@ -138,6 +138,15 @@ def read_x_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
         found["prefix"] = _prefix(prefix.strip("/").split("/")) if prefix.strip("/") else ""
 
 
+READER = "vhost"
+"""The element that reads these forms."""
+
+
+def form_of_path(segment: str) -> str | None:
+    """Return the form of a path that begins with this segment, in the spelling of the option ``accept``."""
+    return next((form for form in ("VirtualHostBase", "++vh++") if segment.startswith(form)), None)
+
+
 READERS: dict[str, Reader] = {
     "X-Forwarded": read_x_forwarded,
     "Forwarded": read_forwarded,

@@ -32,7 +32,7 @@ from webob.exc import HTTPForbidden, HTTPMethodNotAllowed, HTTPUnauthorized
 from pipeline.auth.keys import read_keys
 from pipeline.composition import element
 from pipeline.database import pools
-from pipeline.interfaces import Handler
+from pipeline.interfaces import Facts, Handler
 from pipeline.measuring.measures import Measures, attempts, broken_stream, view_name
 from pipeline.request import Request
 from pipeline.response import Response
@@ -118,7 +118,7 @@ def look_at_pools() -> None:
             LIMIT.labels(usage.database).set(usage.limit)
 
 
-@element
+@element(facts=lambda *, token_file: Facts(writes=(token_file,) if token_file else ()))
 def metrics(*, token_file: str | None = None) -> Handler:
     """Show Prometheus what the element ``timing`` counts, with its option ``metrics``.
 

@@ -21,6 +21,7 @@ from pipeline.response import Response
 from pipeline.testing.declarations import attributes_of, check_declarations, fits, hints_of
 from pipeline.testing.faults import FakeDataManager, fault
 from pipeline.testing.guard import EnvironChanged, guard_environ
+from pipeline.testing.opened import Opened
 from pipeline.testing.probes import (
     RULES,
     Act,
@@ -78,16 +79,19 @@ def check_element(
         raise TypeError("give write and stored together: what is stored is compared before and after a write")
     check_declarations(element)
     checks = Checks(element, outside, inside, path, environ or {})
-    for foreign in (False, True):
-        checks.link(foreign)
-        checks.ordinary_requests()
-        checks.streams()
-        checks.errors()
-    checks.is_forgotten()
-    checks.second_attempt()
-    checks.threads()
-    if write is not None and stored is not None:
-        checks.transactions(write, stored)
+    with Opened() as opened:
+        for foreign in (False, True):
+            checks.link(foreign)
+            checks.ordinary_requests()
+            checks.streams()
+            checks.errors()
+        checks.is_forgotten()
+        checks.second_attempt()
+        checks.threads()
+        if write is not None and stored is not None:
+            checks.transactions(write, stored)
+    for found in opened.undeclared(element.facts):
+        raise NotConforming(element.name, "facts", found)
 
 
 class Checks:

@@ -66,6 +66,7 @@ RULES = {
     "threads": "Requests pass an element at the same time, each in its own thread.",
     "commit": "A change is stored when its transaction is committed, and not before (R1).",
     "refused": "A change that is aborted, or whose commit fails, leaves no value, file or lock (R3).",
+    "facts": "The files that an element writes and the servers that it connects to are among its facts.",
 }
 """The rules of the element protocol that ``check_element`` checks, in words."""
 

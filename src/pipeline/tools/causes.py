@@ -12,25 +12,17 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.forms.converters import FieldError
+from pipeline.http.forwarding import READER, form_of_path
 from pipeline.http.origins import CrossSiteRequest
 from pipeline.tools.candidates import Look
+from pipeline.tools.element import providers
+from pipeline.tools.inspector.secrets import told_option
 from pipeline.tools.remedies import REMEDIES, chain_of, remedy_of
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.walking import Walk
 from pipeline.tools.watching import Recorder, Visit
-from pipeline.tools.words import OUR_CODE, line_of_the_site, place_of, short, written
+from pipeline.tools.words import OUR_CODE, line_of_the_site, place_of, short
 from pipeline.views import View, Views
-
-LIMITS = {
-    ("forms", 413): ("max_body", "max_memory", "max_disk", "max_parts", "max_fields", "max_header"),
-    ("forms", 400): ("max_fields",),
-    ("traverse", 414): ("max_segments", "max_query"),
-    ("vhost", 400): ("trusted", "accept", "allowed_hosts", "hosts"),
-}
-"""The options that decide whether an element refuses a request, by its name and the status."""
-
-PATHS_OF_PROXIES = ("VirtualHostBase", "++vh++")
-"""The beginnings of segments that a proxy writes, in the spelling of the option ``accept`` of ``vhost``."""
 
 
 class Cause(NamedTuple):
@@ -149,12 +141,9 @@ def dropped(path: list[Visit]) -> Iterator[Cause]:
         if gone:
             headers = ", ".join(name[14:-2].replace("_", "-").title() for name in gone)
             remedy = ""
-            if visit.name == "vhost":
-                peer = visit.request.get("environ['REMOTE_ADDR']", "the proxy")
-                remedy = (
-                    f"If {peer} is your proxy: trusted = {peer} and accept = the form that it uses (X-Forwarded, "
-                    f"Forwarded or X-Vhm), with allowed_hosts, in that section."
-                )
+            if visit.step.facts.distrusts is not None:
+                form = "the form that it uses (X-Forwarded, Forwarded or X-Vhm)"
+                remedy = trust(visit, form, ", in that section.")
             yield Cause(visit.step.where, f"{visit.name} dropped {headers}", remedy)
 
 
@@ -224,7 +213,7 @@ def of_refusal(failure: Failure) -> Cause:
     """Return the cause of an HTTP exception."""
     error = failure.error
     if failure.view is None or last_frame(error) is None:
-        for explain in (of_proxy, STATUSES.get(error.status_int), of_traversed_path, of_lost_token, of_limit):
+        for explain in (of_proxy, of_advice, STATUSES.get(error.status_int), of_traversed_path, of_limit):
             if explain is not None and (cause := explain(failure)) is not None:
                 return cause
     return failure.cause(f"{type(error).__name__}: {_detail(error)}")
@@ -246,7 +235,8 @@ def of_exception(failure: Failure) -> Cause:
         return failure.cause(what, remedy)
     for option, value in opened.step.element.options.items():
         if f"({option})" in str(error):
-            remedy = f"Change the option {option}, now {written(value)}, or find what needs more than that."
+            shown = told_option(option, value, opened.step.facts.secrets)
+            remedy = f"Change the option {option}, now {shown}, or find what needs more than that."
             return Cause(opened.step.source.option(option), f"{opened.name}: {what}", remedy)
     return Cause(opened.step.where, f"{opened.name}: {what}", remedy or "The log below says more.")
 
@@ -259,21 +249,26 @@ def stored_by(error: BaseException) -> str:
     return ""
 
 
+def trust(visit: Visit, form: str, where: str) -> str:
+    """Return how a proxy is believed what it writes."""
+    peer = visit.request.get("environ['REMOTE_ADDR']", "the proxy")
+    return f"If {peer} is your proxy: trusted = {peer}, accept = {form} and allowed_hosts{where}"
+
+
 def of_proxy(failure: Failure) -> Cause | None:
     """Return the cause of a 404 for a path of a proxy that no element has read."""
     last = failure.walk.steps[-1] if failure.walk is not None and failure.walk.steps else None
-    form = next((form for form in PATHS_OF_PROXIES if last is not None and last.name.startswith(form)), None)
+    form = form_of_path(last.name) if last is not None else None
     if form is None:
         return None
-    vhost = next((visit for visit in failure.path if visit.name == "vhost"), None)
+    reader = next((visit for visit in failure.path if visit.step.facts.distrusts is not None), None)
+    why = f"the path has {form}, which a proxy writes for {READER}, and"
+    if reader is None:
+        remedy = f"Put {READER} into the pipeline, outside of traverse. {trust(failure.visit, form, '.')}"
+        return Cause(failure.here, f"{why} the pipeline has no {READER}", remedy)
     peer = failure.visit.request.get("environ['REMOTE_ADDR']", "the proxy")
-    why = f"the path has {form}, which a proxy writes for vhost, and"
-    options = f"trusted = {peer}, accept = {form} and allowed_hosts"
-    if vhost is None:
-        remedy = f"Put vhost into the pipeline, outside of traverse. If {peer} is your proxy, give it {options}."
-        return Cause(failure.here, f"{why} the pipeline has no vhost", remedy)
-    remedy = f"If {peer} is your proxy: {options} in that section."
-    return Cause(vhost.step.where, f"{why} vhost does not read it from {peer}", remedy)
+    remedy = trust(failure.visit, form, ", in that section.")
+    return Cause(reader.step.where, f"{why} {reader.name} does not read it from {peer}", remedy)
 
 
 def of_missing_view(failure: Failure) -> Cause | None:
@@ -319,22 +314,22 @@ def of_other_site(failure: Failure) -> Cause:
     )
 
 
-def of_lost_token(failure: Failure) -> Cause | None:
-    """Return the cause if no browser says where a request of a session comes from, and it has no token."""
-    if (failure.visit.name, failure.error.status_int) != ("authenticate", 403):
+def of_advice(failure: Failure) -> Cause | None:
+    """Return the cause of an HTTP exception that has a remedy of its own, as its attribute ``remedy``."""
+    remedy = getattr(failure.error, "remedy", None)
+    if remedy is None:
         return None
-    why = f"authenticate refused the request: {_detail(failure.error)} It has no token of the session"
-    remedy = "Put request.csrf_token into the form as its field csrf_token; a program sends it as X-CSRF-Token."
-    return Cause(failure.here, why, remedy)
+    return Cause(failure.here, f"{failure.visit.name} refused the request: {_detail(failure.error)}", remedy)
 
 
 def of_limit(failure: Failure) -> Cause | None:
     """Return the cause of an answer that the options of an element decide."""
-    element = failure.visit.step.element
-    names = LIMITS.get((failure.visit.name, failure.error.status_int))
+    element, facts = failure.visit.step.element, failure.visit.step.facts
+    names = facts.limits.get(failure.error.status_int)
     if element is None or names is None:
         return None
-    set_to = ", ".join(f"{name} = {written(element.options[name])}" for name in names if element.options.get(name))
+    given = {name: element.options[name] for name in names if element.options.get(name)}
+    set_to = ", ".join(f"{name} = {told_option(name, value, facts.secrets)}" for name, value in given.items())
     remedy = f"See its options {', '.join(names)}{f' (now {set_to})' if set_to else ''}, and the request."
     return Cause(failure.here, f"{failure.visit.name} refused the request: {_detail(failure.error)}", remedy)
 
@@ -448,22 +443,14 @@ def refused(failure: Failure, look: Look, view: View) -> Cause:
     """Return the cause of a 401 or 403."""
     who = next((v for v in reversed(failure.path) if "request.principal" in v.request), None)
     principal = repr(who.request["request.principal"]) if who is not None else "a visitor who is not logged in"
-    guard = next((v for v in failure.path if v.name == "authenticate"), None)
-    if guard is None or guard.step.element is None:
-        remedy = "Put authenticate into the pipeline, or declare the view permission='public'."
+    guards = ((visit, visit.step.facts.why_refused) for visit in failure.path)
+    guard, why_refused = next(((visit, why) for visit, why in guards if why is not None), (None, None))
+    if guard is None or why_refused is None:
+        remedy = f"Put {providers('principal')} into the pipeline, or declare the view permission='public'."
         return Cause(place_of(view.function), f"{_name(view)} needs the permission {view.permission!r}", remedy)
-    options = guard.step.element.options
-    policy = written(options["policy"]) if "policy" in options else "pipeline.auth.policy:LoggedIn"
-    if view.permission is None:
-        undeclared = options.get("undeclared", "read")
-        why = (
-            f"{_name(view)} declares no permission, so undeclared = {undeclared} counts: {look.method} needs "
-            f"what the policy {policy} permits as 'undeclared', which it refuses to {principal}"
-        )
-    else:
-        why = f"{_name(view)} needs the permission {view.permission!r}, which {policy} refuses to {principal}"
-    if policy.endswith(":LocalGrants"):
-        why += f". On the context and above it, {'; '.join(look.grants) or 'nothing is granted'}"
+    why = why_refused(view, look.method, principal)
+    if look.grants:
+        why += f". On the context and above it, {'; '.join(look.grants)}"
     remedy = f"Log in (try --user NAME), grant it, or declare @view(permission='public'). See {guard.step.where}"
     return Cause(place_of(view.function), why, remedy)
 

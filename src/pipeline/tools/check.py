@@ -13,6 +13,8 @@ from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
 from pipeline.paste import Chain, Step, refuse_unadded
 from pipeline.tools.building import Built, build
+from pipeline.tools.command import is_ours
+from pipeline.tools.element import providers
 from pipeline.tools.findings import Finding, Level, of_error, put_findings, put_json
 from pipeline.tools.ini import ini_parser, options_of, parse_variables, plan_of, split_name
 from pipeline.tools.serving import is_for_development, of_logging, of_paster, of_server, text_of
@@ -67,6 +69,8 @@ def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding]
             built = build(ini, words)
             refuse_unadded(planned)
         except Exception as error:
+            if is_ours(error):
+                raise
             findings.append(of_error(error, str(path)))
             continue
         findings += of_views(built, planned)
@@ -141,7 +145,7 @@ def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
                     place_of(view.function),
                     f"the view {view.function.__qualname__} takes fields of a form ({', '.join(fill.names)}), "
                     f"and the pipeline of {step.where} has no element that reads forms",
-                    "Put forms into the pipeline, outside of traverse.",
+                    f"Put {providers('form')} into the pipeline.",
                 )
 
 
@@ -169,16 +173,17 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
     provided = {thing for _, element in steps for thing in element.contract.provides}
     alone = len(steps) == len(chain.steps)  # a foreign app or middleware may join a transaction, or want a retry
     for step, element in steps:
-        if element.name in ("retry", "transaction") and "database" not in provided and alone:
-            what = f"{element.name} has nothing to do: no element of the pipeline provides a database"
-            yield Finding("note", step.where, what, "Leave it out, or put zodb or sql beside it.")
-        if element.name == "inspector":
-            what = "inspector notes every request and shows it to the holder of a key: it is for development"
-            yield Finding("warning", step.where, what, "Leave it out of the pipeline for production.")
+        facts = step.facts
+        thing = facts.useless_without
+        if thing and thing not in provided and alone:
+            what = f"{element.name} has nothing to do: no element of the pipeline provides a {thing}"
+            yield Finding("note", step.where, what, f"Leave it out, or put {providers(thing)} beside it.")
+        for what, remedy in facts.advice:
+            yield Finding("warning", step.where, what, remedy)
         yield from of_options(step, element, debug)
-        yield from of_database(step, element)
-    if not any(element.name in ("errors", "ztk_errors") for _, element in steps) and len(steps) > 1:
-        remedy = "Put errors into the pipeline for error pages and error views."
+        yield from of_files(step)
+    if "error_pages" not in provided and len(steps) > 1:
+        remedy = f"Put {providers('error_pages')} into the pipeline for error pages and error views."
         yield Finding("note", steps[0][0].where, "no element answers errors: they are plain text", remedy)
 
 
@@ -186,6 +191,7 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
     """Yield the options of an element that are not safe in production, or that say nothing."""
     source = step.source
     parameters = inspect.signature(element.factory).parameters
+    secrets = step.facts.secrets
     for option, value in element.options.items():
         where = source.option(option)
         if option == "debug" and value is True:
@@ -195,17 +201,17 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
         elif option.startswith("max_") and isinstance(value, int) and value > MOST_MEMORY:
             what = f"{option} = {value} of {element.name} limits nothing"
             yield Finding("warning", where, what, "Set it to what the machine has.")
-        elif parameters[option].default == value and value is not None and not is_variable(where):
+        elif is_default(parameters[option], value) and option not in secrets and not is_variable(where):
             what = f"{option} = {written(value)} is the default of {element.name}"
             yield Finding("note", where, what, "The line can be deleted.")
         if isinstance(value, str) and (weak := _weak_password(value)):
             what = f"the password of {weak} is one that attackers try first"
             yield Finding("warning", where, what, "Choose another one.")
-    if element.name == "vhost":
-        allowed, hosts = element.options.get("allowed_hosts") or (), element.options.get("hosts") or {}
-        if "*" in (*allowed, *hosts) or not (allowed or hosts):
-            remedy = "Name them: allowed_hosts = www.example.com"
-            yield Finding("warning", step.where, "the site answers for any host that a client names", remedy)
+
+
+def is_default(parameter: inspect.Parameter, value: object) -> bool:
+    """Return whether an option says what holds without it. None may stand for something else."""
+    return value is not None and parameter.default == value
 
 
 def is_variable(where: str) -> bool:
@@ -242,18 +248,20 @@ def _weak_password(uri: str) -> str:
     return user if parts.password is not None and unquote(parts.password).lower() in {*WEAK, user.lower()} else ""
 
 
-def of_database(step: Step, element: Element) -> Iterator[Finding]:
-    """Yield the files of databases that are missing."""
-    for option in ("uri", "url"):
-        uri = element.options.get(option)
-        if not isinstance(uri, str) or uri.partition(":")[0] not in ("file", "sqlite"):
+def of_files(step: Step) -> Iterator[Finding]:
+    """Yield the files that an element writes and that are missing, with their directories."""
+    for file in (Path(path) for path in step.facts.writes if not path.endswith("/")):
+        if file.exists():
             continue
-        path = unquote(uri.partition("?")[0].partition("://")[2])
-        file = Path(path if option == "uri" else path[1:])
-        if not path.strip("/") or file.exists():
-            continue
-        where = step.source.option(option)
+        where = place_of_value(step, str(file))
         if file.parent.is_dir():
-            yield Finding("note", where, f"the database {file} is not there yet", "The first request makes it.")
+            yield Finding("note", where, f"the file {file} is not there yet", "The site makes it.")
         else:
             yield Finding("error", where, f"the directory {file.parent} is missing", f"mkdir -p {file.parent}")
+
+
+def place_of_value(step: Step, text: str) -> str:
+    """Return the place of the first option of a step that has a text in its value; of the step if none has."""
+    found = (name for name, value in step.strings.items() if text in unquote(value))
+    option = next(found, None)
+    return step.where if option is None else step.source.option(option)

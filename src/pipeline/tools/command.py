@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Sequence
 from configparser import Error as IniError
 from importlib import import_module
@@ -12,7 +14,7 @@ from importlib.metadata import version
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
-from pipeline.tools.words import line_of_the_site
+from pipeline.tools.words import OUR_CODE, line_of_the_site
 
 autocomplete = on_demand("argcomplete:autocomplete")
 
@@ -32,34 +34,19 @@ COMMANDS = {
 }
 """The module of each command, and what it does. ``main(arguments)`` returns the exit status."""
 
-EXTRAS = {
-    "argcomplete": "completion",
-    "argon2": "auth",
-    "brotli": "brotli",
-    "docutils": "demo",
-    "granian": "granian",
-    "gunicorn": "gunicorn",
-    "itsdangerous": "auth",
-    "jinja2": "demo",
-    "limits": "limits",
-    "markdown_it": "demo",
-    "multipart": "forms",
-    "nh3": "demo",
-    "opentelemetry": "opentelemetry",
-    "prometheus_client": "prometheus",
-    "psycopg2": "postgresql",
-    "relstorage": "relstorage",
-    "sqlalchemy": "sql",
-    "tqdm": "demo",
-    "transaction": "zodb",
-    "ZEO": "zeo",
-    "ZODB": "zodb",
-    "zodburi": "zodb",
-    "zope.component": "component",
-    "zope.event": "component",
-    "zope.sqlalchemy": "sql",
-    "zstandard": "zstd",
-}
+OF_THE_SITE = (ConfigurationError, IniError, ImportError, OSError, SyntaxError)
+"""The errors that say what a user has to correct. Any other of our own code is a mistake of ours."""
+PLEASE = "\nThis is a mistake of wsgi-pipeline. Please report it, with all the lines above."
+STDLIB = sysconfig.get_path("stdlib")
+
+OF_EXTRAS = (
+    "argcomplete=completion argon2=auth brotli=brotli docutils=demo granian=granian gunicorn=gunicorn "
+    "itsdangerous=auth jinja2=demo limits=limits markdown_it=demo multipart=forms nh3=demo "
+    "opentelemetry=opentelemetry prometheus_client=prometheus psycopg2=postgresql relstorage=relstorage "
+    "sqlalchemy=sql tqdm=demo transaction=zodb ZEO=zeo ZODB=zodb zodburi=zodb zope.component=component "
+    "zope.event=component zope.sqlalchemy=sql zstandard=zstd"
+)
+EXTRAS = dict(pair.split("=") for pair in OF_EXTRAS.split())
 """The extra of wsgi-pipeline that installs a module."""
 
 
@@ -98,14 +85,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has what it wants
         sys.stdout = None
         return 0
-    except (ConfigurationError, IniError, ImportError, LookupError, OSError, SyntaxError, ValueError) as error:
-        print(f"pipeline {options.command}: {in_one_line(error)}", file=sys.stderr)
-        return 1
     except Exception as error:
-        if not (place := line_of_the_site(error)):
-            raise
-        print(f"pipeline {options.command}: {place}: {in_one_line(error)}", file=sys.stderr)
+        put_error(f"pipeline {options.command}", error)
         return 1
+
+
+def put_error(who: str, error: Exception) -> None:
+    """Print what an error says on one line, with the line of the site that met it. An error that a user cannot
+    correct has its traceback above."""
+    place = "" if isinstance(error, OF_THE_SITE) else line_of_the_site(error)
+    if place or isinstance(error, OF_THE_SITE):
+        print(f"{who}: {place}{': ' if place else ''}{in_one_line(error)}", file=sys.stderr, flush=True)
+        return
+    traceback.print_exception(error)
+    print(f"{who}: {in_one_line(error)}", *([PLEASE] if is_ours(error) else []), file=sys.stderr, flush=True)
+
+
+def is_ours(error: BaseException) -> bool:
+    """Return whether an error is a mistake of this package: its own code raised it, and not to refuse something."""
+    if isinstance(error, OF_THE_SITE) or line_of_the_site(error):
+        return False
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    others = [name for name in frames if "site-packages" in name or not name.startswith((STDLIB, "<"))]
+    return bool(others) and others[-1].startswith(OUR_CODE)
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
@@ -134,8 +136,7 @@ def in_one_line(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: {error.msg}"
     said = " ".join(str(error).split())
-    plain = isinstance(error, (ConfigurationError, IniError, LookupError, ValueError))
-    return said if plain else f"{type(error).__name__}: {said}"
+    return said if isinstance(error, (ConfigurationError, IniError)) else f"{type(error).__name__}: {said}"
 
 
 if __name__ == "__main__":

@@ -7,13 +7,16 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
 from pipeline.composition import Element
+from pipeline.interfaces import ConfigurationError
 from pipeline.options import resolve
-from pipeline.tools.facts import Facts, facts_of
+from pipeline.tools.descriptions import Description, description_of
 from pipeline.tools.ini import options_of
 from pipeline.tools.words import place_of, sentence, short
 
@@ -56,26 +59,39 @@ def describe(name: str | None) -> int:
     else:
         near = get_close_matches(name, installed, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(installed))}"
-        raise LookupError(f"there is no element {name!r}; {hint} (One that is not installed: package.module:name)")
+        other = "(One that is not installed: package.module:name)"
+        raise ConfigurationError(f"there is no element {name!r}; {hint} {other}")
     if not isinstance(element, Element):
-        raise LookupError(f"{name!r} is not an element: it is {short(element)} ({place_of(element)})")
+        raise ConfigurationError(f"{name!r} is not an element: it is {short(element)} ({place_of(element)})")
     print(f"{name}\n{'=' * len(name)}\n\n{inspect.cleandoc(element.__doc__ or '')}\n")
-    for line in lines(facts_of(name, element)):
+    for line in lines(description_of(name, element)):
         print(line)
     return 0
 
 
-def lines(facts: Facts) -> Iterator[str]:
-    """Yield the facts that the docstring of the element does not say."""
-    for option in facts.options:
+@cache
+def providers(thing: str) -> str:
+    """Return the names of the installed elements that provide a thing, such as "zodb or sql"."""
+    found = []
+    for point in entry_points(group=GROUPS[0]):
+        with suppress(ImportError):
+            element = point.load()
+            if isinstance(element, Element) and thing in element.contract.provides:
+                found.append(point.name)
+    return " or ".join(sorted(found)) or f"an element that provides {thing!r}"
+
+
+def lines(described: Description) -> Iterator[str]:
+    """Yield what the docstring of the element does not say."""
+    for option in described.options:
         default = "needed" if option.default is None else f"default {option.default!r}"
         yield f"option    {option.name}: {option.type}, {default}"
-    for title, things in (("requires", facts.requires), ("provides", facts.provides)):
+    for title, things in (("requires", described.requires), ("provides", described.provides)):
         if things:
             yield f"{title:9} {', '.join(things)}"
-    for one in facts.adds:
+    for one in described.adds:
         meaning = f": {one['meaning']}" if one["meaning"] else ""
         yield textwrap.fill(f"{'adds':9} request.{one['name']}{meaning}", 100, subsequent_indent=" " * 10)
-    for title, reasons in (("inside", facts.inside), ("outside", facts.outside)):
+    for title, reasons in (("inside", described.inside), ("outside", described.outside)):
         for other, reason in reasons.items():
             yield textwrap.fill(f"{title:9} {other}: {reason}", 100, subsequent_indent=" " * 10)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from webob import Request
 
 from pipeline.database.only_look import if_locked
+from pipeline.interfaces import ConfigurationError
 from pipeline.tools.building import build
 from pipeline.tools.causes import Cause, Late, causes, no_branch, path_of
 from pipeline.tools.findings import put_json
@@ -126,7 +127,7 @@ def request_of(method: str, path: str, headers: Sequence[str], data: Sequence[st
     for header in headers:
         name, colon, value = header.partition(":")
         if not colon:
-            raise ValueError(f"{header!r} is not a header of the form 'Name: value'")
+            raise ConfigurationError(f"{header!r} is not a header of the form 'Name: value'")
         request.headers[name.strip()] = value.strip()
     return environ
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.options import on_demand
-from pipeline.paste import Chain, plan
+from pipeline.paste import Chain, Step, plan
 
 autocomplete = on_demand("argcomplete:autocomplete")
 
@@ -59,12 +60,12 @@ def port(text: str) -> int:
 
 
 def parse_variables(words: Sequence[str]) -> dict[str, str]:
-    """Return the variables that ``name=value`` words give; ValueError names the word that is not one."""
+    """Return the variables that ``name=value`` words give; ConfigurationError names the word that is not one."""
     given = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise ValueError(f"{word!r} is not of the form name=value")
+            raise ConfigurationError(f"{word!r} is not of the form name=value")
         given[name] = value
     return given
 
@@ -93,13 +94,16 @@ def plan_of(ini: str, words: Sequence[str]) -> list[Chain]:
     return list(plan(f"config:{path}", name, **parse_variables(words)))
 
 
-def file_of(chains: Sequence[Chain]) -> str | None:
-    """Return the URI of a ZODB that only one process can open, or None."""
-    for chain in chains:
-        for step in chain.steps:
-            if step.element is not None and step.element.name == "zodb":
-                options = step.element.options
-                for uri in (options["uri"], *(options.get("databases") or {}).values()):
-                    if uri.partition(":")[0] in ("file", "memory", "demo"):
-                        return str(uri)
-    return None
+def facts_of(chains: Sequence[Chain]) -> list[tuple[Step, Facts]]:
+    """Return the steps of an ini, each with its facts. A step that several chains share stands there once."""
+    steps = {(step.where, str(step)): step for chain in chains for step in chain.steps}
+    return [(step, step.facts) for step in steps.values()]
+
+
+def refuse_several(workers: int, facts: Iterable[tuple[Step, Facts]]) -> None:
+    """Refuse several processes if an element says that one alone can serve the site."""
+    for step, told in facts:
+        if workers > 1 and told.one_process:
+            raise ConfigurationError(
+                f"{step.where}: {workers} processes cannot serve this site: {told.one_process}. Use --workers 1"
+            )

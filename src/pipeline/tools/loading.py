@@ -9,14 +9,13 @@ import json
 import logging.config
 import os
 import signal
-import sys
-import traceback
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
 from pipeline.interfaces import ConfigurationError, WSGIApp
 from pipeline.paste import load
+from pipeline.tools.command import put_error
 from pipeline.tools.ini import make_importable, split_name
 
 LONGEST_LOAD = 30
@@ -106,11 +105,7 @@ def try_out(ini: str, file: str | None = None, /, **variables: str) -> int:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        where = f" ({frames[-1].filename}, line {frames[-1].lineno})"
-        plain = isinstance(error, (ConfigurationError, SyntaxError))
-        said = " ".join(str(error).split())
-        print(f"{ini} does not load: {type(error).__name__}: {said}{'' if plain else where}", file=sys.stderr)
+        put_error(f"{ini} does not load", error)
         return 1
     print(f"{ini} loads.")
     return 0
@@ -129,7 +124,7 @@ def set_up_logging(ini: Path, variables: dict[str, str]) -> None:
     try:
         logging.config.fileConfig(parser, disable_existing_loggers=False)
     except (KeyError, ValueError, AttributeError, ImportError) as error:
-        raise ValueError(
+        raise ConfigurationError(
             f"{ini}: the logging in [loggers], [handlers] and [formatters] cannot be set up: "
             f"{type(error).__name__}: {error}"
         ) from error

@@ -20,15 +20,16 @@ from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.http import debug_key
 from pipeline.interfaces import ConfigurationError
-from pipeline.tools.command import in_one_line
+from pipeline.tools.command import put_error
 from pipeline.tools.ini import (
     add_ini,
-    file_of,
+    facts_of,
     make_importable,
     options_of,
     parse_variables,
     plan_of,
     port,
+    refuse_several,
     split_name,
 )
 from pipeline.tools.loading import application_of
@@ -57,9 +58,12 @@ def main(arguments: Sequence[str]) -> int:
     for chain in chains:
         chain.check()
     choice = choose(options)
-    refuse_several_on_a_file(choice, file_of(chains))
+    facts = facts_of(chains)
+    refuse_several(choice.workers, facts)
     if choice.server in SERVERS and find_spec(choice.server) is None:
         raise ModuleNotFoundError(name=choice.server)
+    for leftover in (Path(file) for _, told in facts for file in told.leftovers):
+        leftover.unlink(missing_ok=True)
     listener = inherited_listener() if choice.server == "waitress" else None
     if listener is None and "LISTEN_FDS" not in os.environ:
         listener = listen(choice)
@@ -148,7 +152,7 @@ def choose(options: argparse.Namespace) -> Choice:
     def number(option: str, default: int) -> int:
         text = settings.pop(option, str(default))
         if not text.isdecimal():
-            raise ValueError(f"{path}, section [server:main]: {option} = {text} is not a whole number")
+            raise ConfigurationError(f"{path}, section [server:main]: {option} = {text} is not a whole number")
         return int(text)
 
     choice = Choice(
@@ -160,9 +164,12 @@ def choose(options: argparse.Namespace) -> Choice:
         settings=settings,
     )
     if choice.workers < 1 or choice.threads < 1 or choice.port > 65535:
-        raise ValueError(f"{path}: workers and threads are 1 or more, and a port is a number up to 65535")
+        said = f"{path}: workers and threads are 1 or more, and a port is a number up to 65535"
+        raise ConfigurationError(said)
     if choice.server == "waitress" and choice.workers > 1:
-        raise ValueError("waitress is one process: for several workers add --server gunicorn or --server granian")
+        raise ConfigurationError(
+            "waitress is one process: for several workers add --server gunicorn or --server granian"
+        )
     return choice
 
 
@@ -172,7 +179,7 @@ def server_section(ini: Path, variables: dict[str, str]) -> tuple[str, dict[str,
         context = loadcontext(SERVER, f"config:{ini}", "main", global_conf=variables)
     except LookupError as error:
         if "[server:main]" in ini.read_text(encoding="utf-8"):
-            raise LookupError(f"{ini}, section [server:main]: {error}") from error
+            raise ConfigurationError(f"{ini}, section [server:main]: {error}") from error
         return "waitress", {}
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{ini}, section [server:main]", name=error.name) from error
@@ -181,15 +188,6 @@ def server_section(ini: Path, variables: dict[str, str]) -> tuple[str, dict[str,
         package = context.object.__name__
     settings = {key: str(value) for key, value in context.local_conf.items()}
     return package, settings
-
-
-def refuse_several_on_a_file(choice: Choice, file: str | None) -> None:
-    """Refuse several processes on a database that one process has."""
-    if choice.workers > 1 and file is not None:
-        raise ConfigurationError(
-            f"{choice.workers} workers cannot share {file.partition('?')[0]}: one process has a database in a "
-            f"file. Use --workers 1, or a database server: zeo:// or postgres:// (docs/howto/data.rst)"
-        )
 
 
 def inherited_listener() -> socket.socket | None:
@@ -202,7 +200,7 @@ def inherited_listener() -> socket.socket | None:
 def listen(choice: Choice) -> socket.socket | None:
     """Return a listening socket for waitress; only try the address for other servers, which open their own.
 
-    Raises ValueError, with the remedy, if the address cannot be listened on.
+    Raises ConfigurationError, with the remedy, if the address cannot be listened on.
     """
     if any(name in choice.settings for name in ADDRESSES):
         return None
@@ -212,7 +210,8 @@ def listen(choice: Choice) -> socket.socket | None:
         listener = socket.create_server((host, choice.port), family=found[0][0], backlog=1024)
     except OSError as error:
         what = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error.strerror)
-        raise ValueError(f"{choice.host}:{choice.port}: {what}; choose another with --host or --port") from error
+        said = f"{choice.host}:{choice.port}: {what}; choose another with --host or --port"
+        raise ConfigurationError(said) from error
     if choice.server == "waitress":
         return listener
     listener.close()
@@ -275,9 +274,7 @@ def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -
         # The file with the mistake may be one that no module came of.
         frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
         reloader.watch_files([*frames, *filter(None, [getattr(error, "filename", None)])])
-        where = f"{frames[-1]}, line {traceback.extract_tb(error.__traceback__)[-1].lineno}"
-        plain = isinstance(error, (ConfigurationError, SyntaxError))
-        print(f"pipeline serve: {in_one_line(error)}{'' if plain else f' ({where})'}", file=sys.stderr, flush=True)
+        put_error("pipeline serve", error)
         status = 1
     sys.exit(status)
 
@@ -290,8 +287,7 @@ def watched(options: argparse.Namespace) -> list[str]:
     for chain in plan_of(options.ini, options.variables):
         for step in chain.steps:
             files += step.source.inis
-            names = step.element.options.get("scan", ()) if step.element is not None else ()
-            for name in names:
+            for name in step.facts.packages:
                 found = find_spec(name.partition(".")[0])
                 for place in (found.submodule_search_locations or ()) if found else ():
                     files += [f"{place}/**/*.{suffix}" for suffix in TEMPLATES]

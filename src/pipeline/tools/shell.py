@@ -11,13 +11,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pipeline.database.only_look import if_locked
-from pipeline.elements.traverse import takes_request
-from pipeline.interfaces import Handler
+from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
 from pipeline.tools.building import build
 from pipeline.tools.explain import answer_of, request_of, say_read_only
-from pipeline.tools.ini import add_ini, options_of, plan_of
+from pipeline.tools.ini import add_ini, facts_of, options_of, plan_of
 from pipeline.tools.watching import is_traverse
 from pipeline.tools.words import short
 
@@ -66,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     if escaped is not None:
         raise escaped
     if shell.status is None:
-        raise LookupError(
+        raise ConfigurationError(
             f"{options.ini}: a GET of / does not reach a site ({line}); pipeline explain {options.ini} GET / says "
             f"why. A pipeline of the ini is chosen by {options.ini.partition('#')[0]}#NAME"
         )
@@ -114,10 +113,10 @@ class Shell:
         offered = request.pipeline.offered
         if "tm" in offered:
             self.names |= {"commit": lambda: renew("commit"), "abort": lambda: renew("abort")}
-        root = step.element.options.get("root") if step.element is not None and is_traverse(step) else None
-        if root is not None:
-            request.root = root(request) if takes_request(root) else root()
-        if root is not None or "root" in offered:
+        find_root = step.facts.find_root
+        if find_root is not None:
+            request.root = find_root(request)
+        if find_root is not None or "root" in offered:
             self.names["root"] = request.root
         self.names["request"] = request
         self.status = 1
@@ -159,11 +158,5 @@ def interact(names: Mapping[str, Any]) -> int:
 
 def host_of(chains: Sequence[Chain]) -> str:
     """Return a host that the site serves."""
-    for chain in chains:
-        for step in chain.steps:
-            if step.element is not None and step.element.name == "vhost":
-                options = step.element.options
-                for host in (*(options.get("allowed_hosts") or ()), *(options.get("hosts") or ())):
-                    if host != "*":
-                        return str(host).removeprefix(".")
-    return "localhost"
+    hosts = (host for _, told in facts_of(chains) for host in told.hosts if host != "*")
+    return next(hosts, "localhost").removeprefix(".")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_type_hints
 
 from pipeline.attributes import AS_TEXT, names_of
 from pipeline.composition import Element
+from pipeline.interfaces import Facts
 from pipeline.order import Contract, objection
 from pipeline.paste import Chain, Step
 from pipeline.request import OnFirstUse
 from pipeline.tools.drawing import drawing
 from pipeline.tools.findings import put_json
 from pipeline.tools.ini import ini_parser, options_of, plan_of
+from pipeline.tools.inspector.secrets import told_option
 from pipeline.tools.words import bold, place_of, sentence, written
 
 
@@ -50,22 +52,26 @@ def described(chain: Chain) -> dict[str, Any]:
 
 def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
     """Return the facts of one part of a pipeline."""
-    if step.element is None:
-        what, options = f"foreign: {place_of(step.factory)}", dict(step.strings)
-        return {"name": str(step), "what": what, "where": step.where, "options": options, "foreign": True}
-    element = step.element
-    return {
-        "name": element.name,
-        "what": sentence(step.factory),
+    element, facts = step.element, step.facts
+    options: Mapping[str, object] = step.strings if element is None else element.options
+    described = {
+        "name": str(step),
+        "what": f"foreign: {place_of(step.factory)}" if element is None else sentence(step.factory),
         "where": step.where,
-        "options": {option: written(value) for option, value in element.options.items()},
+        "options": {name: told_option(name, value, facts.secrets) for name, value in options.items()},
+        "facts": list(lines_of(facts)),
+        "foreign": element is None,
+    }
+    if element is None:
+        return described
+    return {
+        **described,
         "defaults": {option: written(value) for option, value in _defaults(element)},
         "requires": [thing for thing in element.contract.requires if thing not in element.contract.met],
         "provides": list(element.contract.provides),
         "request class": written(element.contract.adds) if element.contract.adds is not None else "",
         "adds": list(added(element)),
         "held": list(holding(element.contract, contracts)),
-        "foreign": False,
     }
 
 
@@ -111,6 +117,17 @@ def _meaning(declares: type, name: str) -> str:
     return " ".join(rest[3:].partition('"""')[0].split()) if rest.startswith('"""') else ""
 
 
+def lines_of(facts: Facts) -> Iterator[str]:
+    """Yield the facts of an element that an operator needs."""
+    for title, things in (("writes", facts.writes), ("connects to", facts.servers), ("serves", facts.hosts)):
+        if things:
+            yield f"{title} {', '.join(things)}"
+    if facts.one_process:
+        yield f"one process: {facts.one_process}"
+    if facts.max_body is not None:
+        yield f"takes bodies of up to {facts.max_body} bytes"
+
+
 def holding(contract: Contract, contracts: Sequence[Contract]) -> Iterator[str]:
     """Yield the rules that hold an element where it is in its pipeline."""
     place = contracts.index(contract)
@@ -133,17 +150,17 @@ def put_chain(chain: dict[str, Any]) -> None:
         print(f"{bold(part['name'])}{'':{width - len(part['name'])}}  {part['what']}")
         for option, value in part["options"].items():
             print(f"{'':{width}}    {option} = {value}")
-        if part["foreign"]:
-            continue
         for title in ("requires", "provides"):
-            if part[title]:
+            if part.get(title):
                 print(f"{'':{width}}    {title}: {', '.join(part[title])}")
-        if part["request class"]:
+        if part.get("request class"):
             print(f"{'':{width}}    request class: {part['request class']}")
-        for one in part["adds"]:
+        for one in part.get("adds", ()):
             default = f" = {one['default']}" if one["default"] else ""
             _put(width, "adds: ", f"request.{one['name']}: {one['type']}{default}", one["meaning"])
-        for rule in part["held"]:
+        for fact in part["facts"]:
+            _put(width, "", fact, "")
+        for rule in part.get("held", ()):
             _put(width, "stands ", rule, "")
     print()
 

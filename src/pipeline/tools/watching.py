@@ -176,8 +176,8 @@ class Recorder:
 
 
 def is_traverse(step: Step) -> bool:
-    """Return whether a step is the element ``traverse``."""
-    return step.element is not None and step.element.__module__ == "pipeline.elements.traverse"
+    """Return whether a step walks the path."""
+    return step.facts.walks
 
 
 def state_of_request(request: Any) -> State:

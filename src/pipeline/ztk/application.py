@@ -16,13 +16,14 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import zodb
 from pipeline.ini import Source
 from pipeline.options import Signature
+from pipeline.paste import with_facts
 from pipeline.strings import from_strings
 from pipeline.ztk.authenticate import ztk_authenticate
 from pipeline.ztk.errors import ztk_errors
 from pipeline.ztk.manager import ImplicitManager
 from pipeline.ztk.publisher import ztk_publisher
 from pipeline.ztk.request import ztk_request
-from pipeline.ztk.site import load
+from pipeline.ztk.site import facts_of, load
 from pipeline.ztk.traverse import ztk_traverse
 
 
@@ -65,6 +66,7 @@ def _ztk(*, zope_conf: str, attempts: int | None = None) -> None:
     """Check the options of ``ztk``."""
 
 
+@with_facts(lambda **strings: facts_of(strings.get("zope_conf")))
 def ztk(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     """Make a whole Zope site: ``[app:main] use = egg:wsgi-pipeline#ztk``.
 

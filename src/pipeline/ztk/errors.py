@@ -20,6 +20,7 @@ LATER = "1"
 
 @element(
     requires=("zope",),
+    provides=("error_pages",),
     inside={"retry": "it lets a transient error pass while attempts remain"},
     outside={"transaction": "an error view runs in a transaction of its own, which it commits"},
 )

@@ -21,10 +21,14 @@ from pipeline.response import Response
 from pipeline.ztk.known import Ways, plain_call
 from pipeline.ztk.lean import put_result, url_of
 from pipeline.ztk.request import ZopeRequest
-from pipeline.ztk.site import load
+from pipeline.ztk.site import facts_of, load
 
 
-@element(adds=TransactionRequest, requires=("zope", "published"))
+@element(
+    adds=TransactionRequest,
+    requires=("zope", "published"),
+    facts=lambda *, zope_conf: facts_of(zope_conf),
+)
 def ztk_publisher(*, zope_conf: str | None = None) -> Offers:
     """Call the object that traversal found, and put its result on the response.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import zope.app.wsgi
 from zope.event import notify
 from zope.processlifetime import ProcessStarting
 
-from pipeline.interfaces import ConfigurationError
+from pipeline.interfaces import ConfigurationError, Facts
 
 _site: dict[str, Any] = {}
 """The path of the zope.conf that was loaded, and the main database."""
@@ -47,3 +48,38 @@ def database() -> Any:
 def loaded() -> Any:
     """Return the main database of the site, or an object that stands for none."""
     return next(iter(_site.values()), None) or object()
+
+
+def facts_of(zope_conf: str | None) -> Facts:
+    """Return what an operator must know of a zope.conf, without opening its databases; nothing if it is not valid.
+
+    The names that have a path in its sections of storages are read, as ZConfig finds them.
+    """
+    try:
+        text = Path(zope_conf or "").read_text("utf-8", "replace")
+    except OSError:
+        return Facts()
+    defined = {"here": str(Path(zope_conf or "").parent)}
+    writes, servers, alone = [], [], ""
+    section = ""
+    for line in map(str.strip, text.splitlines()):
+        if found := re.match(r"%define\s+(\w+)\s+(.*)", line, re.IGNORECASE):
+            defined[found[1].lower()] = expanded(found[2], defined)
+        elif found := re.match(r"<(\w+)", line):
+            section = found[1].lower()
+        elif found := re.match(r"([\w-]+)\s+(.*)", line):
+            name, value = found[1].lower(), expanded(found[2], defined)
+            if name == "path" and section in ("filestorage", "logfile") and value not in ("STDERR", "STDOUT"):
+                writes.append(value)
+                if section == "filestorage":
+                    alone = f"one process has {value} for itself. Several share a ZEO server (<zeoclient>)"
+            elif name == "blob-dir":
+                writes.append(f"{value}/")
+            elif name == "server" and section == "zeoclient":
+                servers.append(value if ":" in value else f"localhost:{value}")
+    return Facts(writes=writes, servers=servers, one_process=alone)
+
+
+def expanded(text: str, defined: dict[str, str]) -> str:
+    """Return a value with the definitions of its ``$name``."""
+    return re.sub(r"\$\{?(\w+)\}?", lambda found: defined.get(found[1].lower(), found[0]), text.strip())

@@ -63,7 +63,7 @@ def ztk_traverse(next: Handler) -> Handler:
         zope = request.zope
         ways = request.ways
         publication = zope.publication
-        if ways.application and "zodb" in request.pipeline.names:
+        if ways.application and "zodb_connection" in request.pipeline.names:
             root = root_folder(request, zope, publication, ways)
         else:
             root = publication.getApplication(zope)

@@ -16,7 +16,7 @@ from zope.interface import implementer
 from pipeline import element
 from pipeline.composition import Offers
 from pipeline.database.transactions import DatabaseRequest
-from pipeline.interfaces import Handler
+from pipeline.interfaces import Facts, Handler
 from pipeline.request import on_first_use
 
 
@@ -31,9 +31,15 @@ class StoreRequest(DatabaseRequest):
     """The store as it was when this request first read it, with the changes of this request."""
 
 
+def facts(*, path: str) -> Facts:
+    """Return what an operator must know: the file is written, and reading it tells whether it can be used."""
+    return Facts(writes=(path,), probe=lambda request: request.store)
+
+
 @element(
     adds=StoreRequest,
     provides=("database",),
+    facts=facts,
     inside={"retry": "every attempt reads the file anew"},
     outside={"errors": "error views may read the store"},
 )

@@ -31,12 +31,19 @@ from pipeline.tools.deploy.site import (
     directories_of,
     health_of,
     limit_of,
-    locations_of,
     need_readable,
     passwords_of,
-    vhosts_of,
 )
-from pipeline.tools.ini import file_of, make_importable, options_of, parse_variables, plan_of, port, split_name
+from pipeline.tools.ini import (
+    facts_of,
+    make_importable,
+    options_of,
+    parse_variables,
+    plan_of,
+    port,
+    refuse_several,
+    split_name,
+)
 
 TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
     "apache": (apache.write, "Apache with mod_wsgi: daemon processes, or --embedded"),
@@ -84,7 +91,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--prefix", default="", metavar="/PATH", help="where the site is on the server (default: /)"
     )
-    parser.add_argument("--workers", type=int, help="processes (default: 2, or 1 if the database is a file)")
+    parser.add_argument("--workers", type=int, help="processes (default: 2, or 1 if an element needs that)")
     parser.add_argument("--threads", type=int, help="threads of each process (default: 4, or 8 in one process)")
     parser.add_argument(
         "--behind",
@@ -121,16 +128,12 @@ def site_of(options: argparse.Namespace) -> Site:
     chains = plan_of(options.ini, options.variables)
     for chain in chains:
         chain.check()
-    file = file_of(chains)
+    facts = facts_of(chains)
     prefix = options.prefix.rstrip("/")
     if prefix and not prefix.startswith("/"):
         raise ConfigurationError(f"--prefix {options.prefix}: a path begins with a slash")
-    workers = options.workers or (2 if file is None else 1)
-    if workers > 1 and file is not None:
-        raise ConfigurationError(
-            f"{workers} processes cannot share {file.partition('?')[0]}: one process has a database in a file. "
-            f"Use --workers 1, or a database server: zeo:// or postgres:// (docs/howto/data.rst)"
-        )
+    workers = options.workers or (1 if any(told.one_process for _, told in facts) else 2)
+    refuse_several(workers, facts)
     directory = Path(options.directory).absolute()
     if any(character in str(directory) for character in " \t\n'\"\\$;#{}%"):
         raise ConfigurationError(
@@ -150,12 +153,14 @@ def site_of(options: argparse.Namespace) -> Site:
         user=options.user,
         group=options.group,
         upstreams=tuple(options.upstream),
-        max_body=limit_of(chains),
+        max_body=limit_of(facts),
         health=health_of(chains, prefix),
-        writable=directories_of(chains),
-        locations=locations_of(chains),
-        vhosts=vhosts_of(chains),
-        passwords=passwords_of(chains),
+        writable=directories_of(facts, directory),
+        leftovers=[str(directory / file) for _, told in facts for file in told.leftovers],
+        servers=sorted({server for _, told in facts for server in told.servers}),
+        locations={place: location for _, told in facts for place, location in told.locations.items()},
+        facts=facts,
+        passwords=passwords_of(facts),
     )
 
 
@@ -208,8 +213,14 @@ def say(target: str, site: Site, deployment: Deployment) -> None:
         for command in filter(None, commands):
             print(f"  {title:7} {command}")
             title = ""
-    for note in (*deployment.notes, *notes_on_passwords(site)):
+    for note in (*deployment.notes, *notes_on_leftovers(site, deployment), *notes_on_passwords(site)):
         print(f"  note    {note}")
+
+
+def notes_on_leftovers(site: Site, deployment: Deployment) -> list[str]:
+    """Name the files to be removed before a start, unless the server removes them itself."""
+    text = "".join(deployment.files.values())
+    return [f"Before a start: rm -f {one}" for one in site.leftovers if Path(one).name not in text]
 
 
 def notes_on_passwords(site: Site) -> list[str]:

@@ -47,7 +47,7 @@ Include site.conf
 COMMON = """\
 # A %2F stays one: the site tells a slash in a name from a slash between names.
 AllowEncodedSlashes NoDecode
-# Bytes of a body: the limit of the element `forms`, and a little more, so that the site's page says 413.
+# Bytes of a body: the limit of the elements, and a little more, so that the site's page says 413.
 LimitRequestBody {site.max_body}
 """
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.tools.deploy.gunicorn import configuration_of
 from pipeline.tools.deploy.site import APPLICATION, ENVIRONMENT, Deployment, Site, password_in
+from pipeline.tools.ini import facts_of, plan_of
 
 DOCKERFILE = """\
 # The site of {ini}. Written by `pipeline deploy container`.
@@ -21,13 +24,13 @@ ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 # The site and its server; add the packages of your own site to this line.
 RUN pip install --no-cache-dir 'wsgi-pipeline[demo,gunicorn,zeo]'
 
-# Not root; its data is in one place, which outlives the container.
-RUN useradd --system --uid 10001 --home-dir /srv/site site && mkdir -p /srv/site /data && chown site /data
+# Not root; its data is in volumes, which outlive the container.
+RUN useradd --system --uid 10001 --home-dir /srv/site site && mkdir -p /srv/site {volumes} && chown site {volumes}
 WORKDIR /srv/site
 COPY {inis} /srv/site/
 COPY {directory}/wsgi.py {directory}/gunicorn.conf.py /srv/site/
 USER site
-VOLUME /data
+VOLUME {volumes}
 EXPOSE 8080
 
 # Ready: the path of `health` if the ini has it.
@@ -39,26 +42,9 @@ STOPSIGNAL SIGTERM
 ENTRYPOINT ["gunicorn", "-c", "/srv/site/gunicorn.conf.py"]
 """
 
-GUNICORN = """\
-# gunicorn in the container. Written by `pipeline deploy container`.
-wsgi_app = "wsgi:application"
-chdir = "/srv/site"
-# Every address of the container, for a proxy in front of it: its ports say who else can reach it. One visitor who
-# leaves a finished connection open stops the threads of gunicorn for 2 seconds.
-bind = ["0.0.0.0:8080"]
-# One process for one container: for more there are more containers, on a database server.
-workers = {workers}
-threads = {threads}
-worker_class = "gthread"
-# Each worker loads the site itself: no process uses a connection that another one opened (R12).
-preload_app = False
-# Seconds that requests have to finish on SIGTERM.
-graceful_timeout = 30
+IN_MEMORY = """\
 # In memory: a disk that is slow would stop the sign of life.
 worker_tmp_dir = "/dev/shm"
-control_socket_disable = True
-accesslog = None
-errorlog = "-"
 """
 
 IN_VOLUME = {
@@ -74,7 +60,11 @@ def write(site: Site) -> Deployment:
     name = ini.name + site.ini.removeprefix(str(ini))
     context = context_of(ini, site.directory)
     directory, source = site.directory.relative_to(context), ini.relative_to(context)
-    refuse_passwords(ini.parent)
+    refuse_passwords(ini.parent, site)
+    chains = plan_of(site.ini, [f"{key}={value}" for key, value in {**IN_VOLUME, **site.variables}.items()])
+    facts = [told for _, told in facts_of(chains)]
+    volumes = volumes_of(ini.parent, [path for told in facts for path in told.writes])
+    leftovers = [inside(ini.parent, path) for told in facts for path in told.leftovers]
     script = APPLICATION.format(
         ini=f"/srv/site/{name}",
         variables=IN_VOLUME,
@@ -91,30 +81,64 @@ def write(site: Site) -> Deployment:
         inis=source.with_name("*.ini"),
         directory=directory,
         health=site.health,
+        volumes=" ".join(volumes),
     )
+    mounts = " ".join(f"-v site{volume.replace('/', '-')}:{volume}" for volume in volumes)
+    # Every address of the container, for a proxy in front of it: its ports say who else can reach it.
+    inner = site._replace(prefix="", behind_proxy=False)
+    gunicorn = configuration_of(inner, "/srv/site", "0.0.0.0:8080", "/tmp/gunicorn.pid", leftovers)
     return Deployment(
         {
             "Dockerfile": dockerfile,
             "wsgi.py": script,
-            "gunicorn.conf.py": GUNICORN.format(workers=site.workers, threads=site.threads),
+            "gunicorn.conf.py": gunicorn + IN_MEMORY,
             **site.environment,
         },
         start=[
             f"docker build -t site -f {site.directory}/Dockerfile {context}",
-            f"docker run -d --name site {environment}-v site-data:/data -p {site.address}:8080 --read-only "
+            f"docker run -d --name site {environment}{mounts} -p {site.address}:8080 --read-only "
             "--tmpfs /tmp site",
         ],
         stop=["docker stop -t 40 site"],
         reload=["docker kill -s HUP site"],
         syntax=[],
-        notes=["Let vhost trust the proxy in front by its address in the container, such as proxies=172.17.0.1."],
+        notes=[
+            "Let the site trust the proxy in front by its address in the container, such as proxies=172.17.0.1.",
+            *(f"In the container {server} is the container itself." for server in site.servers if is_local(server)),
+        ],
     )
 
 
-def refuse_passwords(directory: Path) -> None:
+def inside(directory: Path, path: str) -> str:
+    """Return the path in the container of a file of the site. ``directory`` has the ini."""
+    return os.path.normpath(os.path.join("/srv/site", path.removeprefix(f"{directory}/")))
+
+
+def volumes_of(directory: Path, writes: Sequence[str]) -> list[str]:
+    """Return the directories of the container that the site writes to, /data first."""
+    volumes = ["/data"]
+    for path in writes:
+        file = inside(directory, path)
+        place = file if path.endswith("/") else os.path.dirname(file)
+        if os.path.commonpath(["/srv/site", place]) == place:
+            raise ConfigurationError(
+                f"the site writes to {path}, which is beside its code in the container, where nothing can be "
+                f"written. Give it a directory of its own, such as %(here)s/../var, or /data of the container"
+            )
+        if not any(os.path.commonpath([volume, place]) == volume for volume in volumes):
+            volumes.append(place)
+    return volumes
+
+
+def is_local(server: str) -> bool:
+    """Return whether "host:port" is on this machine."""
+    return server.rpartition(":")[0] in ("localhost", "127.0.0.1", "[::1]")
+
+
+def refuse_passwords(directory: Path, site: Site) -> None:
     """Refuse an ini with a password: every user of the image could read it (S25)."""
     for ini in sorted(directory.glob("*.ini")):
-        if line := password_in(ini):
+        if line := password_in(ini, site.facts):
             raise ConfigurationError(
                 f"{ini}, {line}: this line has a password, which the image would have. Let the line take the value "
                 f"of a variable (get option = name), and give the variable here: pipeline deploy container ... "

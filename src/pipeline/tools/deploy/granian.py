@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from pipeline.tools.deploy.site import Deployment, Site, need_module, need_program
 
 SCRIPT = """\
@@ -27,10 +29,10 @@ set -- "$@" --workers-kill-timeout 30
 set -- "$@" --respawn-interval 3
 # A worker that dies is replaced.
 set -- "$@" --respawn-failed-workers
-# The element `log` writes the access log.
+# The site writes the access log.
 set -- "$@" --no-access-log
 set -- "$@" --pid-file {directory}/run/granian.pid
-{prefix}exec {program} "$@" wsgi:application
+{prefix}{clean}exec {program} "$@" wsgi:application
 """
 
 TCP = """\
@@ -45,6 +47,7 @@ def write(site: Site) -> Deployment:
     need_module("granian", "pip install 'wsgi-pipeline[granian]'")
     program = need_program("granian", "pip install 'wsgi-pipeline[granian]'")
     directory = site.directory
+    quoted = shlex.join(site.leftovers)
     prefix = f'# The path of the site on the server.\nset -- "$@" --url-path-prefix {site.prefix}\n'
     script = SCRIPT.format(
         site=site,
@@ -52,6 +55,7 @@ def write(site: Site) -> Deployment:
         program=program,
         bind=(UNIX if site.behind_proxy else TCP).format(site=site),
         prefix=prefix if site.prefix else "",
+        clean=f"# What a process that was killed has left.\nrm -f -- {quoted}\n" if site.leftovers else "",
     )
     notes = ["Granian takes no socket from systemd: put nginx in front of it to restart without loss."]
     if site.workers == 1 and not site.behind_proxy:

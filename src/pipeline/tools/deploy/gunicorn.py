@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipeline.tools.deploy.site import Deployment, Site, need_module, need_program
 
 CONFIGURATION = """\
@@ -32,11 +34,11 @@ limit_request_line = 0
 forwarded_allow_ips = "127.0.0.1,::1"
 # No socket for remote control.
 control_socket_disable = True
-# The element `log` writes the access log; this is the log of the server.
+# The site writes the access log; this is the log of the server.
 accesslog = None
 errorlog = "-"
 pidfile = {pid!r}
-{prefix}{group}"""
+{prefix}{group}{clean}"""
 
 GROUP = """\
 # The socket is for the group of run/, which is that of the proxy: vhost believes each peer on it.
@@ -47,6 +49,33 @@ def when_ready(server):
     os.chown({socket!r}, -1, os.stat({run!r}).st_gid)
 """
 
+CLEAN = """
+
+def on_starting(server):
+    # What a process that was killed has left.
+    for leftover in {leftovers!r}:
+        Path(leftover).unlink(missing_ok=True)
+"""
+
+
+def configuration_of(site: Site, directory: str, bind: str, pid: str, leftovers: Sequence[str]) -> str:
+    """Return gunicorn's configuration for the script of a site in a directory."""
+    prefix = f"# The path of the site on the server.\nraw_env = [{f'SCRIPT_NAME={site.prefix}'!r}]\n"
+    in_group = site.behind_proxy and site.behind != "systemd"  # systemd makes the socket itself
+    imports = ("import os\n" if in_group else "") + ("from pathlib import Path\n" if leftovers else "")
+    return CONFIGURATION.format(
+        site=site,
+        directory=directory,
+        bind=bind,
+        keepalive=1 if site.behind_proxy else 5,
+        kept=": the proxy opens one for each request" if site.behind_proxy else "",
+        pid=pid,
+        prefix=prefix if site.prefix else "",
+        imports=f"{imports}\n" if imports else "",
+        group=GROUP.format(socket=str(site.socket), run=f"{directory}/run") if in_group else "",
+        clean=CLEAN.format(leftovers=leftovers) if leftovers else "",
+    )
+
 
 def write(site: Site) -> Deployment:
     """Write a configuration file and the script of the site."""
@@ -54,19 +83,8 @@ def write(site: Site) -> Deployment:
     program = need_program("gunicorn", "pip install 'wsgi-pipeline[gunicorn]'")
     directory = str(site.directory)
     pid = f"{directory}/run/gunicorn.pid"
-    prefix = f"# The path of the site on the server.\nraw_env = [{f'SCRIPT_NAME={site.prefix}'!r}]\n"
-    in_group = site.behind_proxy and site.behind != "systemd"  # systemd makes the socket itself
-    configuration = CONFIGURATION.format(
-        site=site,
-        directory=directory,
-        bind=f"unix:{site.socket}" if site.behind_proxy else site.address,
-        keepalive=1 if site.behind_proxy else 5,
-        kept=": the proxy opens one for each request" if site.behind_proxy else "",
-        pid=pid,
-        prefix=prefix if site.prefix else "",
-        imports="import os\n\n" if in_group else "",
-        group=GROUP.format(socket=str(site.socket), run=f"{directory}/run") if in_group else "",
-    )
+    bind = f"unix:{site.socket}" if site.behind_proxy else site.address
+    configuration = configuration_of(site, directory, bind, pid, site.leftovers)
     name = f"{directory}/gunicorn.conf.py"
     return Deployment(
         {**site.script, "gunicorn.conf.py": configuration},

@@ -15,7 +15,7 @@ server.pid-file = "{site.directory}/run/lighttpd.pid"
 server.errorlog = "{site.directory}/log/error.log"
 server.upload-dirs = ( "{site.directory}/run" )
 server.modules = ( "mod_fastcgi" )
-# KiB of a body: the limit of the element `forms`, and a little more, so that the site's page says 413.
+# KiB of a body: the limit of the elements, and a little more, so that the site's page says 413.
 server.max-request-size = {kib}
 # Seconds without a byte from, or to, a client.
 server.max-read-idle = 30

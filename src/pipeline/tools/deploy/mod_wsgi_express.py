@@ -14,12 +14,12 @@ set -- --application-type module --entry-point wsgi
 # The directory of wsgi.py.
 set -- "$@" --working-directory {site.directory} --python-path {site.directory}
 set -- "$@" --host {site.host} --port {site.port}
-# Any Host: the element `vhost` says which are served.
+# Any Host: the site says which are served.
 set -- "$@" --allow-localhost
 set -- "$@" --mount-point {mount}
 # Processes (one if the database is a file) with threads.
 set -- "$@" --processes {site.workers} --threads {site.threads}
-# Bytes of a body: the limit of the element `forms`, and a little more, so that the site's page says 413.
+# Bytes of a body: the limit of the elements, and a little more, so that the site's page says 413.
 set -- "$@" --limit-request-body {site.max_body}
 # Bodies without Content-Length.
 set -- "$@" --chunked-request

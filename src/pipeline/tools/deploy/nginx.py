@@ -6,8 +6,7 @@ import grp
 import os
 import pwd
 
-from pipeline.elements.sendfile import PASSED_ON
-from pipeline.http.hosts import Peers
+from pipeline.http.files import PASSED_ON
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.deploy import granian, gunicorn, systemd, uwsgi
 from pipeline.tools.deploy.site import Deployment, Site, need_program
@@ -26,7 +25,7 @@ events {{
 }}
 worker_rlimit_nofile 16384;
 http {{
-    # The element `log` writes the access log.
+    # The site writes the access log.
     access_log off;
     server_tokens off;
     default_type application/octet-stream;
@@ -66,7 +65,7 @@ SEVERAL = """\
 
 LIMITS = """\
 # Part of a server {{}}: the site of {site.ini}. Written by `pipeline deploy nginx`.
-# Bytes of a body: the limit of the element `forms`, and a little more, so that the site's page says 413.
+# Bytes of a body: the limit of the elements, and a little more, so that the site's page says 413.
 client_max_body_size {site.max_body};
 # Seconds that a client has for its headers, between two parts of its body and between two reads of an answer (R10).
 client_header_timeout 20s;
@@ -158,7 +157,7 @@ location {path} {{
 """
 
 INTERNAL = """\
-# Files that the site leaves to nginx by X-Accel-Redirect (the element `sendfile`). From outside this is a 404.
+# Files that the site leaves to nginx by X-Accel-Redirect. From outside this is a 404.
 location ^~ {location} {{
     internal;
     alias "{directory}/";
@@ -188,19 +187,13 @@ def internal(site: Site) -> str:
 
 
 def refuse_distrust(site: Site) -> None:
-    """Refuse a ``vhost`` that does not trust nginx: it would take nginx for each visitor (S22)."""
-    peer = "127.0.0.1" if site.upstreams else "unix"
-    for step in site.vhosts:
-        options = step.element.options if step.element is not None else {}
-        trusted, accept = options.get("trusted") or (), options.get("accept") or ()
-        peers = Peers(trusted)
-        if not (peers.networks if site.upstreams else peers.unix) or "x-forwarded" not in map(str.lower, accept):
+    """Refuse an element that reads what proxies say, and would take nginx for each visitor (S22)."""
+    for step, told in site.facts:
+        reason = told.distrusts and told.distrusts("127.0.0.1" if site.upstreams else "unix", "X-Forwarded")
+        if reason:
             raise ConfigurationError(
-                f"{step.where}: vhost would not believe what nginx says of the visitors. So all would have one "
-                f"address, and the failed logins of one would count for all. trusted is {' '.join(trusted)!r} and "
-                f"accept is {' '.join(accept)!r}. Let trusted name "
-                f"{'the address of nginx, such as ' if site.upstreams else ''}{peer}, and accept X-Forwarded. With "
-                f"the variables of `pipeline new`: proxies={peer} headers=X-Forwarded served_hosts=HOST"
+                f"{step.where}: {step} would not believe what nginx says of the visitors. So all would have one "
+                f"address, and the failed logins of one would count for all. {reason}"
             )
 
 
@@ -258,7 +251,7 @@ def write(site: Site) -> Deployment:
     if site.health != site.path:
         parts += ["# Whether the site is ready: soon, or it is not.\n", location(f"= {site.health}", seconds=5)]
     parts.append(internal(site))
-    strange = [] if site.vhosts or by_uwsgi else [NO_VHOST]
+    strange = [] if by_uwsgi or any(told.distrusts for _, told in site.facts) else [NO_VHOST]
     if site.locations:
         files = f"nginx sends the files in {', '.join(site.locations)}: its user needs to read them."
     else:

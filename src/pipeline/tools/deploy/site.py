@@ -9,19 +9,16 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from inspect import signature
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from pipeline.health import health
-from pipeline.interfaces import ConfigurationError
+from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.paste import Chain, Step
-from pipeline.tools.ini import file_of
 from pipeline.tools.loading import PRIVATE
 
 MIB = 1024 * 1024
 MARGIN = 64 * 1024
-"""Bytes by which a server's limit exceeds that of ``forms``, so that the site's own page says 413."""
+"""Bytes by which a server's limit exceeds that of the elements, so that the site's own page says 413."""
 
 APPLICATION = '''\
 """The site of {ini}, for every WSGI server: the object `application`.
@@ -50,6 +47,9 @@ SECRET = (VARIABLES, ENVIRONMENT)
 _PASSWORD = re.compile(r"://[^:/@\s]*:(?!%\()[^@/?\s]+@|(?<!get )\bpass(?:word|wd)?\s*=\s*(?!%\()\S", re.IGNORECASE)
 
 
+StepFacts: TypeAlias = Sequence[tuple[Step, Facts]]
+
+
 class Site(NamedTuple):
     """The site, and the choices of the command line."""
 
@@ -74,13 +74,17 @@ class Site(NamedTuple):
     max_body: int
     """Bytes of a request body that the server lets through."""
     health: str
-    """The path that says whether the site is ready; that of the site if the ini has no ``health``."""
+    """The path that says whether the site is ready; that of the site if the ini has none."""
     writable: Sequence[str]
     """Directories that the site writes to."""
+    leftovers: Sequence[str]
+    """Files that are removed before a start."""
+    servers: Sequence[str]
+    """Servers that the site connects to, as "host:port"."""
     locations: Mapping[str, str]
-    """Directories whose files nginx sends itself, and their internal locations (the element ``sendfile``)."""
-    vhosts: Sequence[Step]
-    """The steps with the element ``vhost``."""
+    """Directories whose files nginx sends itself, and their internal locations."""
+    facts: StepFacts
+    """The steps of the ini, each with its facts."""
     passwords: Mapping[str, str]
     """The lines of inis with a password, such as "line 7", by the path of the ini."""
     upstreams: Sequence[str] = ()
@@ -166,64 +170,42 @@ def need_readable(path: str | Path, user: str) -> None:
             )
 
 
-def limit_of(chains: Sequence[Chain]) -> int:
+def limit_of(facts: StepFacts) -> int:
     """Return the bytes of a request body that no element would refuse."""
-    limits = [
-        step.element.options.get("max_body", signature(step.element.factory).parameters["max_body"].default)
-        for chain in chains
-        for step in chain.steps
-        if step.element is not None and step.element.name == "forms"
-    ]
-    return max(limits, default=100 * MIB) + MARGIN
+    return max((told.max_body for _, told in facts if told.max_body is not None), default=100 * MIB) + MARGIN
 
 
 def health_of(chains: Sequence[Chain], prefix: str) -> str:
-    """Return the path of ``health`` on the server; that of the site if the ini has none."""
+    """Return the path that says whether the site is ready; that of the site if no app of the ini does."""
     for chain in chains:
-        if chain.steps and chain.steps[-1].factory is health:
+        if chain.steps and chain.steps[-1].facts.is_health:
             for word in chain.condition.replace(",", " ").split():
                 if word.startswith("path="):
                     return prefix + word.removeprefix("path=")
     return f"{prefix}/"
 
 
-def locations_of(chains: Sequence[Chain]) -> dict[str, str]:
-    """Return the directories of the elements ``sendfile``, and their locations."""
-    found: dict[str, str] = {}
-    for chain in chains:
-        for step in chain.steps:
-            if step.element is not None and step.element.name == "sendfile":
-                found |= step.element.options.get("locations") or {}
-    return found
-
-
-def vhosts_of(chains: Sequence[Chain]) -> list[Step]:
-    """Return the steps with the element ``vhost``, without those that several chains share."""
-    steps = [step for chain in chains for step in chain.steps if str(step) == "vhost" and step.element is not None]
-    return list({step.where: step for step in steps}.values())
-
-
-def passwords_of(chains: Sequence[Chain]) -> dict[str, str]:
+def passwords_of(facts: StepFacts) -> dict[str, str]:
     """Return the lines with a password in the inis of the site. A password of a variable is not in a file."""
-    inis = {file for chain in chains for step in chain.steps for file in step.source.inis}
-    return {file: line for file in sorted(inis) if (line := password_in(Path(file)))}
+    inis = {file for step, _ in facts for file in step.source.inis}
+    return {file: line for file in sorted(inis) if (line := password_in(Path(file), facts))}
 
 
-def password_in(ini: Path) -> str:
-    """Return the first line of an ini with a password, such as "line 7", or ""."""
+def password_in(ini: Path, facts: StepFacts = ()) -> str:
+    """Return the first line of an ini with a password, or with a secret option, such as "line 7"; or ""."""
+    secrets = {step.strings.get(name, "") for step, told in facts for name in told.secrets} - {""}
     for number, line in enumerate(ini.read_text("utf-8", "replace").splitlines(), 1):
-        if not line.lstrip().startswith(("#", ";")) and _PASSWORD.search(line):
+        if line.lstrip().startswith(("#", ";")):
+            continue
+        if _PASSWORD.search(line) or line.partition("=")[2].strip() in secrets:
             return f"line {number}"
     return ""
 
 
-def directories_of(chains: Sequence[Chain]) -> list[str]:
-    """Return the directories with the database and the keys of sessions, which the site writes to."""
-    files = []
-    if (uri := file_of(chains)) is not None:
-        files.append(uri.partition("://")[2].partition("?")[0])
-    for chain in chains:
-        for step in chain.steps:
-            if step.element is not None and step.element.options.get("keys"):
-                files.append(str(step.element.options["keys"]))
-    return sorted({str(Path(file).resolve().parent) for file in files if file.startswith("/")})
+def directories_of(facts: StepFacts, directory: Path) -> list[str]:
+    """Return the directories that the site writes to. It runs in ``directory``."""
+    found = set()
+    for path in (path for _, told in facts for path in told.writes):
+        place = (directory / path).resolve()
+        found.add(str(place if path.endswith("/") and place.is_dir() else place.parent))
+    return sorted(found)

@@ -35,7 +35,7 @@ SERVICE = """\
 [Unit]
 Description={name}
 Requires={name}.socket
-After=network.target
+{after}
 
 [Service]
 Type=notify
@@ -79,6 +79,11 @@ LimitNOFILE=16384
 WantedBy=multi-user.target
 """
 
+ONLINE = """\
+# It connects to {servers}.
+Wants=network-online.target
+After=network-online.target"""
+
 
 def write(site: Site) -> Deployment:
     """Write a socket unit, a service unit and gunicorn's configuration."""
@@ -91,6 +96,7 @@ def write(site: Site) -> Deployment:
         start=inner.start[0],
         writable=" ".join(writable(site)),
         home="read-only" if in_home else "yes",
+        after=ONLINE.format(servers=", ".join(site.servers)) if site.servers else "After=network.target",
     )
     listen, unix = site.address, ""
     if site.behind_proxy:

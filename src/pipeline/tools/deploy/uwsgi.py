@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 from pipeline.tools.deploy.site import Deployment, Site, need_program
@@ -36,13 +37,13 @@ reload-mercy = 30
 worker-reload-mercy = 30
 ; A body that the site does not read is read all the same: else the client is cut off and sees no answer.
 post-buffering = 65536
-; Bytes of a body: the limit of the element `forms`, and a little more, so that the site's page says 413.
+; Bytes of a body: the limit of the elements, and a little more, so that the site's page says 413.
 limit-post = {site.max_body}
 ; Bytes of a request line and its headers.
 buffer-size = 32768
 ; Connections that wait for a worker; what is more is refused.
 listen = {listen}
-; The element `log` writes the access log.
+; The site writes the access log.
 disable-logging = true
 ; A client that leaves is not an error.
 ignore-sigpipe = true
@@ -50,7 +51,7 @@ ignore-write-errors = true
 disable-write-exception = true
 vacuum = true
 pidfile = {site.directory}/run/uwsgi.pid
-"""
+{clean}"""
 
 
 def write(site: Site) -> Deployment:
@@ -66,8 +67,14 @@ def write(site: Site) -> Deployment:
     mount = "module = wsgi:application"
     if site.prefix:
         mount = f"; The path of the site on the server.\nmount = {site.prefix}=wsgi.py\nmanage-script-name = true"
+    clean = f"; What a killed process has left.\nexec-asap = rm -f -- {shlex.join(site.leftovers)}\n"
     configuration = CONFIGURATION.format(
-        site=site, bind=bind, prefix=sys.prefix, mount=mount, listen=listen_queue()
+        site=site,
+        bind=bind,
+        prefix=sys.prefix,
+        mount=mount,
+        listen=listen_queue(),
+        clean=clean if site.leftovers else "",
     )
     name = f"{site.directory}/uwsgi.ini"
     pid = f"{site.directory}/run/uwsgi.pid"

@@ -78,7 +78,7 @@ def listen(of_this_thread: Callable[[], Any]) -> None:
         def after(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
             record = current()
             if record is not None:
-                record.note("sql", statement, perf_counter() - connection.info["began"])
+                record.note("statement", statement, perf_counter() - connection.info["began"])
 
         listen(engine, "before_cursor_execute", before)
         listen(engine, "after_cursor_execute", after)

@@ -8,7 +8,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.elements.traverse import takes_request
 from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.causes import Cause, causes
 from pipeline.tools.inspector.changes import GONE
@@ -104,9 +103,9 @@ def walk_of(record: Record) -> Walked | None:
     request = again.pipeline.begin(again.pipeline.request_class, {**environ, **_DEFAULTS})
     request.views = again.views
     try:
-        root = options.get("root")
-        if root is not None:
-            request.root = root(request) if takes_request(root) else root()
+        find_root = again.part.step.facts.find_root
+        if find_root is not None:
+            request.root = find_root(request)
         walk = walk_again(request, named(again.fields), options)
         look = noted.look
         if look is None and walk.error is None and request.views is not None:

@@ -270,7 +270,7 @@ class Notes(NamedTuple):
     lines: list[Any]
 
 
-TITLES = {"sql": "SQL statements", "open": "Opened", "load": "Objects loaded", "change": "Objects changed"}
+TITLES = {"statement": "SQL statements", "open": "Opened", "load": "Objects loaded", "change": "Objects changed"}
 
 
 def grouped(record: Record) -> dict[str, Notes]:

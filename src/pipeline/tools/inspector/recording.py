@@ -60,7 +60,7 @@ class Note(NamedTuple):
     """A statement, an object or a line of the log."""
 
     kind: str
-    """"sql", "load", "change", "open" or "log"."""
+    """"statement", "load", "change", "open" or "log"."""
     part: str
     text: str
     at: float

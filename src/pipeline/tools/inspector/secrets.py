@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 from urllib.parse import unquote
+
+from pipeline.tools.words import written
 
 NAMED = (FunctionType, MethodType, BuiltinFunctionType)
 LONGEST = 300
@@ -129,6 +131,11 @@ TELLERS: dict[str, Callable[[Any], str]] = {
     **dict.fromkeys(WITH_A_QUERY, masked_query),
 }
 """Functions that tell the values of some variables of the environ."""
+
+
+def told_option(name: str, value: Any, secret: Container[str] = ()) -> str:
+    """Return an option as an ini has it; a mask if the facts of its element say that it is a secret (S25)."""
+    return MASK if name in secret else _IN_A_URL.sub(rf"\1{MASK}@", written(value))
 
 
 def masked_text(text: str) -> str:

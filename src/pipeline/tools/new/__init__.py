@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from pipeline.interfaces import ConfigurationError
 from pipeline.tools.ini import options_of
 
 FILES = Path(__file__).with_name("site")
@@ -45,13 +46,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def package_name(directory: str) -> str:
-    """Return the name of the package for a directory. Raise ValueError if it cannot be one."""
+    """Return the name of the package for a directory. Raise ConfigurationError if it cannot be one."""
     name = directory.replace("-", "_").lower()
     remedy = "choose a name of letters, digits and hyphens that begins with a letter, such as my-site"
     if not (name.isascii() and name.isidentifier()) or name[0] == "_" or keyword.iskeyword(name):
-        raise ValueError(f"{directory!r} cannot be the name of a package: {remedy}")
+        raise ConfigurationError(f"{directory!r} cannot be the name of a package: {remedy}")
     if name in ("test", "tests") or is_taken(name):
-        raise ValueError(f"there is a module {name!r} already, which the new package would hide: choose another")
+        hidden = f"there is a module {name!r} already, which the new package would hide"
+        raise ConfigurationError(f"{hidden}: choose another")
     return name
 
 
@@ -62,9 +64,9 @@ def is_taken(name: str) -> bool:
 
 
 def make(directory: Path, name: str) -> Iterator[Path]:
-    """Write the site and yield each file. Raise ValueError if the directory is not empty; nothing is replaced."""
+    """Write the site and yield each file. Nothing is replaced: the directory must be new or empty."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise ValueError(f"{directory} is not empty: name a directory that is new or empty")
+        raise ConfigurationError(f"{directory} is not empty: name a directory that is new or empty")
     for source in sorted(FILES.rglob(f"*{SUFFIX}")):
         place = str(source.relative_to(FILES)).removesuffix(SUFFIX).replace("NAME", name).replace("dot-", ".")
         target = directory / place

@@ -10,7 +10,7 @@ from typing import Any
 from granian.constants import HTTPModes, Interfaces
 from granian.server import Server
 
-from pipeline.interfaces import WSGIApp
+from pipeline.interfaces import ConfigurationError, WSGIApp
 from pipeline.strings import convert
 from pipeline.tools.servers.choice import Choice, Load
 
@@ -30,8 +30,12 @@ def serve(choice: Choice, listener: socket.socket | None, load: Load) -> None:
     options: dict[str, Any] = {"workers_kill_timeout": 30}
     for name, text in choice.settings.items():
         if name not in SETTINGS:
-            raise ValueError(f"[server:main]: granian has no option {name!r} here; it takes {', '.join(SETTINGS)}")
-        options[name] = Path(text) if SETTINGS[name] is Path else convert(text, SETTINGS[name])
+            known = ", ".join(SETTINGS)
+            raise ConfigurationError(f"[server:main]: granian has no option {name!r} here; it takes {known}")
+        try:
+            options[name] = Path(text) if SETTINGS[name] is Path else convert(text, SETTINGS[name])
+        except ValueError as error:
+            raise ConfigurationError(f"[server:main]: {name}: {error}") from error
     server = Server(
         "the site",
         address="0.0.0.0" if choice.host == "*" else choice.host,

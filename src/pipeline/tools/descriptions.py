@@ -1,4 +1,4 @@
-"""The facts of an element, read from its factory and its contract: for ``pipeline element`` and the reference."""
+"""The description of an element, by its factory and its contract: for ``pipeline element`` and the reference."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Option(NamedTuple):
     """The meaning of the option, with its unit, as reStructuredText."""
 
 
-class Facts(NamedTuple):
-    """The facts of an element that a user of it needs."""
+class Description(NamedTuple):
+    """The words of an element for its users: options, place and attributes."""
 
     name: str
     text: str
@@ -38,11 +38,11 @@ class Facts(NamedTuple):
     outside: Mapping[str, str] = {}
 
 
-def facts_of(name: str, element: Element) -> Facts:
-    """Return the facts of an element."""
+def description_of(name: str, element: Element) -> Description:
+    """Return the description of an element."""
     text, options = read(element.__doc__, element.factory)
     contract = element.contract
-    return Facts(
+    return Description(
         name,
         text,
         options,
