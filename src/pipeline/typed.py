@@ -43,7 +43,15 @@ class Way(NamedTuple):
     def lacks(self, wanted: type[Request]) -> list[type[Request]]:
         """Return the classes with the attributes of ``wanted`` that no element of this way adds."""
         added = {cls for contract in self.contracts if contract.adds for cls in contract.adds.__mro__}
-        return [cls for cls in wanted.__mro__ if cls not in added and any(declared_by(cls))]
+        adding = (cls for cls in wanted.__mro__ if any(_adds(cls, name) for name in declared_by(cls)))
+        return [cls for cls in adding if cls not in added]
+
+
+def _adds(cls: type[Request], name: str) -> bool:
+    """Return whether a class adds that attribute. An annotation alone may say more of one that the bases have, as
+    in ``root: Shop``."""
+    bases = cls.__mro__[1:]
+    return name in vars(cls) or not any(name in vars(base) or name in declared_by(base) for base in bases)
 
 
 def wanted_by(function: Any, place: int) -> type[Request] | None:
