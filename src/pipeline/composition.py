@@ -20,11 +20,9 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, overload
 
-from zope.interface.interface import InterfaceClass
-
 from pipeline.attributes import composed, refuse_clashes, refuse_other_layout, refuse_undeclared
 from pipeline.edge import Edge
-from pipeline.interfaces import ConfigurationError, Handler, IRequest, WSGIApp
+from pipeline.interfaces import ConfigurationError, Handler, WSGIApp
 from pipeline.options import Signature, on_demand
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
 from pipeline.request import OF_AN_ATTEMPT, Request, beginning
@@ -87,11 +85,7 @@ class Element(Generic[Options]):
         self.name = contract.name
         self.options = dict(options or {})
         given = (option for option, value in self.options.items() if value is not None)
-        types = (value for value in self.options.values() if isinstance(value, InterfaceClass))
-        request_types = tuple(value for value in types if value.extends(IRequest))
-        self.contract = contract._replace(
-            met=frozenset(given), place=(source, self.options), request_types=request_types
-        )
+        self.contract = contract._replace(met=frozenset(given), place=(source, self.options))
         self.source = source
         self.strings: Mapping[str, str] = {}
         self.makers: Sequence[Any] = ()

@@ -41,8 +41,6 @@ class Contract(NamedTuple):
     """``(request, principal)``, called when a login or a logout begins a new session of the visitor, or None."""
     place: tuple[Any, Mapping[str, Any]] = (None, {})
     """The ``Source`` of the element in an ini, or None, and its options, for messages that name its place."""
-    request_types: tuple[Any, ...] = ()
-    """Interfaces of requests that an option of the element names."""
     handler: Any = None
     """The handler that the factory made, when the element is linked."""
 
