@@ -273,7 +273,11 @@ def price(context: Any, request: Request, price: Decimal, more: list[Decimal], n
 
 PRICED: list[tuple[str, bytes, str]] = [
     ("price=1.50", b"", "(Decimal('1.50'), [], None)"),
-    ("price:decimal=1.50&more=1&more=2&none=3", b"", "(Decimal('1.50'), [Decimal('1'), Decimal('2')], Decimal('3'))"),
+    (
+        "price:decimal=1.50&more=1&more=2&none=3",
+        b"",
+        "(Decimal('1.50'), [Decimal('1'), Decimal('2')], Decimal('3'))",
+    ),
     ("none=", b'{"price": 12.5, "more": [3]}', "(Decimal('12.5'), [Decimal('3')], None)"),
     ("price=dear", b"", "Field 'price', value 'dear': it is not a price."),
     ("", b'{"price": true}', "Field 'price', value True: it is neither text nor a number."),
