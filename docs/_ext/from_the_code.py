@@ -71,7 +71,7 @@ def points(group: str) -> Iterator[Any]:
 
 
 def ends_and_elements(package: str) -> Iterator[tuple[str, str, Description]]:
-    """Yield name, kind of section and description of what a section of an ini can name, from the modules of a package."""
+    """Yield name, kind of section and description of what a section of an ini can name."""
     for group, kind in GROUPS.items():
         for point in points(group):
             if kind == "server" or point.module.rpartition(".")[0] != package:

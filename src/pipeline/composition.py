@@ -16,30 +16,35 @@ that knows that the pipeline is complete calls it, or else the first request doe
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
-
-from zope.interface.interface import InterfaceClass
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, overload
 
 from pipeline.attributes import composed, refuse_clashes, refuse_other_layout, refuse_undeclared
 from pipeline.edge import Edge
-from pipeline.interfaces import ConfigurationError, Facts, Handler, IRequest, WSGIApp
+from pipeline.interfaces import ConfigurationError, Facts, Handler, WSGIApp
 from pipeline.options import Signature, on_demand
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
 from pipeline.request import OF_AN_ATTEMPT, Request, beginning
 
 if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
     from pipeline.between import watched
     from pipeline.foreign import foreign
     from pipeline.ini import Source
     from pipeline.strings import from_strings
     from pipeline.typed import refuse_unadded
+
+    Options = ParamSpec("Options", default=...)
 else:  # for cost alone: many pipelines need none of these modules
     watched = on_demand("pipeline.between:watched")
     foreign = on_demand("pipeline.foreign:foreign")
     Source = on_demand("pipeline.ini:Source")
     from_strings = on_demand("pipeline.strings:from_strings")
     refuse_unadded = on_demand("pipeline.typed:refuse_unadded")
+    Options = typing.ParamSpec("Options")
+"""The parameters of a factory behind ``next``, so that a type checker finds an option that is misspelt."""
 
 
 class Offers:
@@ -55,7 +60,11 @@ class Offers:
         self.attributes = attributes
 
 
-class Element:
+Factory: TypeAlias = Callable[Concatenate[Any, Options], Handler | Offers]
+End: TypeAlias = Callable[Options, Handler | Offers]
+
+
+class Element(Generic[Options]):
     """One step of a pipeline, with or without its options.
 
     ``element(option=1)`` is the element with options, from Python. ``element(global_conf, option="1")`` is the same
@@ -76,11 +85,7 @@ class Element:
         self.name = contract.name
         self.options = dict(options or {})
         given = (option for option, value in self.options.items() if value is not None)
-        types = (value for value in self.options.values() if isinstance(value, InterfaceClass))
-        request_types = tuple(value for value in types if value.extends(IRequest))
-        self.contract = contract._replace(
-            met=frozenset(given), place=(source, self.options), request_types=request_types
-        )
+        self.contract = contract._replace(met=frozenset(given), place=(source, self.options))
         self.source = source
         self.strings: Mapping[str, str] = {}
         self.makers: Sequence[Any] = ()
@@ -94,13 +99,13 @@ class Element:
         return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
 
     @overload
-    def __call__(self, **options: Any) -> Element: ...
-
-    @overload
     def __call__(self, conf: Mapping[str, str], /, **strings: str) -> Any: ...
 
     @overload
-    def __call__(self, app: WSGIApp | Element, /) -> Pipeline: ...
+    def __call__(self, app: WSGIApp | Element, /) -> Pipeline: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def __call__(self, *none: Options.args, **options: Options.kwargs) -> Element[Options]: ...
 
     def __call__(self, conf_or_app: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
         if conf_or_app is None:
@@ -125,16 +130,16 @@ class Element:
         except TypeError as error:
             raise ConfigurationError(f"the facts of {self.name} ({self.__module__}): {error}") from error
 
-    def configured(self, source: Any, strings: Mapping[str, str]) -> Element:
+    def configured(self, source: Any, strings: Mapping[str, str]) -> Element[Options]:
         """Return this element with the options of an ini, converted. OptionError says which one is wrong."""
         made = self._with(from_strings(self.signature, self.name, strings, source), source)
         made.strings = strings
         return made
 
-    def _with(self, options: Mapping[str, Any], source: Any = None) -> Element:
+    def _with(self, options: Mapping[str, Any], source: Any = None) -> Element[Options]:
         return Element(self.factory, self.contract, {**self.options, **options}, source)
 
-    def _watched(self, makers: Sequence[Any]) -> Element:
+    def _watched(self, makers: Sequence[Any]) -> Element[Options]:
         if not makers:
             return self
         made = self._with({}, self.source)
@@ -171,8 +176,22 @@ class Element:
         return offers
 
 
+class Decorator(Protocol):
+    """Makes an element of a factory, with or without ``next``."""
+
+    @overload
+    def __call__(self, factory: Factory[Options], /) -> Element[Options]: ...
+
+    @overload
+    def __call__(self, factory: End[Options], /) -> Element[Options]: ...
+
+
 @overload
-def element(factory: Callable[..., Handler | Offers], /) -> Element: ...
+def element(factory: Factory[Options], /) -> Element[Options]: ...
+
+
+@overload
+def element(factory: End[Options], /) -> Element[Options]: ...
 
 
 @overload
@@ -186,7 +205,7 @@ def element(
     between: Callable[[Any, Offers], Offers] | None = None,
     new_session: Callable[[Any, str | None], object] | None = None,
     facts: Callable[..., Facts] | None = None,
-) -> Callable[[Callable[..., Handler | Offers]], Element]: ...
+) -> Decorator: ...
 
 
 def element(
@@ -201,7 +220,7 @@ def element(
     between: Callable[[Any, Offers], Offers] | None = None,
     new_session: Callable[[Any, str | None], object] | None = None,
     facts: Callable[..., Facts] | None = None,
-) -> Element | Callable[[Callable[..., Handler | Offers]], Element]:
+) -> Any:
     """Make an element of a factory ``name(next, *, option: type = default) -> handler``.
 
     requires  things that outer elements must provide, such as ("root",)

@@ -43,8 +43,6 @@ class Contract(NamedTuple):
     """``(**options) -> Facts``, or None."""
     place: tuple[Any, Mapping[str, Any]] = (None, {})
     """The ``Source`` of the element in an ini, or None, and its options, for messages that name its place."""
-    request_types: tuple[Any, ...] = ()
-    """Interfaces of requests that an option of the element names."""
     handler: Any = None
     """The handler that the factory made, when the element is linked."""
 

@@ -35,6 +35,8 @@ Snapshot: TypeAlias = tuple[Any, ...]
 log = logging.getLogger("pipeline")
 
 if TYPE_CHECKING:
+    from webob.multidict import GetDict
+
     from pipeline.forms.fields import query_of
     from pipeline.http.cookies import cookies_by_name
 else:  # for cost alone: a plain page reads neither
@@ -272,7 +274,7 @@ class Request(BaseRequest):
     """Names of the attributes declared with ``on_first_use(dropped=True)``."""
 
     @property
-    def GET(self) -> Any:
+    def GET(self) -> GetDict:
         """The fields of the query in WebOb's container; what is not UTF-8 is a 400."""
         return query_of(self.environ)
 

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
+from zope.interface.interface import InterfaceClass
+
 from pipeline.attributes import AS_TEXT, declared_by
 from pipeline.interfaces import ConfigurationError, IRequest
 from pipeline.options import evaluated
@@ -37,13 +39,22 @@ class Way(NamedTuple):
         """Return whether a request may go this way to a view for that method and type of request."""
         if method != ERROR and (method in self.never or (self.only is not None and method not in self.only)):
             return False
-        given = (one for contract in self.contracts for one in contract.request_types)
-        return request_type is IRequest or any(one.isOrExtends(request_type) for one in given)
+        given = (option for contract in self.contracts for option in contract.place[1].values())
+        types = (option for option in given if isinstance(option, InterfaceClass))
+        return request_type is IRequest or any(one.isOrExtends(request_type) for one in types)
 
     def lacks(self, wanted: type[Request]) -> list[type[Request]]:
         """Return the classes with the attributes of ``wanted`` that no element of this way adds."""
         added = {cls for contract in self.contracts if contract.adds for cls in contract.adds.__mro__}
-        return [cls for cls in wanted.__mro__ if cls not in added and any(declared_by(cls))]
+        adding = (cls for cls in wanted.__mro__ if any(_adds(cls, name) for name in declared_by(cls)))
+        return [cls for cls in adding if cls not in added]
+
+
+def _adds(cls: type[Request], name: str) -> bool:
+    """Return whether a class adds that attribute. An annotation alone may say more of one that the bases have, as
+    in ``root: Shop``."""
+    bases = cls.__mro__[1:]
+    return name in vars(cls) or not any(name in vars(base) or name in declared_by(base) for base in bases)
 
 
 def wanted_by(function: Any, place: int) -> type[Request] | None:

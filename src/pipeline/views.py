@@ -35,6 +35,7 @@ from pipeline.request import SAFE_METHODS
 F = TypeVar("F")
 
 NOTES = "__pipeline_notes__"
+UTILITIES = "__pipeline_utilities__"
 ERROR = "error"
 """The key in place of the method for error views, which are called for any method. HTTP methods are upper case."""
 
@@ -50,9 +51,9 @@ class Fill(Protocol):
         """Return the values of the parameters by name, for a request."""
 
 
-Arguments: TypeAlias = Callable[[Callable[..., Any], int], Fill | None]
-"""``(function, leading)`` returns the Fill for the parameters of a function behind the leading ones. It returns
-None if no parameter is left to fill, and raises ViewError for a parameter that it cannot fill."""
+Arguments: TypeAlias = Callable[[Callable[..., Any], int, Any], Fill | None]
+"""``(function, leading, views)`` returns the Fill for the parameters of a function behind the leading ones. It
+returns None if no parameter is left to fill, and raises ViewError for a parameter that it cannot fill."""
 
 
 class View:
@@ -62,7 +63,7 @@ class View:
 
     def __init__(
         self, function: Callable[..., Any], name: str, methods: tuple[str, ...], permission: str | None,
-        arguments: Arguments | None = None, cross_site: bool = False,
+        fill: Callable[[Any, int], Fill | None] = lambda function, leading: None, cross_site: bool = False,
     ) -> None:
         self.function = function
         self.name = name
@@ -73,11 +74,11 @@ class View:
         if isinstance(function, type):
             _refuse_no_view(function)
             self.takes_response = False
-            self.fill = _filling(function.__call__, 1, arguments)
+            self.fill = fill(function.__call__, 1)
             self.call = _call_of_class(function, self.fill)
         else:
             self.takes_response = _takes_response(function)
-            self.fill = _filling(function, 3 if self.takes_response else 2, arguments)
+            self.fill = fill(function, 3 if self.takes_response else 2)
             self.call = _call_of_function(function, self.fill)
 
     def __str__(self) -> str:
@@ -143,14 +144,14 @@ def adapter(adapts: Any, provides: Any, name: str = "", request_type: Any = None
 
 def utility(provides: Any, name: str = "") -> Callable[[F], F]:
     """Register an instance of a class as the utility for an interface. The instance is made by the scan."""
-    return noting(lambda views, target: views.add_utility(target, provides, name))
+    return noting(lambda views, target: views.add_utility(target, provides, name), UTILITIES)
 
 
-def noting(note: Callable[[Views, Any], None]) -> Callable[[F], F]:
+def noting(note: Callable[[Views, Any], None], key: str = NOTES) -> Callable[[F], F]:
     """Put a note on a function, class or object. The scan of its module calls ``note(views, target)``."""
 
     def note_on(target: F) -> F:
-        setattr(target, NOTES, (*target.__dict__.get(NOTES, ()), note))
+        setattr(target, key, (*target.__dict__.get(key, ()), note))
         return target
 
     return note_on
@@ -179,17 +180,26 @@ class Views:
         self.has_typed_adapters = False
         self.has_defaults = False
         self._views: dict[tuple[Any, Any, str], tuple[View, bool]] = {}
-        for dotted in scan:
-            self.scan(dotted)
+        self.scan(*scan)
 
-    def scan(self, dotted: str) -> None:
-        """Register every view and adapter defined in a package or module, and below it."""
-        for module in _modules(dotted):
-            for target in list(vars(module).values()):
-                if getattr(target, "__module__", None) == module.__name__:
-                    # A subclass inherits the attribute, but was not decorated.
-                    for note in getattr(target, "__dict__", {}).get(NOTES, ()):
-                        note(self, target)
+    def scan(self, *dotted: str) -> None:
+        """Register every view, adapter and utility defined in packages or modules, and below them."""
+        targets = [target for name in dotted for module in _modules(name) for target in _defined_in(module)]
+        for key in (UTILITIES, NOTES):  # a view may need a converter, which is a utility
+            for target in targets:
+                # A subclass inherits the attribute, but was not decorated.
+                for note in getattr(target, "__dict__", {}).get(key, ()):
+                    note(self, target)
+
+    def _fill_of(self, function: Callable[..., Any], leading: int) -> Fill | None:
+        """Return the Fill for the parameters behind the leading ones, or None if no parameter is left to fill."""
+        try:
+            further = list(inspect.signature(function).parameters.values())[leading:]
+        except (TypeError, ValueError):  # some builtins have no signature
+            return None
+        if self.arguments is None or all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in further):
+            return None
+        return self.arguments(function, leading, self)
 
     def add(
         self, function: Callable[..., Any], context: Any, name: str, methods: tuple[str, ...], request_type: Any,
@@ -197,7 +207,7 @@ class Views:
     ) -> None:
         """Register one view. Raise ViewError if there is another for the same, or if it cannot be called as a
         view."""
-        found = View(function, name, methods, permission, self.arguments, cross_site)
+        found = View(function, name, methods, permission, self._fill_of, cross_site)
         if name.startswith(("_", "@", "+")) or "/" in name:
             raise ViewError(f"{found}: a view cannot be named {name!r}: no path leads to that name")
         if not methods:
@@ -346,17 +356,6 @@ def _specification(for_: Any, who: Any, default: Any = Interface) -> Any:
     raise ViewError(f"{who}: {for_!r} is neither a class nor an interface")
 
 
-def _filling(function: Callable[..., Any], leading: int, arguments: Arguments | None) -> Fill | None:
-    """Return the Fill for the parameters behind the leading ones, or None if no parameter is left to fill."""
-    try:
-        further = list(inspect.signature(function).parameters.values())[leading:]
-    except (TypeError, ValueError):  # some builtins have no signature
-        return None
-    if arguments is None or all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in further):
-        return None
-    return arguments(function, leading)
-
-
 def _call_of_class(cls: type, fill: Fill | None) -> Callable[..., Any]:
     """Return a function that makes an instance of a view class and calls it."""
     if fill is None:
@@ -398,6 +397,11 @@ def _refuse_no_view(cls: type) -> None:
         raise ViewError(f"{named(cls)} must take (context, request) to be a view: {error}") from None
     except ValueError:  # some builtins have no signature
         pass
+
+
+def _defined_in(module: ModuleType) -> list[Any]:
+    targets = list(vars(module).values())
+    return [target for target in targets if getattr(target, "__module__", None) == module.__name__]
 
 
 def _modules(dotted: str) -> Iterator[ModuleType]:

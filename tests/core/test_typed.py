@@ -103,6 +103,13 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
     return module
 
 
+class OwnRootRequest(ShelfRequest):
+    """Says more of attributes that there are: it adds none."""
+
+    root: dict[str, Any]
+    shelf: tuple[str, ...]
+
+
 MISSING = [
     ("ShelfRequest", "ShelfRequest", "Add the element shelf"),
     ("LampRequest", "LampRequest", "Add an element for it"),
@@ -126,6 +133,13 @@ def test_a_view_whose_class_no_element_adds_is_refused(
 def test_a_view_whose_class_an_element_adds_is_called(module: Any, call: Any) -> None:
     app = Pipeline(errors(), shelf(), traverse(root=dict), publisher(scan=(module("ShelfRequest"),)))
     assert call(app, "/").text == "book"
+
+
+def test_a_class_may_say_more_of_attributes_that_there_are(module: Any, call: Any) -> None:
+    end = publisher(scan=(module("OwnRootRequest"),))
+    assert call(Pipeline(errors(), shelf(), traverse(root=dict), end), "/").text == "book"
+    with pytest.raises(ConfigurationError, match="ShelfRequest"):
+        Pipeline(errors(), traverse(root=dict), end)
 
 
 @pytest.mark.parametrize("part", [reading, hooking], ids=["a handler", "a traversal hook"])

@@ -521,7 +521,9 @@ def test_sessions_on_the_server_by_beaker(tmp_path: Path) -> None:
     """A foreign middleware: docs/howto/sessions.rst names it."""
     options = {"session.type": "file", "session.data_dir": str(tmp_path), "session.save_accessed_time": False}
     around = partial(SessionMiddleware, config=options)
-    client = TestApp(Pipeline(errors(), around, traverse(root=Root), publisher(scan=(__name__,))))
+    keys = str(tmp_path / "keys")
+    inner = (around, traverse(root=Root), publisher(scan=(__name__,)))
+    client = TestApp(Pipeline(errors(), session(keys=keys), *inner))
     assert headers_of(client.get("/")) == set()
     client.get("/beaker?" + "x" * 5000)
     assert client.get("/beaker").text == "5000", "more than a cookie has room for"

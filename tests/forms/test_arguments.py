@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
 from functools import wraps
 from typing import Any, Literal
 
@@ -12,10 +13,10 @@ import pytest
 from pipeline import Pipeline, Request, Response, view
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
-from pipeline.forms.converters import FieldError
+from pipeline.forms.converters import FieldError, IFieldConverter
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
-from pipeline.views import View
+from pipeline.views import View, utility
 
 JSON = "application/json"
 
@@ -235,10 +236,10 @@ def test_without_forms_it_is_said_what_is_missing(
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("def call(context, request, a: Thing): ...", "no field is Thing"),
-        ("def call(context, request, a: set[int]): ...", "no field is set"),
-        ("def call(context, request, a: Literal[1]): ...", "no field is"),
-        ("def call(context, request, a: list[Thing]): ...", "no field is Thing"),
+        ("def call(context, request, a: Thing): ...", "no converter makes a Thing of a field"),
+        ("def call(context, request, a: set[int]): ...", "no converter makes a set"),
+        ("def call(context, request, a: Literal[1]): ...", "no converter makes a "),
+        ("def call(context, request, a: list[Thing]): ...", "no converter makes a Thing of a field"),
         ("def call(context, request, a: 'Missing'): ...", "'Missing'. cannot be read"),
         ("def call(context, request, a, /): ...", "'a' comes from the form and is passed by name"),
         ("def call(context, request, a, response): ...", "'response' stands too late"),
@@ -246,7 +247,7 @@ def test_without_forms_it_is_said_what_is_missing(
         ("def call(): ...", "takes nothing; a view must take"),
         (
             "class call:\n def __init__(self, c, r): ...\n def __call__(self, a: Thing): ...",
-            "no field is Thing",
+            "no converter makes a Thing of a field",
         ),
     ],
 )
@@ -255,6 +256,55 @@ def test_views_that_cannot_be_called_are_refused_at_load(ask: Any, source: str, 
     exec(source, names)
     with pytest.raises(ViewError, match=said):
         ask(names["call"])
+
+
+@utility(IFieldConverter, name="decimal")
+class ToDecimal:
+    def __call__(self, text: str) -> Decimal:
+        try:
+            return Decimal(text)
+        except InvalidOperation:
+            raise ValueError("it is not a price") from None
+
+
+def price(context: Any, request: Request, price: Decimal, more: list[Decimal], none: Decimal | None = None) -> str:
+    return repr((price, more, none))
+
+
+PRICED: list[tuple[str, bytes, str]] = [
+    ("price=1.50", b"", "(Decimal('1.50'), [], None)"),
+    (
+        "price:decimal=1.50&more=1&more=2&none=3",
+        b"",
+        "(Decimal('1.50'), [Decimal('1'), Decimal('2')], Decimal('3'))",
+    ),
+    ("none=", b'{"price": 12.5, "more": [3]}', "(Decimal('12.5'), [Decimal('3')], None)"),
+    ("price=dear", b"", "Field 'price', value 'dear': it is not a price."),
+    ("", b'{"price": true}', "Field 'price', value True: it is neither text nor a number."),
+    ("more=1", b"", "Field 'price': it is missing."),
+]
+
+
+@pytest.mark.parametrize(("query", "body", "answer"), PRICED)
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_converter_of_ones_own_makes_the_values_of_its_class(
+    publish: Any, call: Any, query: str, body: bytes, answer: str, order: int
+) -> None:
+    """Wherever the view and the converter stand: the word in the name of a field and the annotation are one way."""
+    parts = [view(methods=("GET", "POST"))(price), ToDecimal][::order]
+    app = publish(*parts, outer=(errors(), forms()))
+    sent = call(app, f"/?{query}", "POST" if body else "GET", body, CONTENT_TYPE=JSON)
+    assert answer in sent.text
+
+
+def test_two_converters_of_one_class_are_refused_for_a_view_that_needs_one(publish: Any) -> None:
+    @utility(IFieldConverter, name="euro")
+    class ToEuro(ToDecimal):
+        pass
+
+    publish(ToDecimal, ToEuro, outer=(errors(), forms()))
+    with pytest.raises(ViewError, match=r"two converters make a Decimal: ToDecimal and .*ToEuro"):
+        publish(view()(price), ToDecimal, ToEuro, outer=(errors(), forms()))
 
 
 def test_error_views_take_no_fields(publish: Any) -> None:

@@ -25,7 +25,7 @@ from pipeline.elements.sql import SqlRequest, sql
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.vhost import vhost
-from pipeline.elements.zodb import ZodbRequest, zodb
+from pipeline.elements.zodb import zodb
 from pipeline.interfaces import ISecurityPolicy, OrderError
 from pipeline.publisher import publisher
 from pipeline.request import on_first_use
@@ -58,12 +58,12 @@ def fails(context: object, request: Request) -> str:
 
 
 @view(context=PersistentMapping)
-def count(context: PersistentMapping, request: ZodbRequest) -> str:
+def count(context: PersistentMapping, request: Request) -> str:
     return str(context.get("count", 0))
 
 
 @view(context=PersistentMapping, name="next", methods=("POST",))
-def next_number(context: PersistentMapping, request: ZodbRequest) -> Any:
+def next_number(context: PersistentMapping, request: Request) -> Any:
     context["count"] = context.get("count", 0) + 1
     return redirect(".")
 

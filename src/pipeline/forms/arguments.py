@@ -11,6 +11,8 @@ dict, dict[str, Any]               a record, or an object from JSON
 Upload                             a file
 Literal["a", "b"]                  one of these texts
 X | Y, X | None                    the first that fits; None if the field is missing
+another class                      what the ``IFieldConverter`` of the application makes whose ``__call__``
+                                   returns that class
 Any, object, none                  the value as it is
 =================================  ====================================================================
 
@@ -29,10 +31,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from pipeline.forms.converters import FieldError, to_bool, to_date, to_datetime, to_float, to_int
+from pipeline.forms.converters import (
+    Converter,
+    FieldError,
+    IFieldConverter,
+    to_bool,
+    to_date,
+    to_datetime,
+    to_float,
+    to_int,
+)
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
-from pipeline.views import named
+from pipeline.views import Views, named
 
 Convert = Callable[[Any], Any]
 
@@ -90,7 +101,7 @@ class FormArguments:
         return {argument.name: argument.of(form) for argument in self.arguments}
 
 
-def arguments_of(function: Callable[..., Any], leading: int) -> FormArguments | None:
+def arguments_of(function: Callable[..., Any], leading: int, views: Views | None = None) -> FormArguments | None:
     """Return the function that fills the parameters of ``function`` behind the ``leading`` ones. None if all
     parameters are leading ones.
 
@@ -100,17 +111,20 @@ def arguments_of(function: Callable[..., Any], leading: int) -> FormArguments | 
         parameters = list(inspect.signature(function).parameters.values())[leading:]
     except (TypeError, ValueError):  # some builtins have no signature
         return None
+    own = views.utilities(IFieldConverter) if views is not None else []
     code = inspect.unwrap(function)
     names = getattr(code if hasattr(code, "__globals__") else code.__call__, "__globals__", {})
     arguments = tuple(
-        _argument(parameter, names, function)
+        _argument(parameter, names, function, own)
         for parameter in parameters
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     )
     return FormArguments(arguments) if arguments else None
 
 
-def _argument(parameter: inspect.Parameter, names: dict[str, Any], function: Any) -> Argument:
+def _argument(
+    parameter: inspect.Parameter, names: dict[str, Any], function: Any, own: Sequence[Converter]
+) -> Argument:
     where = f"{named(function)}: parameter {parameter.name!r}"
     if parameter.name in ("context", "request", "response"):
         raise ViewError(f"{where} stands too late; {_TAKES}")
@@ -124,9 +138,9 @@ def _argument(parameter: inspect.Parameter, names: dict[str, Any], function: Any
         except Exception as error:
             raise ViewError(f"{where}: its annotation {annotation!r} cannot be read: {error}") from error
     try:
-        convert = _converter(annotation)
+        convert = _converter(annotation, own)
     except TypeError as error:
-        raise ViewError(f"{where} comes from the form, and {error}; {_TAKES}") from None
+        raise ViewError(f"{where} comes from the form, and {error}. ({_TAKES}.)") from None
     choices = _choices(annotation)
     default = parameter.default
     if default is _EMPTY and type(None) in choices:
@@ -143,9 +157,12 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
-def _converter(annotation: Any) -> Convert:
+def _converter(annotation: Any, own: Sequence[Converter]) -> Convert:
     """Return a function that converts a value of the form to that type, or raises ValueError. Raise TypeError if
-    forms cannot have values of that type."""
+    forms cannot have values of that type.
+
+    own  converters of the application
+    """
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation in (_EMPTY, Any, object):
         return lambda value: value
@@ -156,14 +173,33 @@ def _converter(annotation: Any) -> Convert:
     if annotation is type(None):
         return _none
     if len(choices := _choices(annotation)) > 1:
-        return _first([_converter(choice) for choice in choices])
+        return _first([_converter(choice, own) for choice in choices])
     if origin is Literal and all(isinstance(choice, str) for choice in inner):
         return _one_of(inner)
     if _is_list(annotation):
-        return _list(_converter(inner[0] if inner else Any))
+        return _list(_converter(inner[0] if inner else Any, own))
     if annotation in (dict, Mapping) or origin in (dict, Mapping):
         return _being(dict)
-    raise TypeError(f"no field is {getattr(annotation, '__name__', annotation)!s}")
+    found = [convert for convert in own if isinstance(annotation, type) and _made_by(convert) is annotation]
+    if len(found) == 1:
+        return _making(annotation, found[0])
+    name = getattr(annotation, "__name__", annotation)
+    if found:
+        classes = " and ".join(type(convert).__qualname__ for convert in found)
+        raise TypeError(f"two converters make a {name}: {classes}. Let one of them return another class")
+    raise TypeError(
+        f"no converter makes a {name} of a field. Register one, a class whose __call__(text) returns {name}, by "
+        f"@utility(IFieldConverter, name=...)"
+    )
+
+
+def _made_by(convert: Any) -> Any:
+    """Return the class that a converter of the application makes, by the annotation of its ``__call__``."""
+    call = convert if inspect.isroutine(convert) else type(convert).__call__
+    try:
+        return typing.get_type_hints(call).get("return")
+    except Exception:  # such as a name that only type checkers import
+        return None
 
 
 def _being(wanted: type) -> Convert:
@@ -191,6 +227,19 @@ def _reading(wanted: type) -> Convert:
         return value
 
     return reading
+
+
+def _making(wanted: type, convert: Converter) -> Convert:
+    """Return a function for a class that a converter of the application makes."""
+
+    def making(value: Any) -> Any:
+        if isinstance(value, wanted):  # the name of the field has the word of the converter
+            return value
+        if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+            raise ValueError("it is neither text nor a number")
+        return convert(str(value))
+
+    return making
 
 
 def _first(converters: list[Convert]) -> Convert:

@@ -53,7 +53,11 @@ class FieldError(HTTPBadRequest):
 
 
 class IFieldConverter(Interface):
-    """A converter of the application's own, registered by ``@utility(IFieldConverter, name="word")``."""
+    """A converter of the application's own, registered by ``@utility(IFieldConverter, name="word")``.
+
+    It converts the fields whose names have that word, such as ``price:word``. If the annotation of ``__call__``
+    says that it returns a class, it also fills the parameters of views that are annotated with this class.
+    """
 
     def __call__(text: str) -> Any:
         """Return the value of ``text``. Raise ValueError if it is not valid, with the rule as its message."""

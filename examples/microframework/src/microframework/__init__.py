@@ -94,7 +94,7 @@ def routing(next: Handler, *, app: Any) -> Any:
 def error_pages(next: Handler, *, app: Any) -> Any:
     """Answer errors by the functions that ``app`` has registered, which an ini gives by its dotted name."""
 
-    def error_pages(request: MicroRequest, response: Response) -> None:
+    def error_pages(request: Request, response: Response) -> None:
         before = response.snapshot()
         try:
             next(request, response)
