@@ -408,3 +408,78 @@ def post(port: int, path: str) -> str:
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         connection.request("POST", path)
         return connection.getresponse().read().decode()
+
+
+SITE = """\
+[pipeline:main]
+pipeline = errors vhost traverse site
+
+[filter:vhost]
+use = egg:wsgi-pipeline#vhost
+
+[filter:errors]
+use = egg:wsgi-pipeline#errors
+debug = true
+
+[filter:traverse]
+use = egg:wsgi-pipeline#traverse
+root = {name}_root:root
+
+[app:site]
+use = egg:wsgi-pipeline#publisher
+scan = {name}_views
+"""
+VIEWS = """\
+from pipeline import view
+
+@view()
+def index(context, request):
+    return "a page"
+"""
+MISTAKES = {
+    "syntax": ("views", lambda text: f"{text}\ndef broken(:", "SyntaxError"),
+    "a missing module": ("views", lambda text: f"import is_not_here\n{text}", "is_not_here"),
+    "the order": ("ini", lambda text: text.replace("vhost traverse", "traverse vhost"), "where traversal starts"),
+    "an option": ("ini", lambda text: text.replace("debug = true", "debugg = true"), "debugg"),
+}
+"""The file that gets the mistake, the change, and a word on the page."""
+
+
+def test_a_mistake_is_a_page_until_it_is_mended(
+    tmp_path: Path, start: Callable[..., Any], free_port: int
+) -> None:
+    """Also if a file is changed while the site starts: the reloader has not looked at it yet."""
+    name = f"mended_{free_port}"
+    files = {"ini": tmp_path / "site.ini", "views": tmp_path / f"{name}_views.py"}
+    files["ini"].write_text(SITE.format(name=name))
+    files["views"].write_text(VIEWS)
+    (tmp_path / f"{name}_root.py").write_text("def root(request):\n    return {}\n")
+    server = start([*COMMAND, files["ini"], "--port", str(free_port)], free_port)
+    cookie = ""
+
+    def ask() -> tuple[int, str, str | None]:
+        with closing(http.client.HTTPConnection("127.0.0.1", free_port, timeout=30)) as connection:
+            connection.request("GET", "/", headers={"Cookie": cookie})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(), answer.getheader("Refresh")
+
+    def until(status: int) -> tuple[int, str, str | None]:
+        end = time.monotonic() + 60
+        while (answer := ask())[0] != status:
+            assert time.monotonic() < end, answer
+            time.sleep(0.05)
+        return answer
+
+    assert until(200)[1] == "a page"
+    cookie = re.findall(r"debug-key=\S+", server.output.read_text())[0]
+    for which, change, word in MISTAKES.values():
+        right = files[which].read_text()
+        files[which].write_text(change(right))
+        _, page, refresh = until(500)
+        assert word in page and refresh == "1"
+        files[which].write_text(right)
+        assert until(200)[1:] == ("a page", None)
+    files["views"].write_text(f"import made_{name}\n{VIEWS}")
+    until(500)
+    (tmp_path / f"made_{name}.py").write_text("")
+    assert until(200)[1] == "a page"

@@ -7,13 +7,11 @@ import os
 import secrets
 import socket
 import sys
-import traceback
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import hupper
 from paste.deploy.loadwsgi import SERVER, loadcontext
@@ -33,6 +31,9 @@ from pipeline.tools.ini import (
     split_name,
 )
 from pipeline.tools.loading import application_of
+from pipeline.tools.not_loaded import files_of, site_of
+from pipeline.tools.reloading import Monitor, Starts
+from pipeline.tools.servers import on_waitress
 from pipeline.tools.servers.choice import Choice, is_everywhere
 from pipeline.tools.servers.on_waitress import DRAIN
 
@@ -72,46 +73,15 @@ def main(arguments: Sequence[str]) -> int:
             # The socket stays open while the site starts again, so that no client is refused.
             listener.set_inheritable(True)
             worker = [list(arguments), listener.fileno(), secrets.token_urlsafe(32), False]
+            starts = Starts(worker)
             hupper.start_reloader(
                 "pipeline.tools.serve.reloaded",
                 worker_args=worker,
                 shutdown_interval=DRAIN + 1,
-                logger=Starts(worker),
+                logger=starts,
+                monitor_factory=partial(Monitor, starts),
             )
     return run(arguments, listener)
-
-
-class Starts:
-    """The log of the reloader: one line for each time that the site starts again.
-
-    worker  arguments of ``reloaded``; the last one is whether the address of debug mode was logged already
-    """
-
-    def __init__(self, worker: list[Any]) -> None:
-        self.worker = worker
-        self.changed: list[str] = []
-        self.started = False
-
-    def info(self, said: str) -> None:
-        """Note which files have changed, and say so when the site starts again."""
-        path, changed, _ = said.partition(" changed; reloading")
-        if changed:
-            self.changed.append(os.path.relpath(path) if path.startswith(f"{Path.cwd()}/") else path)
-        elif said.startswith("Starting monitor"):
-            if self.started:
-                what = f"{', '.join(self.changed)} changed: " if self.changed else ""
-                self.error(f"{what}the site starts again")
-            self.changed.clear()
-            self.started = self.worker[-1] = True
-
-    def error(self, said: str) -> None:
-        """Say what the reloader could not do."""
-        print(said, file=sys.stderr, flush=True)
-
-    def debug(self, said: str) -> None:
-        """Note that a site did not load, so that the address may not have been logged."""
-        if said.startswith("Server exited with code 1"):
-            self.worker[-1] = False
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -264,17 +234,23 @@ def run(
 
 
 def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -> None:
-    """Serve in a process of the reloader, on the socket that the reloader keeps open."""
+    """Serve in a process of the reloader, on the socket that the reloader keeps open.
+
+    A site that does not load is a page with the mistake.
+    """
     reloader = hupper.get_reloader()
     options = parse(arguments)
+    listener = socket.socket(fileno=descriptor)
     try:
         reloader.watch_files(watched(options))
-        status = run(arguments, socket.socket(fileno=descriptor), key, again)
+        status = run(arguments, listener, key, again)
     except Exception as error:
-        # The file with the mistake may be one that no module came of.
-        frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-        reloader.watch_files([*frames, *filter(None, [getattr(error, "filename", None)])])
         put_error("pipeline serve", error)
+        reloader.watch_files([str(split_name(options.ini)[0]), *files_of(error)])
+        host, number = listener.getsockname()[:2]
+        choice = Choice("waitress", host, number, workers=1, threads=2, settings={})
+        debug_key.choose(key, address_of(choice), again)
+        on_waitress.serve(choice, listener, partial(site_of, error))
         status = 1
     sys.exit(status)
 
