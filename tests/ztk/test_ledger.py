@@ -44,12 +44,13 @@ class Site:
         return self.start(command, port, env=environ, seconds=60)
 
     def entries(self) -> list[str]:
+        """Return what is stored, once both processes show the same: each hears of the other's last write later."""
         for _ in range(100):
-            status, _, body = asked(self.ports[0], "/folder/note/entries")
-            if status == 200:
-                return body.split()
+            answers = [asked(port, "/folder/note/entries") for port in self.ports]
+            if answers[0] == answers[1] and answers[0][0] == 200:
+                return answers[0][2].split()
             time.sleep(0.1)
-        raise AssertionError(f"the entries are not shown: {status}")
+        raise AssertionError(f"the entries are not shown: {[answer[0] for answer in answers]}")
 
 
 def asked(port: int, path: str) -> tuple[int, str, str]:
