@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ ROOT = CACHE / "pythons" / "root"
 INSIDE = f'.ci/pythons --in "$(cat {ROOT})"'
 QUICK = "not browser and not servers and not slow and not faults"
 RELEASE = os.environ.get("PIPELINE_CI_ALL") == "1"
+TIMED = ("test_matrix.py", "test_restarts.py", "test_slow_clients.py", "test_throughput.py", "test_add_instance.py")
+"""The tests that load a server, and count what fails."""
 CHANGEABLE = "tests/core tests/publishing tests/forms tests/testing tests/test_docs.py tests/test_safety.py"
 """The tests of what a version of Python or ``-O`` can change: annotations, assertions, tracebacks."""
 
@@ -64,10 +67,21 @@ def jobs() -> Iterator[Job]:
     yield Job("pythons", unpack, processors=0, may_fail=not_tried)
     yield Job("environment-docs", environment(".venv-docs", "docs"), needs=["environment"])
     yield Job("environment-ztk", environment(".venv-ztk", "ztk"), needs=["environment"])
+    make = "from servers.demo_site import *; make_python(Path(os.environ['PIPELINE_SERVERS']))"
+    yield Job(
+        "environment-servers",
+        f'cd tests\n../.venv/bin/python -c "{make}"',
+        needs=["environment", "programs"],
+    )
     # These wait for servers most of the time.
     pytest = ".venv/bin/python -m pytest -q -p no:cacheprovider"
-    servers = f"{pytest} -n 3 --dist loadfile -m 'servers or faults'"
-    yield Job("servers", servers, needs=["environment", "toxiproxy"], processors=0.5)
+    ignored = " ".join(f"--ignore=tests/servers/{name}" for name in TIMED)
+    yield Job(
+        "servers",
+        f"{pytest} -n 3 --dist loadfile -m 'servers or faults' {ignored}",
+        needs=["environment-servers", "toxiproxy"],
+        processors=0.5,
+    )
     yield Job("lint", "make lint", needs=["environment"])
     yield Job("docs", "make docs", needs=["environment-docs"])
     yield Job("ztk", "make test-ztk WORKERS=0", needs=["environment-ztk"])
@@ -108,8 +122,12 @@ def jobs() -> Iterator[Job]:
 
 
 def timed(others: Iterable[Job]) -> Iterator[Job]:
-    """Yield the job in which time counts. It runs when all others have ended."""
-    yield Job("bench", "make bench-ci", needs=["environment-bench"], after=[job.name for job in others])
+    """Yield the jobs in which time counts. Each runs when all others have ended."""
+    before = [job.name for job in others]
+    files = " ".join(f"tests/servers/{name}" for name in TIMED)
+    command = f".venv/bin/python -m pytest -q -p no:cacheprovider -m 'servers or faults' {files}"
+    yield Job("servers under load", command, needs=["environment-servers"], after=before)
+    yield Job("bench", "make bench-ci", needs=["environment-bench"], after=[*before, "servers under load"])
 
 
 def suite(python: str, tests: str = "") -> str:
@@ -120,4 +138,9 @@ if __name__ == "__main__":
     os.environ["PATH"] = f"{UV.parent}:{os.environ['PATH']}"
     os.environ["PIP"] = f"{UV} pip install --quiet --python $(VENV)/bin/python"  # for make
     found = list(jobs())
-    sys.exit(run([*found, *timed(found)], TOP / ".ci-logs"))
+    with tempfile.TemporaryDirectory(prefix="wsgi-pipeline-") as directory:
+        Path(directory).chmod(0o755)  # the servers run as other users
+        os.environ["PIPELINE_SERVERS"] = directory
+        os.environ["PIPELINE_SERVERS_PYTHON"] = f"{directory}/servers-venv/bin/python"
+        status = run([*found, *timed(found)], TOP / ".ci-logs")
+    sys.exit(status)

@@ -7,6 +7,7 @@ of the name before the underscore is the element that it replaces; its place in 
 from __future__ import annotations
 
 import time
+from importlib import import_module
 
 from pipeline import Request, Response
 from pipeline.composition import Element
@@ -18,10 +19,8 @@ from pipeline.order import Contract
 def bug(factory: object) -> Element:
     """An element under the name of the one it replaces, which comes before the underscore."""
     name = factory.__name__.partition("_")[0]  # type: ignore[attr-defined]
-    return Element(factory, Contract(name, (), PROVIDES.get(name, ()), {}, {}))  # type: ignore[arg-type]
-
-
-PROVIDES = {"zodb": ("root", "database")}
+    replaced = getattr(import_module(f"pipeline.elements.{name}"), name)
+    return Element(factory, Contract(name, (), replaced.contract.provides, {}, {}))  # type: ignore[arg-type]
 
 
 @bug

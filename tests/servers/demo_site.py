@@ -30,9 +30,14 @@ def python(public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Path:
     system = "/usr/bin/python3"
     if subprocess.run([system, "-c", "import ensurepip, venv"], stderr=subprocess.DEVNULL).returncode:
         missing(f"venv of {system}", "apt install python3-venv")
-    source = shutil.copytree(TOP, public_dir / "servers-source", ignore=NOT_COPIED)
+    return make_python(public_dir, system)
+
+
+def make_python(directory: Path, system: str = "/usr/bin/python3") -> Path:
+    """Return the Python of a new environment with the site and the servers, in a directory."""
+    source = shutil.copytree(TOP, directory / "servers-source", ignore=NOT_COPIED)
     mod_wsgi = ["mod_wsgi"] if shutil.which("apxs") else []  # apxs is in apache2-dev
-    return make_environment(public_dir / "servers-venv", f"{source}[demo,zeo,servers]", *mod_wsgi, python=system)
+    return make_environment(directory / "servers-venv", f"{source}[demo,zeo,servers]", *mod_wsgi, python=system)
 
 
 @pytest.fixture(scope="session")
