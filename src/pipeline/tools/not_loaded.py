@@ -2,55 +2,44 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import traceback
-from typing import NoReturn
 
 from pipeline.composition import Pipeline, element
-from pipeline.elements.errors import errors
+from pipeline.http import debug_key
+from pipeline.http.error_pages import DebugRequest, Problem, put_problem
 from pipeline.interfaces import Handler
-from pipeline.request import Request
 from pipeline.response import Response
+from pipeline.tools.debug_page import tell
 
-log = logging.getLogger("pipeline")
-
-
-@element
-def again(next: Handler, *, seconds: int) -> Handler:
-    """Have a browser ask again, until the site loads.
-
-    seconds  seconds that the browser waits
-    """
-
-    def again(request: Request, response: Response) -> None:
-        next(request, response)
-        response.headers["Refresh"] = str(seconds)
-
-    return again
+AGAIN = ("Refresh", "1")
+"""Has a browser ask again after a second, until the site loads."""
+DETAIL = "The site does not load. The terminal of pipeline serve shows the mistake, and where it is."
 
 
-@element
+@element(adds=DebugRequest)
 def mistake(*, error: Exception) -> Handler:
-    """Raise the error of the load.
+    """Answer each request with the page of an error, in full to visitors who have the debug key (S17).
 
     error  the error with which the site did not load
     """
-    traceback = error.__traceback__
+    debug_key.make()
 
-    def mistake(request: Request, response: Response) -> NoReturn:
-        raise error.with_traceback(traceback)
+    def mistake(request: DebugRequest, response: Response) -> None:
+        if debug_key.hand_over(request, response):
+            return
+        request.debug = debug_key.may_see(request)
+        problem = Problem("500 Internal Server Error", DETAIL, headers=[AGAIN])
+        if request.debug:
+            problem = tell(request, error, problem)
+        put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
 
     return mistake
 
 
 def site_of(error: Exception) -> Pipeline:
-    """Return an app that answers each request with the page of that error, in full to those with the debug key.
-
-    The command has said it in one line, so that the log does not have it each time that a browser asks again.
-    """
-    log.addFilter(lambda record: record.levelno < logging.ERROR)
-    return Pipeline(again(seconds=1), errors(debug=True), mistake(error=error))
+    """Return an app that answers each request with the page of that error."""
+    return Pipeline(mistake(error=error))
 
 
 def files_of(error: Exception) -> list[str]:
