@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -66,8 +67,9 @@ def test_a_mistake_of_ours_is_a_traceback_with_the_request_to_report_it(
     assert main(["show", str(site.ini)]) == 1
     monkeypatch.setattr(hupper, "get_reloader", lambda: SimpleNamespace(watch_files=lambda files: None))
     monkeypatch.setattr(serve, "watched", {id: id}.__getitem__)  # KeyError, or TypeError
+    monkeypatch.setattr(serve.on_waitress, "serve", lambda choice, listener, load: listener.close())
     with pytest.raises(SystemExit):
-        serve.reloaded([str(site.ini)], 0, "", False)
+        serve.reloaded([str(site.ini)], socket.create_server(("127.0.0.1", 0)).detach(), "", False)
     monkeypatch.setattr(loading, "deployed", [].index)
     assert loading.try_out(str(site.ini), []) == 1  # type: ignore[arg-type]
     said = capsys.readouterr().err

@@ -93,12 +93,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def put_error(who: str, error: Exception) -> None:
     """Print what an error says on one line, with the line of the site that met it. An error that a user cannot
     correct has its traceback above."""
-    place = "" if isinstance(error, OF_THE_SITE) else line_of_the_site(error)
-    if place or isinstance(error, OF_THE_SITE):
-        print(f"{who}: {place}{': ' if place else ''}{in_one_line(error)}", file=sys.stderr, flush=True)
+    said = f"{who}: {place_and_words(error)}"
+    if isinstance(error, OF_THE_SITE) or line_of_the_site(error):
+        print(said, file=sys.stderr, flush=True)
         return
     traceback.print_exception(error)
-    print(f"{who}: {in_one_line(error)}", *([PLEASE] if is_ours(error) else []), file=sys.stderr, flush=True)
+    print(said, *([PLEASE] if is_ours(error) else []), file=sys.stderr, flush=True)
+
+
+def place_and_words(error: Exception) -> str:
+    """Return the line of the site that met an error, unless the error names its place, and what it says."""
+    place = "" if isinstance(error, OF_THE_SITE) else line_of_the_site(error)
+    return f"{place}{': ' if place else ''}{in_one_line(error)}"
 
 
 def is_ours(error: BaseException) -> bool:

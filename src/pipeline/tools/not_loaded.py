@@ -7,10 +7,10 @@ import traceback
 
 from pipeline.composition import Pipeline, element
 from pipeline.http import debug_key
-from pipeline.http.error_pages import DebugRequest, Problem, put_problem
+from pipeline.http.error_pages import DebugRequest, Problem, put_problem, traceback_of
 from pipeline.interfaces import Handler
 from pipeline.response import Response
-from pipeline.tools.debug_page import tell
+from pipeline.tools.command import place_and_words
 
 AGAIN = ("Refresh", "1")
 """Has a browser ask again after a second, until the site loads."""
@@ -31,7 +31,7 @@ def mistake(*, error: Exception) -> Handler:
         request.debug = debug_key.may_see(request)
         problem = Problem("500 Internal Server Error", DETAIL, headers=[AGAIN])
         if request.debug:
-            problem = tell(request, error, problem)
+            problem = problem._replace(detail=place_and_words(error), traceback=traceback_of(error))
         put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
 
     return mistake
