@@ -67,7 +67,7 @@ def test_a_mistake_of_ours_is_a_traceback_with_the_request_to_report_it(
     assert main(["show", str(site.ini)]) == 1
     monkeypatch.setattr(hupper, "get_reloader", lambda: SimpleNamespace(watch_files=lambda files: None))
     monkeypatch.setattr(serve, "watched", {id: id}.__getitem__)  # KeyError, or TypeError
-    monkeypatch.setattr(serve.on_waitress, "serve", lambda choice, listener, load: listener.close())
+    monkeypatch.setattr("pipeline.tools.servers.on_waitress.serve", lambda choice, listener, load: listener.close())
     with pytest.raises(SystemExit):
         serve.reloaded([str(site.ini)], socket.create_server(("127.0.0.1", 0)).detach(), "", False)
     monkeypatch.setattr(loading, "deployed", [].index)
