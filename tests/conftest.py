@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from hypothesis.internal.entropy import deterministic_PRNG
 
 from environments import NOT_COPIED, make_wheel
 from processes import Process, unused_port
@@ -52,8 +52,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Take the tests themselves out of all garbage collections to come: they are a million objects."""
-    with deterministic_PRNG():  # Hypothesis looks for the holder of its generator, which is frozen afterwards
-        pass
+    if "hypothesis" in sys.modules:  # it looks for the holder of its generator, which is frozen afterwards
+        from hypothesis.internal.entropy import deterministic_PRNG
+
+        with deterministic_PRNG():
+            pass
     gc.freeze()
     gc.enable()
 
