@@ -21,6 +21,7 @@ ROOT = CACHE / "pythons" / "root"
 """This file names the directory that has the Pythons of Debian."""
 INSIDE = f'.ci/pythons --in "$(cat {ROOT})"'
 QUICK = "not browser and not servers and not slow and not faults"
+SERVERS = "servers or faults"
 RELEASE = os.environ.get("PIPELINE_CI_ALL") == "1"
 TIMED = ("test_matrix.py", "test_restarts.py", "test_slow_clients.py", "test_throughput.py", "test_add_instance.py")
 """The tests that load a server, and count what fails."""
@@ -74,11 +75,10 @@ def jobs() -> Iterator[Job]:
         needs=["environment", "programs"],
     )
     # These wait for servers most of the time.
-    pytest = ".venv/bin/python -m pytest -q -p no:cacheprovider"
     ignored = " ".join(f"--ignore=tests/servers/{name}" for name in TIMED)
     yield Job(
         "servers",
-        f"{pytest} -n 3 --dist loadfile -m 'servers or faults' {ignored}",
+        suite(".venv/bin/python", f"-n 3 --dist loadfile {ignored}", SERVERS),
         needs=["environment-servers", "toxiproxy"],
         processors=0.5,
     )
@@ -114,8 +114,8 @@ def jobs() -> Iterator[Job]:
         yield Job(f"environment-{version}", f"export UV_LINK_MODE=copy\n{make}", needs=["environment", "pythons"])
         yield Job(version, f"{INSIDE} {suite(f'{venv}/bin/python')}", needs=[f"environment-{version}"])
     yield Job("lint on 3.14", f"{INSIDE} make lint VENV=.venv-3.14", needs=["environment-3.14"])
-    browsers = f"{pytest} -m '(browser or slow) and not (servers or faults)'"
-    yield Job("browsers", browsers, needs=["environment", "docs"])
+    browsers = "(browser or slow) and not (servers or faults)"
+    yield Job("browsers", suite(".venv/bin/python", "", browsers), needs=["environment", "docs"])
     yield Job("examples", "make test-examples", needs=["environment"])
     yield Job("serve", ".ci/serve-a-clone", needs=["programs"])
     yield Job("environment-bench", environment(".venv-bench-ci", "bench-ci"), needs=["environment"])
@@ -125,13 +125,13 @@ def timed(others: Iterable[Job]) -> Iterator[Job]:
     """Yield the jobs in which time counts. Each runs when all others have ended."""
     before = [job.name for job in others]
     files = " ".join(f"tests/servers/{name}" for name in TIMED)
-    command = f".venv/bin/python -m pytest -q -p no:cacheprovider -m 'servers or faults' {files}"
+    command = suite(".venv/bin/python", files, SERVERS)
     yield Job("servers under load", command, needs=["environment-servers"], after=before)
     yield Job("bench", "make bench-ci", needs=["environment-bench"], after=[*before, "servers under load"])
 
 
-def suite(python: str, tests: str = "") -> str:
-    return f"{python} -m pytest -q -p no:cacheprovider -m '{QUICK}' {tests}"
+def suite(python: str, arguments: str = "", marks: str = QUICK) -> str:
+    return f"{python} -m pytest -q -p no:cacheprovider -m '{marks}' {arguments}"
 
 
 if __name__ == "__main__":

@@ -95,7 +95,11 @@ class Source:
         ]
 
     def _leads_here(self, file: str, section: str) -> bool:
-        return any(factory is self.factory for factory in _factories(*self._state())[file, section])
+        return any(factory is self.factory for factory in self._factories[file, section])
+
+    @cached_property
+    def _factories(self) -> dict[tuple[str, str], list[Any]]:
+        return _factories(*self._state())
 
     def _state(self) -> tuple[_States, tuple[tuple[str, str], ...]]:
         """Return what the sections are made of: the inis as they are now, and the variables."""

@@ -32,6 +32,13 @@ def find(name: str, remedy: str) -> str:
     return found
 
 
+def find_behind_nginx(server: str, python: Path) -> None:
+    """Find nginx, and a server beside that Python or elsewhere. Missing if one of them is not there."""
+    find("nginx", "apt install nginx")
+    if not python.with_name(server).exists():
+        find(server, f"pip install {server}")
+
+
 def unused_port() -> int:
     """A port of 127.0.0.1 on which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

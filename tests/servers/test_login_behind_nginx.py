@@ -18,7 +18,7 @@ import pytest
 
 from pipeline.demo import site
 from pipeline.demo.users import set_password
-from servers.base import Missing, find
+from servers.base import Missing, find_behind_nginx
 from servers.deployed import TOP, Deployed, deployed, own
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
@@ -36,9 +36,7 @@ def server(
 ) -> Iterator[Deployed]:
     python = Path(os.environ.get("PIPELINE_SERVERS_PYTHON", sys.executable))
     try:
-        find("nginx", "apt install nginx")
-        if not python.with_name(request.param).exists():
-            find(request.param, f"pip install {request.param}")
+        find_behind_nginx(request.param, python)
     except Missing as error:
         missing(*error.args)
     place = public_dir / f"login-{request.param}"

@@ -17,7 +17,7 @@ import pytest
 from pipeline.demo import site
 from pipeline.demo.content import store
 from pipeline.demo.models import File
-from servers.base import Missing, find
+from servers.base import Missing, find_behind_nginx
 from servers.deployed import TOP, Deployed, deployed, own
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
@@ -123,9 +123,7 @@ def server(
     request: pytest.FixtureRequest,
 ) -> Iterator[Deployed]:
     try:
-        find("nginx", "apt install nginx")
-        if not python.with_name(request.param).exists():
-            find(request.param, f"pip install {request.param}")
+        find_behind_nginx(request.param, python)
     except Missing as error:
         missing(*error.args)
     variables = (f"zodb_uri={uri_in(etc)}", f"session_keys={etc}/keys")

@@ -109,34 +109,10 @@ class RequestConnection(Connection):
         return self.bound.info
 
 
-class LeftSession(RequestSession):
-    """A session of the parent process."""
-
-    def __getattribute__(self, name: str) -> Any:
-        return refuse_in_child(self, name)
-
-
-class LeftConnection(Connection):
-    """A connection of the parent process."""
-
-    def __getattribute__(self, name: str) -> Any:
-        return refuse_in_child(self, name)
-
-
-def refuse_in_child(thing: object, name: str) -> Any:
-    """Refuse every use of an object that belongs to the parent process (R12, R13)."""
-    if name == "__class__":  # for isinstance
-        return type(thing)
-    raise RuntimeError(
-        f"sql: {name} of a {type(thing).__mro__[1].__name__} that belongs to the process that forked this one. The "
-        f"two would get each other's answers (R12). Open a connection of its own in this process"
-    )
-
-
 def leave_connection_to_parent(connection: Connection) -> None:
     """Have every use of a connection raise in this process."""
     forks.keep(connection)
-    connection.__class__ = LeftConnection
+    forks.seal(connection, "the connection of a request")
 
 
 @implementer(ISynchronizer)
@@ -365,7 +341,7 @@ class Bound:
     def leave_to_parent(self) -> None:
         """Have every use of the session raise in this process (R13)."""
         forks.keep(self, self.session)
-        self.session.__class__ = LeftSession
+        forks.seal(self.session, "the session of a request")
 
 
 @event.listens_for(RequestSession, "after_transaction_create")

@@ -93,12 +93,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def put_error(who: str, error: Exception) -> None:
     """Print what an error says on one line, with the line of the site that met it. An error that a user cannot
     correct has its traceback above."""
-    said = f"{who}: {place_and_words(error)}"
-    if isinstance(error, OF_THE_SITE) or line_of_the_site(error):
-        print(said, file=sys.stderr, flush=True)
-        return
-    traceback.print_exception(error)
-    print(said, *([PLEASE] if is_ours(error) else []), file=sys.stderr, flush=True)
+    if not is_of_the_site(error):
+        traceback.print_exception(error)
+    please = [PLEASE] if is_ours(error) else []
+    print(f"{who}: {place_and_words(error)}", *please, file=sys.stderr, flush=True)
+
+
+def is_of_the_site(error: BaseException) -> bool:
+    """Return whether an error says what a user has to correct, or came up in the code of the site."""
+    return isinstance(error, OF_THE_SITE) or bool(line_of_the_site(error))
 
 
 def place_and_words(error: Exception) -> str:
@@ -109,7 +112,7 @@ def place_and_words(error: Exception) -> str:
 
 def is_ours(error: BaseException) -> bool:
     """Return whether an error is a mistake of this package: its own code raised it, and not to refuse something."""
-    if isinstance(error, OF_THE_SITE) or line_of_the_site(error):
+    if is_of_the_site(error):
         return False
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     others = [name for name in frames if "site-packages" in name or not name.startswith((STDLIB, "<"))]
