@@ -10,7 +10,7 @@ from typing import Any
 from zc.lockfile import LockError
 from ZODB.DB import DB
 
-from pipeline.database import forks
+from pipeline.database import forks, instead
 from pipeline.database.outages import Outage
 from pipeline.database.storages import DAMAGES, loggable_uri, open_database, storage_of, without_secrets
 from pipeline.interfaces import ConfigurationError
@@ -29,6 +29,7 @@ class Source:
     """The storage of a URI, and the options of its database."""
 
     def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
+        self.uri = uri
         self.shown = loggable_uri(uri)
         self.outage: Outage
         others = ("server_sync", "lock_timeout", "statement_timeout")
@@ -52,7 +53,7 @@ class Source:
         # The connections that are kept here count as used for ZODB, which would warn of too many.
         options["pool_size"] = sys.maxsize
         options.pop("pool_timeout", None)
-        return open_database(self.storage, databases, **options)
+        return open_database(lambda: instead.storage(self.uri, self.storage), databases, **options)
 
     def describe(self, error: Exception) -> tuple[Exception, str, bool]:
         """Return the reason why the database cannot be opened, its state in words, and whether it is damaged."""
@@ -115,6 +116,9 @@ class Given:
                 f"process {self.process}, from which this one was forked, has opened it (R12); load the "
                 f"application after the fork"
             )
+        if instead.is_copied():
+            storage = instead.storage(f"given:{self.name}", lambda: self.db.storage)
+            return open_database(lambda: storage, databases, database_name=self.name)
         return self.db
 
     def describe(self, error: Exception) -> tuple[Exception, str, bool]:

@@ -130,7 +130,7 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     except Exception as error:
         _close_half_open(error)
         tell = only_look.wanted()
-        if tell is None or not isinstance(error, LockError) or (storage := _open_to_read(uri)) is None:
+        if tell is None or not isinstance(error, LockError) or (storage := open_to_read(uri)) is None:
             raise
         tell(path)
     file = getattr(storage, "_BlobStorage__storage", storage)
@@ -139,8 +139,8 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     return storage
 
 
-def _open_to_read(uri: str) -> Any:
-    """Open a FileStorage that another process has. Return None if nothing is in it: a DB would make its root."""
+def open_to_read(uri: str) -> Any:
+    """Open a storage read-only, also a FileStorage that another process has. Return None if nothing is in it: a DB would make its root."""
     log = logging.getLogger("ZODB.FileStorage")
     level = log.level
     log.setLevel(logging.ERROR)  # it would say that the index is older than the file

@@ -11,7 +11,8 @@ before it failed. Only this module reads the private attributes that tell, excep
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from weakref import ReferenceType, ref
@@ -87,13 +88,31 @@ class Synchronizers:
                 function(synchronizer)
 
 
+_joining: Callable[[Any], Any] | None = None
+"""``(resource)`` returns what joins in the place of a data manager, or None."""
+
+
+@contextmanager
+def watching_joins(joining: Callable[[Any], Any]) -> Iterator[None]:
+    """Have a tool see each data manager that joins a transaction of this process.
+
+    joining  ``(resource)`` returns what joins in its place, such as a data manager that notes each call
+    """
+    global _joining
+    _joining = joining
+    try:
+        yield
+    finally:
+        _joining = None
+
+
 class RequestTransaction(Transaction):  # type: ignore[misc]
     """A transaction that tells its manager the outcome, also if the view commits it (R2a, R4)."""
 
     def join(self, resource: Any) -> None:
         """Have a data manager take part. If it is refused, the object that it joins for has changed already."""
         try:
-            super().join(resource)
+            super().join(resource if _joining is None else _joining(resource))
         except BaseException:
             if self._manager is not None:
                 self._manager.must_discard = True

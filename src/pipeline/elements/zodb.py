@@ -10,7 +10,7 @@ import logging
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from threading import Lock, RLock, Semaphore
 from typing import Any
@@ -29,7 +29,7 @@ from pipeline.database.outages import Outage
 from pipeline.database.places import facts_of_uris
 from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
 from pipeline.database.storages import loggable_uri
-from pipeline.database.transactions import IDLE, OFFERED, DatabaseRequest, Manager, begin
+from pipeline.database.transactions import IDLE, IN_USE, OFFERED, DatabaseRequest, Manager, begin, begin_to_read
 from pipeline.interfaces import ConfigurationError, Handler, Unavailable
 from pipeline.options import resolve
 from pipeline.request import on_first_use
@@ -521,6 +521,19 @@ def pool_of_given(
             pool.made_of = made_of
             _given.add(pool)
         return pool
+
+
+def idle_connections() -> Iterator[Connection]:
+    """Yield each connection that is kept for the next request, in a transaction that reads the current state, and those
+    beside it to other databases."""
+    for pool in {*_pools.values(), *_given}:
+        for pooled in list(pool.idle):
+            pooled.tm.stage = IN_USE
+            begin_to_read(pooled.tm)
+            try:
+                yield from list(pooled.connection.connections.values())
+            finally:
+                pooled.tm.leave()
 
 
 def close_all() -> None:

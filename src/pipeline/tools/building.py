@@ -32,6 +32,8 @@ Missed = Callable[[str, list[str]], None]
 """``(where, wanted)``: the place of a switch in the ini, and for each of its lines what a request lacks."""
 Watch = Callable[["Step", Handler, Any, Any], None]
 """``(step, handler, request, response)`` calls the handler of a step with the request and the response."""
+ChangeOptions = Callable[["Step", dict[str, str]], None]
+"""``(step, options)``: the options are those of the ini, as text."""
 
 
 class Built(NamedTuple):
@@ -54,18 +56,20 @@ def build(
     watch: Watch | None = None,
     opened: Opened | None = None,
     missed: Missed | None = None,
+    options: ChangeOptions | None = None,
 ) -> Built:
     """Load an ini, with its middleware and its switches; no database is opened.
 
     watch   is called in the place of each part of a pipeline
     opened  is called when the request has opened what an element offers on first use, such as a database
     missed  is called when a switch has no line for a request
+    options is called with each step before it is made, and its options, which it may change
     """
     logging.getLogger("pipeline").addHandler(logging.NullHandler())  # what loading logs is for who serves the site
     path, name = split_name(ini)
     make_importable(path)
     uri = f"config:{path}"
-    building = Building(watch, opened, missed)
+    building = Building(watch, opened, missed, options)
     with named_errors(uri):
         context = loadcontext(APP, uri, name=name, global_conf=parse_variables(words))
         app = building.app(context)
@@ -77,8 +81,11 @@ def build(
 class Building:
     """Does what Paste Deploy does with the contexts of an ini, and puts a watcher around each part."""
 
-    def __init__(self, watch: Watch | None, opened: Opened | None, missed: Missed | None) -> None:
+    def __init__(
+        self, watch: Watch | None, opened: Opened | None, missed: Missed | None, options: ChangeOptions | None
+    ) -> None:
         self.watch = watch
+        self.options = options
         self.opened = opened
         self.missed = missed
         self.ends: list[tuple[Step, Pipeline]] = []
@@ -100,7 +107,7 @@ class Building:
             if isinstance(app, Switch) and self.missed is not None and not context.local_conf.get("default"):
                 app.default = Unmatched(app, step_of(context), self.missed)
             return app
-        step = step_of(context)
+        step = self.step_of(context)
         app = context.create()
         if isinstance(app, Pipeline):
             self.ends.append((step, app))
@@ -110,7 +117,14 @@ class Building:
         """Return the app with a filter around it."""
         if context.object_type.name == "filtered_with":  # a filter that is filtered itself
             return self.around(context.filter_context, self.around(context.next_context, app))
-        return self.watched(step_of(context), filtered(context, app), getattr(app, "offered", {}))
+        step = self.step_of(context)
+        return self.watched(step, filtered(context, app), getattr(app, "offered", {}))
+
+    def step_of(self, context: LoaderContext) -> Step:
+        """Return the step of a context, with its options as they are to be."""
+        if self.options is not None:
+            self.options(step_of(context), context.local_conf)
+        return step_of(context)
 
     def watched(self, step: Step, app: Any, known: Mapping[str, Any] = {}) -> Any:
         """Return the app of a step with its watcher around it.

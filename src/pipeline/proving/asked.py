@@ -1,0 +1,68 @@
+"""One request to a site, as a corpus has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from webob import Request
+
+HOST = "http://localhost"
+FORM = "application/x-www-form-urlencoded"
+
+
+class Asked(NamedTuple):
+    """One request."""
+
+    method: str
+    url: str
+    """Path and query, percent-encoded."""
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    user: str | None = None
+    """The user that asks, without a password."""
+    source: str = ""
+    """Where it comes from: a form of the page /..., the log, and so on."""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.url}"
+
+    def environ(self) -> dict[str, Any]:
+        """Return the environ of the request, as a server makes it."""
+        made = Request.blank(self.url, base_url=HOST, method=self.method, headers=self.headers)
+        environ: dict[str, Any] = made.environ
+        environ["REMOTE_ADDR"] = "127.0.0.1"
+        environ["wsgi.input"] = BytesIO(self.body)
+        if self.body or self.method in ("POST", "PUT", "PATCH"):
+            environ["CONTENT_LENGTH"] = str(len(self.body))
+        return environ
+
+    def with_headers(self, **changed: str | None) -> Asked:
+        """Return the request with other headers; None takes one away."""
+        names = {name.replace("_", "-"): value for name, value in changed.items()}
+        kept = [pair for pair in self.headers if pair[0] not in names]
+        return self._replace(headers=(*kept, *((name, value) for name, value in names.items() if value is not None)))
+
+
+OWN = (("Origin", HOST), ("Sec-Fetch-Site", "same-origin"))
+"""What a browser says of a form of the site."""
+
+
+def asked(
+    method: str, url: str, fields: Sequence[tuple[str, Any]] = (), *, user: str | None = None, source: str = ""
+) -> Asked:
+    """Return the request that a browser makes for a link, or for a form with these fields."""
+    if method in ("GET", "HEAD"):
+        return Asked(method, url, user=user, source=source)
+    body = urlencode([(name, str(value)) for name, value in fields]).encode()
+    kind = (("Content-Type", FORM),) if method != "DELETE" else ()
+    return Asked(method, url, body if method != "DELETE" else b"", (*OWN, *kind), user, source)
+
+
+def from_environ(environ: Mapping[str, Any], body: bytes, source: str) -> Asked:
+    """Return the request of an environ, such as one that a test has sent."""
+    request = Request(dict(environ))
+    headers = tuple((name, value) for name, value in request.headers.items() if name not in ("Host", "Content-Length"))
+    return Asked(request.method, request.path_qs, body, headers, None, source)

@@ -1,0 +1,91 @@
+"""``pipeline prove INI [name=value ...]``: ask a site for everything, with every failure at every point."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.proving.proof import KINDS, Proof
+from pipeline.proving.report import put_begin, put_end, put_line
+from pipeline.tools.findings import put_json
+from pipeline.tools.ini import ini_parser, options_of
+
+EPILOG = """\
+examples:
+  pipeline prove site.ini
+  pipeline prove site.ini --user admin --budget 60
+  pipeline prove site.ini --view @@edit --depth 2
+  pipeline prove site.ini --replay 'POST /@@edit error@Connection.tpc_vote:before'
+
+Each request runs on copies of the databases: a ZODB is only read, an SQLite file is copied, and a database that cannot
+be copied is refused. Exit status: 0 nothing found, 1 something found or too few views tried, 2 wrong usage, 3 the budget
+is over."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    parser = ini_parser(
+        "prove",
+        "Asks for every view of a site, once for each way in which something can fail at each point on the way, and says "
+        "where data is lost, stored twice, or left in memory.",
+        EPILOG,
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
+    parser.add_argument("--view", metavar="REGEX", default="", help="only requests such as 'POST /@@edit' with this in it")
+    parser.add_argument("--log", metavar="FILE", help="also ask what an access log in JSON has")
+    parser.add_argument("--depth", type=int, choices=(1, 2, 3), default=1, help="faults of one run; default 1")
+    parser.add_argument(
+        "--faults", metavar="KINDS", default=",".join(KINDS), help=f"kinds of faults; default {','.join(KINDS)}"
+    )
+    parser.add_argument("--budget", metavar="SECONDS", type=float, help="try no more after so many seconds")
+    parser.add_argument("--seed", type=int, default=7, help="of the random numbers; default 7")
+    parser.add_argument("--cover", type=float, default=0.9, help="least part of the views to be tried; default 0.9")
+    parser.add_argument("--allow", metavar="EFFECT", action="append", default=[], help="host:port, or a program")
+    parser.add_argument("--replay", metavar="PLAN", help="run one request with one plan, as a finding prints it")
+    parser.add_argument("--junit", metavar="FILE", help="write the report as XML that CI servers read")
+    options = options_of(parser, arguments)
+    kinds = options.faults.split(",")
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        parser.error(f"--faults {unknown[0]}: the kinds are {', '.join(KINDS)}")
+    proof = Proof(
+        options.ini,
+        options.variables,
+        user=options.user,
+        view=options.view,
+        log=options.log,
+        allow=options.allow,
+        budget=options.budget,
+        seed=options.seed,
+        cover=options.cover,
+    )
+    with proof.loaded():
+        if options.replay:
+            return put_replay(proof, options.replay)
+        if not options.json:
+            put_begin(proof.report)
+        proof.faults(options.depth, kinds)
+    report = proof.report
+    if options.json:
+        put_json(report.as_dict())
+    else:
+        for line in report.lines:
+            put_line(line)
+        put_end(report, f"pipeline prove {' '.join((options.ini, *options.variables))}")
+    if options.junit:
+        Path(options.junit).write_text(report.as_junit())
+    return report.exit_status
+
+
+def put_replay(proof: Proof, plan: str) -> int:
+    """Run one plan and print the points that it passes."""
+    run, found = proof.replay(plan)
+    for number, point in enumerate(run.trace, 1):
+        hit = next((f"  <- {hit.kind}, at {hit.where}" for hit in run.hits if hit.point == point), "")
+        print(f"  {number:4} {point}{hit}")
+    print(f"answered {run.status or type(run.escaped).__name__}{f', X-Outcome: {run.outcome}' if run.outcome else ''}")
+    for one in found:
+        print(f"found: {one}")
+    return 1 if found else 0

@@ -1,0 +1,212 @@
+"""Copies of the databases of a site, so that a run leaves nothing behind.
+
+A ZODB is a ``DemoStorage`` over the site's own storage, which is opened read-only. An SQLite file is copied. A database
+that cannot be copied is refused, and never touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ZODB.DemoStorage import DemoStorage
+from ZODB.FileStorage import FileStorage
+from ZODB.MappingStorage import MappingStorage
+from ZODB.utils import get_pickle_metadata
+
+from pipeline.database import forks, instead
+from pipeline.database.storages import loggable_uri, open_to_read
+from pipeline.interfaces import ConfigurationError
+from pipeline.options import on_demand
+from pipeline.paste import Step
+from pipeline.proving.plain import plain
+from pipeline.proving.runs import point
+
+SqlCopies: Any = on_demand("pipeline.proving.sql_copies:SqlCopies")
+
+
+class Stored(NamedTuple):
+    """What a run has stored."""
+
+    transactions: tuple[Any, ...]
+    """For each transaction of a ZODB: its note, and how many objects of which class it has stored."""
+    tables: tuple[Any, ...]
+    """For each SQL database that differs from what it was: all that is in it."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing was stored."""
+        return not self.transactions and not self.tables
+
+
+class Copies:
+    """The copies of the databases that a site opens."""
+
+    def __init__(self) -> None:
+        memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        self.directory = Path(tempfile.mkdtemp(prefix="prove", dir=memory))
+        self.bases: dict[str, Any] = {}
+        """The storage below the copy, by URI."""
+        self.storages: dict[str, WatchedStorage] = {}
+        """The copy of the present run, by URI."""
+        self.files: dict[str, Path] = {}
+        """The file that an element of the site writes to, by the path that the ini names."""
+        self.sql: Any = SqlCopies(self.directory)
+        self.is_frozen = False
+        self.is_on_disk = False
+        """Whether a process that ends leaves what it has stored, for another one to look at."""
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Have every database that this process opens be a copy."""
+        try:
+            with instead.of_databases(self.storage), self.sql.in_use():
+                yield
+        finally:
+            for base in self.bases.values():
+                base.changes.close()
+                base.base.close()
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def storage(self, uri: str, open: Callable[[], Any]) -> Any:
+        """Return the copy of the storage of a URI."""
+        base = self.bases.get(uri)
+        if base is None:
+            base = self.bases[uri] = Base(base=original(uri, open))
+        if not self.is_frozen:
+            return base
+        changes = None
+        if self.is_on_disk:
+            number = list(self.bases).index(uri)
+            changes = FileStorage(
+                str(self.directory / f"changes{number}.fs"), blob_dir=str(self.directory / f"blobs{number}")
+            )
+        copy = self.storages[uri] = WatchedStorage(base=base, changes=changes, close_base_on_close=False)
+        return copy
+
+    def redirect(self, step: Step, options: dict[str, str]) -> None:
+        """Have an element write to a file of the copies in the place of one of the site, such as its log. A file that is
+        there is copied first."""
+        for path in step.facts.writes:
+            for name, value in options.items():
+                if value == path:
+                    options[name] = self.place_of(path)
+
+    def place_of(self, path: str) -> str:
+        """Return the file or directory that stands for one of the site."""
+        copy = self.files.get(path)
+        if copy is None:
+            copy = self.files[path] = self.directory / f"file{len(self.files)}"
+            if os.path.isfile(path):
+                shutil.copy(path, copy)
+            elif path.endswith("/"):
+                copy.mkdir()
+        return f"{copy}/" if path.endswith("/") else str(copy)
+
+    def freeze(self) -> None:
+        """Let what is stored now be the state before each run."""
+        forks.close_all()
+        self.is_frozen = True
+        self.sql.freeze()
+
+    def reset(self) -> None:
+        """Return to the state before each run."""
+        forks.close_all()
+        self.storages.clear()
+        self.sql.reset()
+
+    def open_left(self) -> None:
+        """Open what a process that has ended has left, as the next process would."""
+        for path in self.directory.glob("changes*.lock"):
+            path.unlink()
+
+    def remove_left(self) -> None:
+        """Remove what a process that has ended has left on the disk."""
+        for path in self.directory.glob("changes*"):
+            path.unlink()
+        for path in self.directory.glob("blobs*"):
+            shutil.rmtree(path)
+
+    def stored(self) -> Stored:
+        """Return what was stored since the last reset."""
+        transactions = []
+        for _, storage in sorted(self.storages.items()):
+            for transaction in storage.changes.iterator():
+                kinds = Counter(".".join(get_pickle_metadata(record.data)) for record in transaction if record.data)
+                transactions.append((transaction.description, tuple(sorted(kinds.items()))))
+        return Stored(tuple(transactions), self.sql.changed())
+
+    def values(self) -> tuple[Any, ...]:
+        """Return the values that were stored since the last reset, without what differs from run to run."""
+        found = []
+        for _, storage in sorted(self.storages.items()):
+            last = {record.oid: record.data for one in storage.changes.iterator() for record in one}
+            found += sorted(repr(plain(data)) for data in last.values() if data)
+        return tuple(found), self.sql.changed()
+
+    def refuse_refused(self) -> None:
+        """Raise ConfigurationError if the site has opened a database that cannot be copied."""
+        if self.sql.refused:
+            raise ConfigurationError(self.sql.refused)
+
+
+class Base(DemoStorage):  # type: ignore[misc]
+    """What the runs of a site begin with. It stays when its database is closed."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class WatchedStorage(DemoStorage):  # type: ignore[misc]
+    """A storage whose reads are points. What is written stays in ``changes``."""
+
+    def load(self, oid: bytes, version: str = "") -> Any:
+        point("load")
+        return super().load(oid, version)
+
+    def loadBefore(self, oid: bytes, tid: bytes) -> Any:
+        point("load")
+        return super().loadBefore(oid, tid)
+
+    def loadBlob(self, oid: bytes, serial: bytes) -> Any:
+        point("load blob")
+        return super().loadBlob(oid, serial)
+
+
+def original(uri: str, open: Callable[[], Any]) -> Any:
+    """Return the storage of a URI for reading, or an empty one if nothing is stored there.
+
+    Raise ConfigurationError if it cannot be copied.
+    """
+    scheme = uri.partition(":")[0]
+    if scheme == "given":
+        return Untouched(open())
+    if scheme == "memory" or (scheme == "file" and not os.path.exists(urlsplit(uri).path)):
+        return MappingStorage()
+    if scheme not in ("file", "zeo"):
+        raise ConfigurationError(
+            f"{loggable_uri(uri)} cannot be copied, so it is not opened: a site can be proved with file://, zeo:// and "
+            f"memory://. Make a copy by pipeline copy-database, and name it by a variable of the ini"
+        )
+    storage = open_to_read(uri)
+    return MappingStorage() if storage is None else storage
+
+
+class Untouched:
+    """The storage of a database that the application has opened. It stays open."""
+
+    def __init__(self, storage: Any) -> None:
+        self.storage = storage
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.storage, name)
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,298 @@
+"""Requests to prove a site with: one for each view, or what visitors and tests have asked.
+
+A view is asked on the first object whose page it answers. The fields of a POST are those of the form on the page of the
+site, so that its tokens and revisions are right; else they are made from the types of the view's parameters.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import typing
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urljoin, urlsplit
+from xmlrpc.client import dumps
+
+from webtest import TestResponse
+from webtest.forms import Upload
+from zope.interface import Interface, implementedBy
+
+from pipeline.interfaces import ConfigurationError, IXMLRPCRequest
+from pipeline.paste import Chain
+from pipeline.proving.asked import HOST, OWN, Asked, asked
+from pipeline.proving.runs import Run
+from pipeline.proving.site import Site
+from pipeline.tools.words import kind_name, place_of
+from pipeline.views import View
+
+DEPTH = 4
+"""How many folders deep objects are looked for."""
+NAMES = 50
+"""How many objects of a folder are looked at."""
+OF_A_KIND = 3
+"""How many objects of a class are kept, on which a view may be tried."""
+UNUSUAL = ("error", "HEAD", "OPTIONS")
+"""Keys of registrations that need no request of their own."""
+
+VALUES: dict[Any, Any] = {
+    int: 1,
+    float: 1.5,
+    bool: "true",
+    date: "2009-11-01",
+    datetime: "2009-11-01T12:00:00",
+    Decimal: "1.50",
+}
+"""A field for a parameter of a type."""
+INPUTS = {"email": "prove@example.com", "number": "1", "date": "2009-11-01", "url": "http://localhost/"}
+"""A value for an input of a form that is empty, by its type."""
+
+
+Identity = tuple[str, str, str, Any]
+
+
+class Way(NamedTuple):
+    """How a request comes to one end of the site."""
+
+    path: str
+    headers: tuple[tuple[str, str], ...]
+
+
+class Thing(NamedTuple):
+    """An object of the site."""
+
+    path: str
+    """Percent-encoded, with a slash at its end if it is a container."""
+    kind: type
+
+
+def of_views(site: Site, chains: Sequence[Chain]) -> tuple[list[Asked], list[str]]:
+    """Return a request for each view, and the views for which none was found, each with the reason."""
+    tried: dict[Identity, Asked] = {}
+    wanted = {identity_of(row): row for row in rows(site, chains)}
+    answered: set[Identity] = set()
+    forms: list[Asked] = []
+    failed: dict[Identity, str] = {}
+    for way in ways_of(chains):
+        things = list(objects(site, way))
+        pages: dict[str, bytes] = {}
+        for get in (True, False):  # the pages have the forms
+            for identity, (context, request_type, key, view) in wanted.items():
+                if identity in answered or key.startswith("GET ") is not get:
+                    continue
+                for request in candidates(context, request_type, key, view, things, way, forms):
+                    site.copies.reset()
+                    run = site.ask(request)
+                    if any(one.function is view.function for one in run.views):
+                        if identity not in tried or (run.status or 500) < 400:
+                            tried[identity] = request
+                        if get and "html" in run.header("Content-Type"):
+                            pages[request.url] = run.body
+                        if (run.status or 500) < 400:
+                            answered.add(identity)
+                            break
+                    else:
+                        failed.setdefault(identity, said(request, run))
+            if get:
+                forms += [form for url, body in pages.items() for form in forms_of(url, body)]
+    untried = [
+        f"{key} of {kind_name(context)} ({place_of(view.function)}): {failed.get(identity, 'no object of its kind')}"
+        for identity, (context, _, key, view) in wanted.items()
+        if identity not in tried
+    ]
+    return [tried[identity] for identity in wanted if identity in tried], untried
+
+
+def identity_of(row: tuple[Any, Any, str, View]) -> Identity:
+    """Return what is one view: several publishers may have it."""
+    context, request_type, key, view = row
+    return key, kind_name(context), kind_name(request_type), view.function
+
+
+def rows(site: Site, chains: Sequence[Chain]) -> Iterator[tuple[Any, Any, str, View]]:
+    """Yield the registrations that need a request of their own, and that a pipeline of the ini can reach."""
+    ways = [chain.way() for chain in chains]
+    for row in site.views:
+        method = row[2].partition(" ")[0]
+        if method not in UNUSUAL and any(way.takes(method, row[1]) for way in ways):
+            yield row
+
+
+def said(request: Asked, run: Run) -> str:
+    """Return how a request was answered that did not reach its view."""
+    return f"{request} is answered {run.status or type(run.escaped).__name__}"
+
+
+def ways_of(chains: Iterable[Chain]) -> Iterator[Way]:
+    """Yield how to reach each end: the conditions of the switches that lead to it, as a path and headers."""
+    seen = set()
+    for chain in chains:
+        path, headers = "/", []
+        for word in chain.condition.replace(",", " ").split():
+            name, equals, value = word.partition("=")
+            if name == "path":
+                path = value
+            elif name == "type":
+                headers.append(("Content-Type", value.replace("*", "x")))
+            elif name.startswith("header.") and equals:
+                headers.append((name[7:], value.replace("*", "")))
+        way = Way(path, tuple(headers))
+        if way not in seen:
+            seen.add(way)
+            yield way
+
+
+def objects(site: Site, way: Way) -> Iterator[Thing]:
+    """Yield some objects of each class, from the root on."""
+    found: list[Thing] = []
+    count: dict[type, int] = {}
+
+    def walk(obj: Any, path: str, depth: int) -> None:
+        kind = type(obj)
+        count[kind] = count.get(kind, 0) + 1
+        is_container = hasattr(kind, "__getitem__") and hasattr(kind, "__iter__") and not isinstance(obj, (str, bytes))
+        if count[kind] <= OF_A_KIND:
+            found.append(Thing(path if is_container else path.rstrip("/") or "/", kind))
+        if is_container and depth < DEPTH:
+            for name in list(obj)[:NAMES]:
+                if isinstance(name, str):
+                    walk(obj[name], f"{path}{quote(name)}/", depth + 1)
+
+    def look(request: Any) -> None:
+        root = getattr(request, "root", None)
+        if root is not None:
+            walk(root, "/", 0)
+
+    site.look(Asked("GET", way.path, headers=way.headers), look)
+    return iter(found)
+
+
+def candidates(
+    context: Any,
+    request_type: Any,
+    key: str,
+    view: View,
+    things: Sequence[Thing],
+    way: Way,
+    forms: Sequence[Asked],
+) -> Iterator[Asked]:
+    """Yield requests that may be answered by a view, the likeliest first."""
+    method, _, name = key.partition(" ")
+    end = f"@@{quote(name)}" if name else ""
+    specification = implementedBy(context) if isinstance(context, type) else context
+    fitting = [
+        thing.path
+        for thing in things
+        if specification in (None, Interface) or implementedBy(thing.kind).isOrExtends(specification)
+    ]
+    if request_type.isOrExtends(IXMLRPCRequest):
+        call = dumps(tuple(value for _, value in fields_of(view)), name).encode()
+        yield from (Asked("POST", path, call, (("Content-Type", "text/xml"),)) for path in fitting)
+        return
+    urls = [(f"{path.rstrip('/')}/{end}" if end else path) for path in fitting]
+    if method not in ("GET", "HEAD"):
+        for form in forms:
+            path = urlsplit(form.url).path
+            if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
+                yield form
+    fields = [] if method in ("GET", "HEAD") else list(fields_of(view))
+    query = "" if fields or method not in ("GET", "HEAD") else "&".join(f"{n}={v}" for n, v in fields_of(view, True))
+    for url in urls:
+        made = asked(method, f"{url}?{query}" if query else url, fields, source="its parameters" if fields else "")
+        yield made._replace(headers=(*made.headers, *way.headers))
+
+
+def fields_of(view: View, required: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yield a field for each parameter of a view.
+
+    required  leave out those that have a default
+    """
+    if view.fill is None:
+        return
+    function: Any = view.function.__call__ if isinstance(view.function, type) else view.function
+    try:
+        hints = typing.get_type_hints(function)
+    except Exception:  # a name that is only imported for type checkers
+        hints = {}
+    parameters = inspect.signature(function).parameters
+    for name in view.fill.names:
+        if required and parameters[name].default is not inspect.Parameter.empty:
+            continue
+        kind = hints.get(name)
+        arguments = [one for one in typing.get_args(kind) if one is not type(None)]
+        choice = arguments[0] if arguments else kind
+        yield name, choice if isinstance(choice, str) else VALUES.get(choice, "prove")
+
+
+def forms_of(url: str, body: bytes) -> Iterator[Asked]:
+    """Yield the requests that the forms of a page make."""
+    page = TestResponse(app_iter=[body], content_type="text/html", charset="utf-8")
+    for number, form in page.forms.items():
+        if not isinstance(number, int):
+            continue
+        target = urlsplit(urljoin(HOST + url, form.action or url))
+        if f"{target.scheme}://{target.netloc}" != HOST:
+            continue
+        fields, files = [], []
+        for name, value in form.submit_fields():
+            field = form.fields[name][0]
+            if isinstance(value, Upload) or type(field).__name__ == "File":
+                files.append((name, "prove.txt", b"prove"))
+            else:
+                fields.append((name, filled(field, value)))
+        method = form.method.upper()
+        path = target.path + (f"?{target.query}" if target.query else "")
+        source = f"a form of {url}"
+        if method == "GET":
+            yield asked("GET", path, source=source)
+        elif form.enctype == "multipart/form-data":
+            kind, data = multipart(fields, files)
+            yield Asked(method, path, data, (*OWN, ("Content-Type", kind)), None, source)
+        else:
+            yield asked(method, path, fields, source=source)
+
+
+def filled(field: Any, value: Any) -> str:
+    """Return what a visitor writes into a field of a form: a text that is there already gets one more word."""
+    text = str(value)
+    if type(field).__name__ not in ("Text", "Textarea", "Field"):
+        return text
+    if not text:
+        return INPUTS.get(field.attrs.get("type", ""), "prove")
+    return f"{text} prove" if " " in text or "\n" in text or type(field).__name__ == "Textarea" else text
+
+
+def multipart(fields: Sequence[tuple[str, str]], files: Sequence[tuple[str, str, bytes]]) -> tuple[str, bytes]:
+    """Return the content type and the body of a form with files."""
+    boundary = "----------prove"
+    parts = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+        for name, value in fields
+    ]
+    for name, file, data in files:
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{file}"\r\n'
+        parts.append(f"{head}Content-Type: text/plain\r\n\r\n".encode() + data + b"\r\n")
+    return f"multipart/form-data; boundary={boundary}", b"".join(parts) + f"--{boundary}--\r\n".encode()
+
+
+def of_log(path: str) -> Iterator[Asked]:
+    """Yield the requests of an access log in JSON (``format = json`` of the element log), the newest of each view and
+    status. A body is not in the log, so these are GET and HEAD."""
+    newest: dict[tuple[Any, Any, Any], Asked] = {}
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        try:
+            entry = json.loads(line)
+            method, url = entry["method"], entry["url"]
+        except (ValueError, LookupError, TypeError):
+            raise ConfigurationError(
+                f"{path}, line {number}: it is not a line of an access log in JSON, which the element log writes with "
+                f"format = json"
+            ) from None
+        if method in ("GET", "HEAD") and str(url).startswith("/"):
+            key = method, entry.get("view") or unquote(url), entry.get("status")
+            user = entry.get("user")
+            newest[key] = Asked(method, url, user=None if user in (None, "-", "") else user, source=f"{path}, line {number}")
+    return iter(newest.values())

@@ -1,0 +1,61 @@
+"""Crash: the process ends at each point, and another one opens the database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from pipeline.proving.asked import Asked
+from pipeline.proving.faults import Whole
+from pipeline.proving.report import Report
+from pipeline.proving.runs import Hit, Run
+from pipeline.proving.site import Site
+
+
+def prove_crash(site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool]) -> None:
+    """End a process at each point of each request. What it has stored is all or nothing, and all of it if the answer
+    was begun."""
+    for request in requests:
+        began = perf_counter()
+        whole = Whole(site, request)
+        line = report.begin("crash", str(request), whole.run.status, len(whole.run.trace))
+        site.copies.is_on_disk = True
+        try:
+            for number, point in enumerate(whole.run.trace):
+                site.copies.remove_left()
+                site.copies.reset()
+                end_at(site, request, point)
+                run = Run()
+                run.hits.append(Hit("crash", point, ""))
+                report.add(line, request, run, list(left(site, whole, "start_response" in whole.run.trace[:number])))
+                if is_over():
+                    return
+        finally:
+            site.copies.reset()
+            site.copies.remove_left()
+            site.copies.is_on_disk = False
+            line.end(perf_counter() - began)
+
+
+def end_at(site: Site, request: Asked, point: str) -> None:
+    """Run a request in a process that ends at a point, without any cleaning up."""
+    child = os.fork()
+    if child == 0:
+        try:
+            site.ask(request, Run({point: "crash"}))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+
+def left(site: Site, whole: Whole, was_answered: bool) -> list[str]:
+    """Return what is wrong with what a process has left."""
+    site.copies.open_left()
+    looked = site.look(Asked("GET", "/"), lambda request: getattr(request, "root", None))
+    if looked.escaped is not None or (looked.status or 500) >= 500:
+        return [f"the next process cannot answer: {looked.status or looked.escaped!r}"]
+    stored = site.copies.stored()
+    if stored.is_nothing:
+        return ["R1: the answer was begun, and nothing is stored"] if was_answered and not whole.stored.is_nothing else []
+    return [] if stored == whole.stored else ["R3: a part is stored"]

@@ -1,0 +1,127 @@
+"""What is wrong with a run. A judge is a function of a ``Record``, which yields one sentence for each fault that it finds.
+
+Others are added by an entry point of the group ``pipeline.judges``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
+from typing import NamedTuple
+
+from pipeline.database import pools
+from pipeline.proving.copies import Stored
+from pipeline.proving.runs import Run
+
+
+class Record(NamedTuple):
+    """One run, and what it has left."""
+
+    run: Run
+    stored: Stored
+    memory: tuple[str, ...]
+    """What is in memory and not stored."""
+    whole: Stored
+    """What the same request stores without a fault."""
+    status: int | None
+    """Its status without a fault."""
+
+
+Judge = Callable[[Record], Iterator[str]]
+
+
+def nothing_twice(record: Record) -> Iterator[str]:
+    """R2: a request is stored once."""
+    transactions, whole = len(record.stored.transactions), len(record.whole.transactions)
+    if transactions > whole:
+        yield f"R2: {transactions} transactions are stored, and {whole} without a fault"
+
+
+def all_or_nothing(record: Record) -> Iterator[str]:
+    """R3: all that a request changes is stored, or nothing of it."""
+    if record.stored != record.whole and not record.stored.is_nothing and record.run.outcome != "unknown":
+        yield "R3: a part is stored"
+
+
+def acknowledged_is_stored(record: Record) -> Iterator[str]:
+    """R1: what was acknowledged is stored, before the first byte of the answer."""
+    run = record.run
+    if run.is_acknowledged and record.stored != record.whole:
+        yield f"R1: it is answered {run.status}, and not stored"
+    if run.finished_before_start is not None and len(run.finished) > run.finished_before_start:
+        yield "R1: it is stored after the first byte of the answer"
+
+
+def refused_is_not_stored(record: Record) -> Iterator[str]:
+    """R4: an error says that nothing is stored, unless it says otherwise."""
+    run, stored = record.run, record.stored
+    is_error = run.status is not None and run.status >= 400 and run.status != record.status
+    if is_error and not run.outcome and not run.commits_errors and not stored.is_nothing:
+        yield f"R4: it is answered {run.status} and is stored, and the answer does not say so (X-Outcome)"
+    if run.outcome == "committed" and stored.is_nothing and not record.whole.is_nothing:
+        yield "R4: the answer says that it is committed, and nothing is stored"
+
+
+def all_is_ended(record: Record) -> Iterator[str]:
+    """R5: an exception reaches no server, transactions end, and connections come back."""
+    run = record.run
+    at_the_end = any(hit.point.partition("#")[0] in ("start_response", "block") for hit in run.hits)
+    if isinstance(run.escaped, Exception) and run.status is None and not at_the_end:
+        yield f"R5: {type(run.escaped).__name__} reaches the server"
+    for joined in run.joined:
+        if not joined.has_ended:
+            yield f"R5: {type(joined.resource).__name__} is not told the end of the transaction"
+    for usage in pools.usages():
+        if usage.used:
+            yield f"R5: {usage.used} connection of {usage.database} does not come back"
+
+
+def all_is_closed(record: Record) -> Iterator[str]:
+    """R6 and R7: what was to be closed with the request is closed."""
+    run = record.run
+    registered, called = run.closers
+    if registered != called:
+        yield f"R6: {called} of {registered} functions of request.on_close are called"
+    if any(getattr(body, "gi_frame", None) is not None for body in run.bodies):
+        yield "R7: a body that a view has returned is not closed"
+    if run.keeps_request:
+        yield "R6: the environ keeps the request"
+
+
+def memory_is_disk(record: Record) -> Iterator[str]:
+    """R8 and R13: the next request sees what is stored, and nothing else."""
+    for difference in record.memory:
+        yield f"R13: {difference}"
+
+
+def nothing_outside(record: Record) -> Iterator[str]:
+    """R2: what is done outside of the databases before the commit is done again by a retry, and stays after an abort."""
+    if not record.run.hits:
+        for effect in record.run.effects:
+            yield f"R2: before the commit, a view does what no abort takes back: {effect}"
+
+
+def answers(record: Record) -> Iterator[str]:
+    """Without a fault, no answer is an error of the server."""
+    run = record.run
+    if not run.hits and (run.status is None or run.status >= 500):
+        yield f"without a fault it is answered {run.status or type(run.escaped).__name__}"
+
+
+FAULTS: tuple[Judge, ...] = (
+    nothing_twice,
+    all_or_nothing,
+    acknowledged_is_stored,
+    refused_is_not_stored,
+    all_is_ended,
+    all_is_closed,
+    memory_is_disk,
+    nothing_outside,
+    answers,
+)
+"""The judges of faults."""
+
+
+def judges() -> tuple[Judge, ...]:
+    """Return the judges of this package, and those that others add."""
+    return (*FAULTS, *(entry.load() for entry in entry_points(group="pipeline.judges")))

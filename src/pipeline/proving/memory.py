@@ -1,0 +1,59 @@
+"""What a connection has in memory between two requests, compared with what is stored (R8, R13).
+
+This module alone uses private attributes of ZODB: the cache of a connection, its storage and its reader.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+from ZODB.POSException import POSKeyError
+
+
+def differences() -> Iterator[str]:
+    """Yield what the next request would see that is not stored."""
+    zodb = sys.modules.get("pipeline.elements.zodb")
+    if zodb is None:
+        return
+    for connection in zodb.idle_connections():
+        for oid, obj in list(connection._cache.items()):
+            if obj._p_changed is not None and not isinstance(obj, type):
+                yield from _difference(connection, oid, obj)
+
+
+def _difference(connection: Any, oid: bytes, obj: Any) -> Iterator[str]:
+    name = type(obj).__name__
+    if obj._p_changed:
+        yield f"a changed {name} is in memory after the request"
+        return
+    try:
+        data, serial = connection._storage.load(oid)
+    except POSKeyError:
+        yield f"a {name} that is not stored is in memory after the request"
+        return
+    if serial != obj._p_serial:
+        yield f"a {name} in memory is older than what is stored"
+    elif _plain(obj.__getstate__()) != _plain(connection._reader.getState(data)):
+        yield f"a {name} in memory differs from what is stored"
+
+
+def _plain(state: Any) -> bytes | str:
+    """Return a state as bytes that are equal for equal states, with references to other objects left out."""
+    file = BytesIO()
+    pickler = pickle.Pickler(file, 3)
+    pickler.fast = True
+
+    def reference(obj: Any) -> Any:
+        oid = getattr(obj, "_p_oid", None)
+        return oid if isinstance(oid, bytes) else None
+
+    pickler.persistent_id = reference  # type: ignore[method-assign]
+    try:
+        pickler.dump(state)
+    except Exception as error:  # it could not be stored either
+        return repr(error)
+    return file.getvalue()

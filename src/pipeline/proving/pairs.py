@@ -1,0 +1,175 @@
+"""Pairs: two requests at the same time, switched at their points. What is stored is what one after the other stores."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations_with_replacement
+from random import Random
+from time import perf_counter
+from typing import Any
+
+from pipeline.database import pools
+from pipeline.proving.asked import Asked
+from pipeline.proving.memory import differences
+from pipeline.proving.report import Report
+from pipeline.proving.runs import Run
+from pipeline.proving.site import Site
+
+Order = list[tuple[int, int]]
+"""``(request, points)``: which of the two runs, and how many points it may pass before the other one does."""
+
+ALWAYS = 10**6
+NOT_SWITCHED = ("load", "sql.rollback")
+"""Points at which the two are not switched: what they read there is fixed at the begin of their transactions."""
+LONGEST_WAIT = 0.03
+"""Seconds that a request waits for its turn, while the other one may wait for a lock that it holds."""
+HANGS = 20
+"""Seconds after which a request hangs."""
+SCHEDULES = 150
+"""Most schedules of one pair."""
+
+
+class Scheduler:
+    """Lets two threads pass their points in one order."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = list(order)
+        self.step = 0
+        self.turn, self.left = self.order[0]
+        self.changed = threading.Condition()
+        self.ended: set[int] = set()
+
+    def gate(self, me: int) -> Callable[[str], None]:
+        """Return the function that a run calls at each of its points."""
+        other = 1 - me
+
+        def gate(name: str) -> None:
+            if name.startswith(NOT_SWITCHED):
+                return
+            with self.changed:
+                if self.turn == me and other not in self.ended:
+                    if self.left == 0:
+                        self.switch()
+                    self.left -= 1
+                while self.turn != me and other not in self.ended:
+                    if not self.changed.wait(LONGEST_WAIT):
+                        break
+
+        return gate
+
+    def switch(self) -> None:
+        """Give the turn to the next one."""
+        self.step += 1
+        self.turn, self.left = self.order[self.step] if self.step < len(self.order) else (1 - self.turn, ALWAYS)
+        self.left += 1
+        self.changed.notify_all()
+
+    def end(self, me: int) -> None:
+        """Note that a request has ended."""
+        with self.changed:
+            self.ended.add(me)
+            self.changed.notify_all()
+
+
+def prove_pairs(
+    site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool], most: int = SCHEDULES
+) -> None:
+    """Run each pair of the requests that store something."""
+    storing = []
+    for request in requests:
+        site.copies.reset()
+        site.ask(request)
+        if not site.copies.stored().is_nothing:
+            storing.append(request)
+    for first, second in combinations_with_replacement(storing, 2):
+        prove_pair(site, first, second, report, most)
+        if is_over():
+            return
+
+
+def in_turn(site: Site, *requests: Asked) -> tuple[tuple[int | None, ...], Any]:
+    """Run requests one after the other. Return their statuses and what is stored then."""
+    site.copies.reset()
+    statuses = tuple(site.ask(request).status for request in requests)
+    return statuses, site.copies.values()
+
+
+def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: int) -> None:
+    """Run two requests in many orders."""
+    began = perf_counter()
+    both, reverse = in_turn(site, first, second), in_turn(site, second, first)
+    ends = {
+        (True, True): {repr(both[1]), repr(reverse[1])},
+        (True, False): {repr(in_turn(site, first)[1])},
+        (False, True): {repr(in_turn(site, second)[1])},
+        (False, False): {repr(in_turn(site)[1])},
+    }
+    in_order = {both[0], reverse[0][::-1]}
+    lengths = []
+    for request in (first, second):
+        site.copies.reset()
+        lengths.append(sum(not name.startswith(NOT_SWITCHED) for name in site.ask(request).trace))
+    name = f"{first} | {second}"
+    line = report.begin("pairs", name, both[0][0], sum(lengths))
+    for order in orders(*lengths, most, site.seed):
+        runs = run_both(site, (first, second), order)
+        line.runs += 1
+        said = " then ".join(f"{1 + who} passes {count}" for who, count in order[:-1])
+        for what in wrong(site, runs, ends, in_order):
+            report.note(line, what, name, said, str(runs[0].views[-1]) if runs[0].views else "")
+    line.end(perf_counter() - began)
+
+
+def wrong(
+    site: Site, runs: Sequence[Run], ends: dict[tuple[bool, ...], set[str]], in_order: set[tuple[int | None, ...]]
+) -> Iterator[str]:
+    """Yield what is wrong with two runs at the same time."""
+    statuses = tuple(run.status for run in runs)
+    if any(run.status is None and run.escaped is None for run in runs):
+        yield "a request hangs"
+        return
+    done = tuple(run.is_acknowledged for run in runs)
+    shown = " and ".join(map(str, statuses))
+    if repr(site.copies.values()) not in ends[done]:
+        yield f"R2: answered {shown}, what is stored is not what they store one after the other"
+    elif any((status or 500) >= 500 for status in statuses) and statuses not in in_order:
+        yield f"R2: answered {shown}, which neither is when they come one after the other"
+    for difference in sorted(set(differences())):
+        yield f"R13: {difference}"
+    for usage in pools.usages():
+        if usage.used:
+            yield f"R5: {usage.used} connection of {usage.database} does not come back"
+
+
+def orders(first: int, second: int, most: int, seed: int) -> Iterator[Order]:
+    """Yield every order with one switch, and some of those with two."""
+    one: list[Order] = [[(0, count), (1, ALWAYS)] for count in range(1, first)]
+    one += [[(1, count), (0, ALWAYS)] for count in range(1, second)]
+    two: list[Order] = [[(0, a), (1, b), (0, ALWAYS)] for a in range(1, first) for b in range(1, second)]
+    chosen = Random(seed)
+    chosen.shuffle(two)
+    if len(one) > most:
+        one = chosen.sample(one, most)
+    yield from one
+    yield from two[: max(0, most - len(one))]
+
+
+def run_both(site: Site, requests: Sequence[Asked], order: Order) -> tuple[Run, Run]:
+    """Run two requests in two threads, in one order."""
+    site.copies.reset()
+    scheduler = Scheduler(order)
+    runs = Run(gate=scheduler.gate(0)), Run(gate=scheduler.gate(1))
+
+    def work(me: int) -> None:
+        try:
+            site.ask(requests[me], runs[me])
+        finally:
+            scheduler.end(me)
+
+    threads = [threading.Thread(target=work, args=(me,), daemon=True) for me in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANGS)
+    return runs

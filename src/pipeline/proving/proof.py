@@ -1,0 +1,109 @@
+"""``Proof``: a site, a corpus of requests, and what is tried with them. The command and the fixture are made of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.proving.asked import Asked
+from pipeline.proving.corpus import identity_of, of_log, of_views, rows
+from pipeline.proving.faults import Whole, judged, prove_faults
+from pipeline.proving.judges import Judge, judges
+from pipeline.proving.report import Report
+from pipeline.proving.runs import FAULTS, Plan, Run
+from pipeline.proving.site import Site
+from pipeline.tools.ini import plan_of
+
+KINDS = ("conflict", "error", "exit", "unavailable", "gone")
+
+
+class Proof:
+    """What is known of a site that is proved: its requests, and the report.
+
+    ini     the ini, with ``#name`` if it has several apps
+    words   variables of the ini, ``name=value``
+    user    the user of the requests that name none
+    view    regular expression; only requests that it is found in are tried
+    log     path of an access log in JSON, whose requests are tried beside those for the views
+    allow   effects that views may have, such as ``localhost:25``
+    budget  seconds, after which nothing more is tried; None is no limit
+    seed    of the random numbers
+    cover   the least part of the views that must be tried
+    """
+
+    def __init__(
+        self,
+        ini: str,
+        words: Sequence[str] = (),
+        *,
+        user: str | None = None,
+        view: str = "",
+        log: str | None = None,
+        allow: Sequence[str] = (),
+        budget: float | None = None,
+        seed: int = 7,
+        cover: float = 0.9,
+        corpus: Sequence[Asked] = (),
+        more: Sequence[Judge] = (),
+    ) -> None:
+        self.site = Site(ini, words, user=user, allow=allow, seed=seed)
+        self.only = re.compile(view)
+        self.log = log
+        self.corpus = list(corpus)
+        self.judges = (*judges(), *more)
+        self.ends = None if budget is None else monotonic() + budget
+        self.report = Report(ini, cover=0.0 if view or corpus else cover)
+        self.requests: list[Asked] = []
+
+    def is_over(self) -> bool:
+        """Return whether the budget is used up."""
+        if self.ends is not None and monotonic() > self.ends:
+            self.report.is_over_budget = True
+        return self.report.is_over_budget
+
+    @contextmanager
+    def loaded(self) -> Iterator[Proof]:
+        """Load the site and collect the requests."""
+        with self.site.loaded():
+            chains = plan_of(self.site.ini, self.site.words)
+            made, untried = of_views(self.site, chains)
+            self.report.views = len({identity_of(row) for row in rows(self.site, chains)})
+            self.report.untried = untried
+            self.report.tried = self.report.views - len(untried)
+            logged = list(of_log(self.log)) if self.log is not None else []
+            asked = [*self.corpus] if self.corpus else [*made, *logged]
+            self.requests = [one for one in asked if self.only.search(str(one))]
+            yield self
+
+    def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
+        """Try every fault at every point."""
+        prove_faults(
+            self.site, self.requests, self.report, self.judges, depth=depth, kinds=kinds, is_over=self.is_over
+        )
+        return self
+
+    def replay(self, text: str) -> tuple[Run, list[str]]:
+        """Run one plan, as a finding prints it: ``METHOD URL kind@point then kind@point``."""
+        for request in self.requests:
+            if text == str(request) or text.startswith(f"{request} "):
+                plan = plan_from(text.removeprefix(str(request)).strip())
+                return judged(self.site, request, plan, Whole(self.site, request), self.judges)
+        raise ConfigurationError(
+            f"{text!r} names no request of the site. They are: {', '.join(map(str, self.requests))}"
+        )
+
+
+def plan_from(text: str) -> Plan:
+    """Return the plan that a finding prints."""
+    plan = {}
+    for word in text.split(" then ") if text else ():
+        kind, at, point = word.partition("@")
+        if not at or kind not in FAULTS:
+            raise ConfigurationError(f"{word!r} is not of the form kind@point, with a kind of {', '.join(FAULTS)}")
+        plan[point] = kind
+    return plan
+
+

@@ -1,0 +1,181 @@
+"""What was tried and what was found, for people, for programs and for CI."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from xml.etree import ElementTree
+
+from pipeline.proving.asked import Asked
+from pipeline.proving.runs import Run
+from pipeline.tools.words import bold
+
+BAR = 30
+"""Characters of the progress bar of a request."""
+
+
+@dataclass
+class Found:
+    """One kind of finding, by the first of the shortest plans that lead to it."""
+
+    judge: str
+    what: str
+    request: str
+    plan: str
+    """The faults, such as ``error@Connection.tpc_vote:before``; "" if there is none."""
+    where: str
+    count: int = 1
+
+    @property
+    def rule(self) -> str:
+        """The rule of SAFETY that is broken, such as R1."""
+        head = self.what.partition(":")[0]
+        return head if head[:1] in "RS" and head[1:].isdigit() else ""
+
+
+@dataclass
+class Line:
+    """The runs of one request under one judge."""
+
+    judge: str
+    request: str
+    status: int | None
+    points: int
+    runs: int = 0
+    seconds: float = 0.0
+    left: int = 0
+    """Plans that the budget has left out."""
+    findings: int = 0
+
+    def end(self, seconds: float) -> None:
+        """Note how long the runs took."""
+        self.seconds = seconds
+
+
+@dataclass
+class Report:
+    """What ``pipeline prove`` tells."""
+
+    ini: str
+    views: int = 0
+    tried: int = 0
+    untried: list[str] = field(default_factory=list)
+    """The views that no request has called, each with the reason."""
+    lines: list[Line] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    is_over_budget: bool = False
+    cover: float = 0.9
+    """The least part of the views that must be tried."""
+    follow: bool = False
+    """Whether the lines are printed while they are made."""
+
+    def begin(self, judge: str, request: str, status: int | None, points: int) -> Line:
+        """Begin the line of one request."""
+        line = Line(judge, request, status, points)
+        self.lines.append(line)
+        return line
+
+    def add(self, line: Line, request: Asked, run: Run, found: Sequence[str]) -> None:
+        """Note a run, and what is wrong with it."""
+        line.runs += 1
+        for what in found:
+            plan = " then ".join(map(str, run.hits))
+            where = run.hits[0].where if run.hits else str(run.views[-1]) if run.views else ""
+            self.note(line, what, str(request), plan, where)
+
+    def note(self, line: Line, what: str, request: str, plan: str, where: str) -> None:
+        """Note one finding. Further ones of its kind are counted."""
+        line.findings += 1
+        for one in self.found:
+            if (one.judge, one.what) == (line.judge, what):
+                one.count += 1
+                if plan.count(" then ") < one.plan.count(" then "):
+                    one.request, one.plan, one.where = request, plan, where
+                return
+        self.found.append(Found(line.judge, what, request, plan, where))
+
+    @property
+    def runs(self) -> int:
+        """How many runs there were."""
+        return sum(line.runs for line in self.lines)
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether enough of the views were tried."""
+        return self.tried >= self.cover * self.views
+
+    @property
+    def exit_status(self) -> int:
+        """0 nothing found, 1 something found or too little tried, 3 the budget was over."""
+        if self.found or not self.is_covered:
+            return 1
+        return 3 if self.is_over_budget else 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report for JSON."""
+        return {
+            "ini": self.ini,
+            "views": {"all": self.views, "tried": self.tried, "untried": self.untried},
+            "requests": [vars(line) for line in self.lines],
+            "findings": [{**vars(one), "rule": one.rule} for one in self.found],
+            "runs": self.runs,
+            "over_budget": self.is_over_budget,
+        }
+
+    def as_junit(self) -> str:
+        """Return the report as XML that CI servers read: a test for each request."""
+        suite = ElementTree.Element(
+            "testsuite", name=f"prove {self.ini}", tests=str(len(self.lines) + 1), failures=str(len(self.found))
+        )
+        case = ElementTree.SubElement(suite, "testcase", classname="cover", name="views tried")
+        if not self.is_covered:
+            ElementTree.SubElement(case, "failure", message=f"{self.tried} of {self.views} views are tried")
+        for line in self.lines:
+            case = ElementTree.SubElement(suite, "testcase", classname=line.judge, name=line.request)
+            case.set("time", f"{line.seconds:.3f}")
+            for one in self.found:
+                if (one.judge, one.request) == (line.judge, line.request):
+                    ElementTree.SubElement(case, "failure", message=one.what).text = f"{one.plan}\n{one.where}"
+        return ElementTree.tostring(suite, encoding="unicode")
+
+
+def put_begin(report: Report) -> None:
+    """Print what of the site is tried."""
+    print(bold(f"{report.tried} of {report.views} views of {report.ini} are tried"))
+    for one in report.untried:
+        print(f"  not tried: {one}")
+
+
+def put_line(line: Line) -> None:
+    """Print the runs of one request."""
+    left = f", {line.left} left out by the budget" if line.left else ""
+    said = f"{line.findings} findings" if line.findings else "nothing found"
+    print(f"  {line.request:50.50} {line.status or '-'!s:4} {line.points:4} points {line.runs:6} runs  {said}{left}")
+
+
+def put_progress(line: Line, done: int, of: int) -> None:
+    """Draw a bar on a terminal."""
+    if sys.stderr.isatty():
+        full = BAR * done // max(1, of)
+        print(f"\r  {line.request:50.50} [{'#' * full}{'.' * (BAR - full)}]", end="\r", file=sys.stderr, flush=True)
+
+
+def put_end(report: Report, replay: str) -> None:
+    """Print what was found. replay is the command that runs one plan again."""
+    for one in report.found:
+        print(f"\n{bold('found')}: {one.what}  ({one.count} times)")
+        print(f"    {one.request}{f', with {one.plan}' if one.plan else ''}")
+        if one.where:
+            print(f"    at {one.where}")
+        if one.plan and one.judge == "faults":
+            print(f"    {replay} --replay '{one.request} {one.plan}'")
+    print(f"\n{report.runs} runs, {len(report.found)} kinds of findings")
+    if not report.is_covered:
+        print(
+            f"{report.tried} of {report.views} views are tried, and --cover asks for {report.cover:.0%}. Other requests "
+            f"come from an access log (--log), and views for users need --user"
+        )
+    if report.is_over_budget:
+        print("the budget of seconds is over; --budget gives more")

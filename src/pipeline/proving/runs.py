@@ -1,0 +1,219 @@
+"""One run of one request: the points that it passes, the fault that it meets there, and what is left of it.
+
+A point is a place at which something can fail: the enter and the exit of each part and of the view, each call of a data
+manager, each read of a storage, each statement, ``start_response``, each block, ``on_close``. A plan says what happens at
+which point.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from traceback import walk_stack
+from typing import Any, NamedTuple
+
+from ZODB.POSException import ConflictError
+
+from pipeline.interfaces import Unavailable
+from pipeline.tools.words import is_of_the_site
+
+Plan = Mapping[str, str]
+"""The kind of the fault by point. The points of a name are numbered: ``load``, ``load#2``, and so on."""
+
+_local = threading.local()
+
+
+class Gone(BaseException):
+    """The client is gone."""
+
+
+class Exit(SystemExit):
+    """What a server raises in a thread that has to end."""
+
+
+FAULTS: dict[str, Callable[[str], BaseException]] = {
+    "conflict": ConflictError,
+    "error": lambda what: OSError(5, what),
+    "exit": Exit,
+    "unavailable": Unavailable,
+    "gone": Gone,
+}
+"""The kinds of faults. ``(text)`` makes the exception."""
+AT_MOST = {"start_response": ("error", "exit"), "block": ("gone",), "on_close": ("error", "exit")}
+"""The kinds at points where a server or a function for the close of a request can fail."""
+
+
+class Hit(NamedTuple):
+    """A fault that a request has met."""
+
+    kind: str
+    point: str
+    where: str
+    """The part and its place in the ini, or the line of the site that was at work."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}@{self.point}"
+
+
+class Joined:
+    """A data manager in a transaction, whose calls are points."""
+
+    STEPS = ("tpc_begin", "commit", "tpc_vote", "tpc_finish", "tpc_abort", "abort")
+
+    def __init__(self, resource: Any, run: Run) -> None:
+        self.__dict__.update(resource=resource, run=run, steps=[])
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.resource, name)
+        return self._step(name, found) if name in self.STEPS else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.resource, name, value)
+
+    def _step(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any) -> Any:
+            who = type(self.resource).__name__
+            self.steps.append(f"{name} begun")
+            if "abort" not in name:  # an abort that fails has let go of its locks
+                point(f"{who}.{name}:before")
+            result = call(*arguments)
+            self.steps[-1] = name
+            if name == "tpc_finish" and getattr(self.resource, "state", "") != "no work":
+                self.run.finished.append(who)
+            point(f"{who}.{name}:after")
+            return result
+
+        return step
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the data manager was told the end of the transaction."""
+        return any(step.removesuffix(" begun") in ("tpc_finish", "tpc_abort", "abort") for step in self.steps)
+
+
+class Run:
+    """One run of one request."""
+
+    def __init__(self, plan: Plan | None = None, gate: Callable[[str], None] | None = None) -> None:
+        self.plan = dict(plan or {})
+        self.gate = gate
+        """Called at each point, so that two runs can be interleaved."""
+        self.trace: list[str] = []
+        """The points that were passed."""
+        self.hits: list[Hit] = []
+        self.joined: list[Joined] = []
+        self.finished: list[str] = []
+        """The names of the data managers that have stored."""
+        self.finished_before_start: int | None = None
+        """How many had stored when ``start_response`` was called."""
+        self.closers = [0, 0]
+        """The functions for the close of the request: registered, and called."""
+        self.bodies: list[Any] = []
+        """The bodies that views have returned, but for lists."""
+        self.views: list[Any] = []
+        """The views that were called."""
+        self.effects: list[str] = []
+        """What the request has done outside of the databases before they were told to store."""
+        self.commits_errors = False
+        self.status: int | None = None
+        """The status that the server got; None if it got none."""
+        self.headers: list[tuple[str, str]] = []
+        self.body = b""
+        self.is_complete = False
+        self.escaped: BaseException | None = None
+        self.keeps_request = False
+        self.user: str | None = None
+        self.depth = 0
+        """How many parts of the pipeline are at work."""
+        self.identify = False
+        """Whether the next part is to see the user."""
+        self._seen: Counter[str] = Counter()
+
+    def header(self, name: str) -> str:
+        """Return the value of the first header of a name, or ""."""
+        return next((value for key, value in self.headers if key.lower() == name.lower()), "")
+
+    @property
+    def outcome(self) -> str:
+        """The value of ``X-Outcome``."""
+        return self.header("X-Outcome")
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the visitor must believe that the request has done what it asked for."""
+        answered = self.status is not None and self.status < 400
+        return answered and self.is_complete and self.escaped is None
+
+    def pass_point(self, name: str, where: str, kinds: Mapping[str, Callable[[str], BaseException]]) -> None:
+        """Note a point, and raise what the plan has for it."""
+        if self.gate is not None:
+            self.gate(name)
+        self._seen[name] += 1
+        numbered = name if self._seen[name] == 1 else f"{name}#{self._seen[name]}"
+        self.trace.append(numbered)
+        kind = self.plan.get(numbered)
+        if kind is None:
+            return
+        self.hits.append(Hit(kind, numbered, where or place()))
+        if kind == "crash":
+            os._exit(CRASHED)
+        raise kinds.get(kind, FAULTS[kind])(f"prove: {kind} at {numbered}")
+
+
+CRASHED = 9
+"""The exit status of a process that ends at a point."""
+
+
+def kinds_at(point: str) -> tuple[str, ...]:
+    """Return the kinds of faults that can happen at a point."""
+    name = point.partition("#")[0]
+    return AT_MOST.get(name, ("conflict", "error", "exit", "unavailable"))
+
+
+def point(name: str, where: str = "", kinds: Mapping[str, Callable[[str], BaseException]] = {}) -> None:
+    """Pass a point of the run of this thread.
+
+    kinds  exceptions that differ from FAULTS there, such as those of a driver
+    """
+    run = running()
+    if run is not None:
+        run.pass_point(name, where, kinds)
+
+
+def running() -> Run | None:
+    """Return the run of this thread, or None."""
+    return getattr(_local, "run", None)
+
+
+@contextmanager
+def started(run: Run | None) -> Iterator[None]:
+    """Have a run be that of this thread."""
+    before = running()
+    _local.run = run
+    try:
+        yield
+    finally:
+        _local.run = before
+
+
+def joining(resource: Any) -> Any:
+    """Return what joins a transaction in the place of a data manager."""
+    run = running()
+    if run is None or isinstance(resource, Joined):
+        return resource
+    point(f"{type(resource).__name__}.join")
+    joined = Joined(resource, run)
+    run.joined.append(joined)
+    return joined
+
+
+def place() -> str:
+    """Return ``file, line N`` of the line of the site that is at work in this thread, or ""."""
+    for frame, line in walk_stack(sys._getframe(1)):
+        if is_of_the_site(frame.f_code.co_filename):
+            return f"{frame.f_code.co_filename}, line {line}"
+    return ""

@@ -1,0 +1,242 @@
+"""A site whose requests are watched at every point, on copies of its databases."""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from pipeline.database.transactions import watching_joins
+from pipeline.interfaces import Handler
+from pipeline.paste import Step
+from pipeline.proving.asked import Asked
+from pipeline.proving.copies import Copies
+from pipeline.proving.runs import Gone, Run, joining, place, point, running, started
+from pipeline.tools.building import build
+from pipeline.views import View
+
+EFFECTS = ("socket.connect", "subprocess.Popen", "os.system", "smtplib.send")
+"""What a request may do outside of the databases, by the names of Python's audit events."""
+OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "pymysql")
+"""Packages whose effects are those of a database."""
+
+
+class EffectRefused(RuntimeError):
+    """A request wants to connect to another machine, or to start a program."""
+
+
+class Site:
+    """A site that is proved.
+
+    ini    its ini, with ``#name`` if it has several apps
+    words  variables of the ini, ``name=value``
+    user   the user of requests that name none
+    allow  effects that are allowed: host:port, or the name of a program
+    seed   of the random numbers of each run
+    """
+
+    def __init__(
+        self, ini: str, words: Sequence[str] = (), *, user: str | None = None, allow: Sequence[str] = (), seed: int = 7
+    ) -> None:
+        self.ini = ini
+        self.words = list(words)
+        self.user = user
+        self.allow = frozenset(allow)
+        self.seed = seed
+        self.copies = Copies()
+        self.views: list[tuple[Any, Any, str, View]] = []
+        """The registrations: context, type of the request, method and name, view."""
+        self._look: Callable[[Any], object] | None = None
+        self._depth = 0
+
+    @contextmanager
+    def loaded(self) -> Iterator[None]:
+        """Load the site, on copies. Its databases are closed at the end, and nothing is left."""
+        with ExitStack() as stack:
+            stack.enter_context(self.copies.in_use())
+            stack.enter_context(watching_joins(joining))
+            stack.enter_context(quiet())
+            stack.enter_context(mock.patch("time.sleep", lambda seconds: None))
+            built = build(self.ini, self.words, self.watch, options=self.copies.redirect)
+            self.app = built.app
+            seen: set[int] = set()
+            for _, views in built.views():
+                for row in views:
+                    self.views.append(row)
+                    if id(row[3]) not in seen:
+                        seen.add(id(row[3]))
+                        row[3].call = watched_view(row[3], row[3].call)
+            self.ask(Asked("GET", "/"))  # a site makes its root, and more, for its first request
+            self.copies.refuse_refused()
+            self.copies.freeze()
+            yield
+
+    def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
+        """Call the handler of a part, with a point before and after it."""
+        run = running()
+        is_end = step.element is not None and step.element.is_end
+        outermost = run is not None and run.depth == 0
+        self._identify(run, request)
+        if run is None:
+            handler(request, response)
+            return
+        if outermost:
+            close_one(request, run)
+        if self._look is not None and (step.facts.walks or is_end):
+            find_root = step.facts.find_root
+            if find_root is not None:
+                request.root = find_root(request)
+            self._look(request)
+            return
+        name = str(step)
+        point(f"{name}:enter", step.where)
+        run.depth += 1
+        if step.element is not None and "principal" in step.element.contract.provides:
+            run.identify = True
+        try:
+            handler(request, response)
+        finally:
+            run.depth -= 1
+            run.commits_errors = run.commits_errors or bool(getattr(request, "commit_on_error", False))
+        if is_end and not response.in_memory:
+            run.bodies.append(response.app_iter)
+        point(f"{name}:exit", step.where)
+
+    def _identify(self, run: Run | None, request: Any) -> None:
+        """Have the request be that of the user, at its begin and behind what finds the user."""
+        if run is not None and run.user is not None and (run.depth == 0 or run.identify):
+            run.identify = False
+            request.principal = run.user
+            request.environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
+
+    def ask(self, request: Asked, run: Run | None = None) -> Run:
+        """Run one request as a server does."""
+        run = run or Run()
+        run.user = request.user if request.user is not None else self.user
+        environ = request.environ()
+        if run.user is not None:
+            environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
+        random.seed(self.seed)
+        with started(run), self.effects_noted():
+            serve(self.app, environ, run)
+        run.keeps_request = "pipeline.request" in environ
+        self.copies.refuse_refused()
+        return run
+
+    def look(self, request: Asked, look: Callable[[Any], object]) -> Run:
+        """Ask, and call ``look(request)`` in the place of traversal, or of an end without it."""
+        self._look = look
+        try:
+            return self.ask(request)
+        finally:
+            self._look = None
+
+    @contextmanager
+    def effects_noted(self) -> Iterator[None]:
+        """Note what this thread does outside of the databases, and refuse it if it is not allowed."""
+        hooks.append(self._effect)
+        if not hooked:
+            hooked.append(True)
+            sys.addaudithook(lambda event, arguments: [hook(event, arguments) for hook in hooks] and None)
+        try:
+            yield
+        finally:
+            hooks.remove(self._effect)
+
+    def _effect(self, event: str, arguments: tuple[Any, ...]) -> None:
+        run = running()
+        if run is None or event not in EFFECTS or of_database():
+            return
+        what = arguments[1] if event == "socket.connect" else arguments[0]
+        name = f"{what[0]}:{what[1]}" if isinstance(what, tuple) else str(what)
+        if not any(one in name for one in self.allow):
+            if not run.finished:
+                run.effects.append(f"{event} {name}, by {place()}")
+            raise EffectRefused(f"prove: {event} {name}: no program and no other machine is asked. --allow {name}")
+
+
+hooks: list[Callable[[str, tuple[Any, ...]], None]] = []
+"""What the audit events of this process are told to, while a run is on."""
+hooked: list[bool] = []
+
+
+def of_database() -> bool:
+    """Return whether the driver of a database is at work in this thread."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] in OF_DATABASES:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def close_one(request: Any, run: Run) -> None:
+    """Register a function for the close of the request, which is a point."""
+    run.closers[0] += 1
+
+    def closer() -> None:
+        run.closers[1] += 1
+        point("on_close")
+
+    request.on_close(closer)
+
+
+def watched_view(view: View, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the call of a view, with a point before and after it."""
+
+    def watched(*arguments: Any) -> Any:
+        run = running()
+        if run is not None:
+            run.views.append(view)
+        point("view:enter", str(view))
+        result = call(*arguments)
+        point("view:exit", str(view))
+        return result
+
+    return watched
+
+
+def serve(app: Any, environ: dict[str, Any], run: Run) -> None:
+    """Take the answer of an app as a server does, with a point at ``start_response`` and at each block."""
+
+    def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        point("start_response")
+        run.status, run.headers = int(status[:3]), list(headers)
+        run.finished_before_start = len(run.finished)
+        return blocks.append
+
+    blocks: list[bytes] = []
+    body: Any = None
+    try:
+        body = app(environ, start)
+        for block in body:
+            point("block")
+            blocks.append(block)
+        run.is_complete = True
+    except Gone:
+        pass
+    except BaseException as error:
+        run.escaped = error
+    try:
+        if hasattr(body, "close"):
+            body.close()
+    except BaseException as error:
+        run.escaped = run.escaped or error
+    run.body = b"".join(blocks)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Have nothing logged: each fault would be."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
