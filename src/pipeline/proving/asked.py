@@ -22,7 +22,7 @@ class Asked(NamedTuple):
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
     user: str | None = None
-    """The user that asks, without a password."""
+    """The user that asks, without a password; None is the user of the site, and "" is an anonymous visitor."""
     source: str = ""
     """Where it comes from: a form of the page /..., the log, and so on."""
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.proving.proof import KINDS, Proof
+from pipeline.proving.proof import JUDGES, KINDS, Proof
 from pipeline.proving.report import put_begin, put_end, put_line
 from pipeline.tools.findings import put_json
 from pipeline.tools.ini import ini_parser, options_of
@@ -35,6 +35,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
     parser.add_argument("--view", metavar="REGEX", default="", help="only requests such as 'POST /@@edit' with this in it")
     parser.add_argument("--log", metavar="FILE", help="also ask what an access log in JSON has")
+    parser.add_argument(
+        "--judge", metavar="JUDGES", default="faults,attack", help=f"of {', '.join(JUDGES)}; default faults,attack"
+    )
     parser.add_argument("--depth", type=int, choices=(1, 2, 3), default=1, help="faults of one run; default 1")
     parser.add_argument(
         "--faults", metavar="KINDS", default=",".join(KINDS), help=f"kinds of faults; default {','.join(KINDS)}"
@@ -50,6 +53,9 @@ def main(arguments: Sequence[str]) -> int:
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
         parser.error(f"--faults {unknown[0]}: the kinds are {', '.join(KINDS)}")
+    chosen = options.judge.split(",")
+    if unknown := [judge for judge in chosen if judge not in JUDGES]:
+        parser.error(f"--judge {unknown[0]}: the judges are {', '.join(JUDGES)}")
     proof = Proof(
         options.ini,
         options.variables,
@@ -66,7 +72,11 @@ def main(arguments: Sequence[str]) -> int:
             return put_replay(proof, options.replay)
         if not options.json:
             put_begin(proof.report)
-        proof.faults(options.depth, kinds)
+        if "faults" in chosen:
+            proof.faults(options.depth, kinds)
+        for judge in chosen:
+            if judge != "faults":
+                getattr(proof, judge)()
     report = proof.report
     if options.json:
         put_json(report.as_dict())

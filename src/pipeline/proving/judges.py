@@ -43,6 +43,15 @@ def all_or_nothing(record: Record) -> Iterator[str]:
         yield "R3: a part is stored"
 
 
+def failed_is_not_stored(record: Record) -> Iterator[str]:
+    """R3: a request that fails before its commit stores nothing."""
+    run = record.run
+    if run.hits and not run.is_acknowledged and not run.commits_errors and not record.stored.is_nothing:
+        before = run.trace[: run.trace.index(run.hits[-1].point)]
+        if not any(".tpc_begin:" in point for point in before):
+            yield "R3: it failed before the commit, and is stored"
+
+
 def acknowledged_is_stored(record: Record) -> Iterator[str]:
     """R1: what was acknowledged is stored, before the first byte of the answer."""
     run = record.run
@@ -111,6 +120,7 @@ def answers(record: Record) -> Iterator[str]:
 FAULTS: tuple[Judge, ...] = (
     nothing_twice,
     all_or_nothing,
+    failed_is_not_stored,
     acknowledged_is_stored,
     refused_is_not_stored,
     all_is_ended,

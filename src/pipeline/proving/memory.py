@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
+from transaction.interfaces import TransactionError
 from ZODB.POSException import POSKeyError
 
 
@@ -19,10 +20,13 @@ def differences() -> Iterator[str]:
     zodb = sys.modules.get("pipeline.elements.zodb")
     if zodb is None:
         return
-    for connection in zodb.idle_connections():
-        for oid, obj in list(connection._cache.items()):
-            if obj._p_changed is not None and not isinstance(obj, type):
-                yield from _difference(connection, oid, obj)
+    try:
+        for connection in zodb.idle_connections():
+            for oid, obj in list(connection._cache.items()):
+                if obj._p_changed is not None and not isinstance(obj, type):
+                    yield from _difference(connection, oid, obj)
+    except TransactionError as error:
+        yield f"a connection waits for the next request, and its transaction has not ended ({type(error).__name__})"
 
 
 def _difference(connection: Any, oid: bytes, obj: Any) -> Iterator[str]:

@@ -39,6 +39,10 @@ class Scheduler:
         self.turn, self.left = self.order[0]
         self.changed = threading.Condition()
         self.ended: set[int] = set()
+        self.passed = [0, 0]
+        """How many points each has passed."""
+        self.blocked_at = [-1, -1]
+        """How many each had passed when it was seen to wait for a lock."""
 
     def gate(self, me: int) -> Callable[[str], None]:
         """Return the function that a run calls at each of its points."""
@@ -52,9 +56,10 @@ class Scheduler:
                     if self.left == 0:
                         self.switch()
                     self.left -= 1
-                while self.turn != me and other not in self.ended:
+                while self.turn != me and other not in self.ended and self.blocked_at[other] != self.passed[other]:
                     if not self.changed.wait(LONGEST_WAIT):
-                        break
+                        self.blocked_at[other] = self.passed[other]
+                self.passed[me] += 1
 
         return gate
 

@@ -9,15 +9,21 @@ from time import monotonic
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.asked import Asked
+from pipeline.proving.attack import prove_attack
 from pipeline.proving.corpus import identity_of, of_log, of_views, rows
+from pipeline.proving.crash import prove_crash
 from pipeline.proving.faults import Whole, judged, prove_faults
 from pipeline.proving.judges import Judge, judges
+from pipeline.proving.pairs import SCHEDULES, prove_pairs
 from pipeline.proving.report import Report
 from pipeline.proving.runs import FAULTS, Plan, Run
 from pipeline.proving.site import Site
 from pipeline.tools.ini import plan_of
 
 KINDS = ("conflict", "error", "exit", "unavailable", "gone")
+"""The kinds of faults."""
+JUDGES = ("faults", "attack", "crash", "pairs")
+"""The ways to judge a site, in the order in which they are tried."""
 
 
 class Proof:
@@ -83,6 +89,21 @@ class Proof:
         prove_faults(
             self.site, self.requests, self.report, self.judges, depth=depth, kinds=kinds, is_over=self.is_over
         )
+        return self
+
+    def attack(self) -> Proof:
+        """Ask as an outsider does: without a login, from another site, with hostile values."""
+        prove_attack(self.site, self.requests, self.report, self.is_over)
+        return self
+
+    def crash(self) -> Proof:
+        """End the process at each point."""
+        prove_crash(self.site, self.requests, self.report, self.is_over)
+        return self
+
+    def pairs(self, most: int = SCHEDULES) -> Proof:
+        """Run each pair of the requests that store something at the same time, in at most so many orders."""
+        prove_pairs(self.site, self.requests, self.report, self.is_over, most)
         return self
 
     def replay(self, text: str) -> tuple[Run, list[str]]:

@@ -25,7 +25,7 @@ OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "pymysql")
 """Packages whose effects are those of a database."""
 
 
-class EffectRefused(RuntimeError):
+class EffectRefused(ConnectionError):
     """A request wants to connect to another machine, or to start a program."""
 
 
@@ -116,7 +116,7 @@ class Site:
     def ask(self, request: Asked, run: Run | None = None) -> Run:
         """Run one request as a server does."""
         run = run or Run()
-        run.user = request.user if request.user is not None else self.user
+        run.user = (self.user if request.user is None else request.user) or None
         environ = request.environ()
         if run.user is not None:
             environ["REMOTE_USER"] = run.user.encode().decode("latin-1")

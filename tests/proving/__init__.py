@@ -1,0 +1,1 @@
+"""Proving sites, and the bugs that the proof must find."""
