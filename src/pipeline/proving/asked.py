@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 
 from webob import Request
 
-HOST = "http://localhost"
+OWN_ORIGIN = "own"
+"""Stands for the address of the site, in a header that says where a form comes from."""
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -29,9 +30,13 @@ class Asked(NamedTuple):
     def __str__(self) -> str:
         return f"{self.method} {self.url}"
 
-    def environ(self) -> dict[str, Any]:
-        """Return the environ of the request, as a server makes it."""
-        made = Request.blank(self.url, base_url=HOST, method=self.method, headers=self.headers)
+    def environ(self, origin: str) -> dict[str, Any]:
+        """Return the environ of the request, as a server makes it.
+
+        origin  address of the site, such as http://localhost
+        """
+        headers = [(name, origin if value == OWN_ORIGIN else value) for name, value in self.headers]
+        made = Request.blank(self.url, base_url=origin, method=self.method, headers=headers)
         environ: dict[str, Any] = made.environ
         environ["REMOTE_ADDR"] = "127.0.0.1"
         environ["wsgi.input"] = BytesIO(self.body)
@@ -46,7 +51,7 @@ class Asked(NamedTuple):
         return self._replace(headers=(*kept, *((name, value) for name, value in names.items() if value is not None)))
 
 
-OWN = (("Origin", HOST), ("Sec-Fetch-Site", "same-origin"))
+OWN = (("Origin", OWN_ORIGIN), ("Sec-Fetch-Site", "same-origin"))
 """What a browser says of a form of the site."""
 
 

@@ -7,7 +7,7 @@ from time import perf_counter
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pipeline.interfaces import PUBLIC
-from pipeline.proving.asked import FORM, HOST, Asked
+from pipeline.proving.asked import FORM, Asked
 from pipeline.proving.report import Report
 from pipeline.proving.runs import Run
 from pipeline.proving.site import Site
@@ -47,7 +47,7 @@ def attacks(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked
     yield from ((what, tried) for what in failing(run))
     if needs is not None and view in run.views:
         yield f"S1: anybody reaches a view that needs {needs!r}", tried
-    elif stored and view.permission is None:
+    elif stored and view.permission is None and any(row[3].permission for row in site.views):
         yield "S1: anybody changes the database by a view that declares no permission", tried
     elif stored and needs is not None:
         yield f"S1: a request without {needs!r} changes the database", tried
@@ -73,7 +73,7 @@ def attacks(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked
             target = urlsplit(run.header("Location"))
             if is_page and MARK.encode() in run.body:
                 yield "S7: a page has a value of the visitor as HTML", tried
-            elif target.netloc and f"{target.scheme}://{target.netloc}" != HOST:
+            elif target.netloc and f"{target.scheme}://{target.netloc}" != site.origin:
                 yield f"S8: a redirect goes where a value of the visitor says: {run.header('Location')}", tried
             else:
                 yield "", tried

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +58,8 @@ class Copies:
         """The copy of the present run, by URI."""
         self.files: dict[str, Path] = {}
         """The file that an element of the site writes to, by the path that the ini names."""
+        self.data: dict[Path, dict[str, bytes]] = {}
+        """Those of elements that provide a database, each with what is in it before each run."""
         self.sql: Any = SqlCopies(self.directory)
         self.is_frozen = False
         self.is_on_disk = False
@@ -94,20 +96,25 @@ class Copies:
     def redirect(self, step: Step, options: dict[str, str]) -> None:
         """Have an element write to a file of the copies in the place of one of the site, such as its log. A file that is
         there is copied first."""
+        is_data = step.element is not None and "database" in step.element.contract.provides
         for path in step.facts.writes:
             for name, value in options.items():
                 if value == path:
-                    options[name] = self.place_of(path)
+                    options[name] = self.place_of(path, is_data)
 
-    def place_of(self, path: str) -> str:
+    def place_of(self, path: str, is_data: bool) -> str:
         """Return the file or directory that stands for one of the site."""
         copy = self.files.get(path)
         if copy is None:
             copy = self.files[path] = self.directory / f"file{len(self.files)}"
             if os.path.isfile(path):
                 shutil.copy(path, copy)
+            elif os.path.isdir(path):
+                shutil.copytree(path, copy)
             elif path.endswith("/"):
                 copy.mkdir()
+            if is_data:
+                self.data[copy] = {}
         return f"{copy}/" if path.endswith("/") else str(copy)
 
     def freeze(self) -> None:
@@ -115,12 +122,21 @@ class Copies:
         forks.close_all()
         self.is_frozen = True
         self.sql.freeze()
+        self.data = {path: content(path) for path in self.data}
+
+    def thaw(self) -> None:
+        """Have what is stored from now on be part of the state before each run."""
+        self.reset()
+        self.is_frozen = False
 
     def reset(self) -> None:
         """Return to the state before each run."""
         forks.close_all()
         self.storages.clear()
         self.sql.reset()
+        for path, image in self.data.items():
+            if content(path) != image:
+                restore(path, image)
 
     def open_left(self) -> None:
         """Open what a process that has ended has left, as the next process would."""
@@ -141,7 +157,13 @@ class Copies:
             for transaction in storage.changes.iterator():
                 kinds = Counter(".".join(get_pickle_metadata(record.data)) for record in transaction if record.data)
                 transactions.append((transaction.description, tuple(sorted(kinds.items()))))
-        return Stored(tuple(transactions), self.sql.changed())
+        return Stored(tuple(transactions), (*self.sql.changed(), *self.changed_data()))
+
+    def changed_data(self) -> Iterator[tuple[str, Any]]:
+        """Yield the files of databases that differ from what they were, with what is in them."""
+        for path, image in self.data.items():
+            if (now := content(path)) != image:
+                yield path.name, now
 
     def values(self) -> tuple[Any, ...]:
         """Return the values that were stored since the last reset, without what differs from run to run."""
@@ -149,12 +171,32 @@ class Copies:
         for _, storage in sorted(self.storages.items()):
             last = {record.oid: record.data for one in storage.changes.iterator() for record in one}
             found += sorted(repr(plain(data)) for data in last.values() if data)
-        return tuple(found), self.sql.changed()
+        return tuple(found), self.sql.changed(), *self.changed_data()
 
     def refuse_refused(self) -> None:
         """Raise ConfigurationError if the site has opened a database that cannot be copied."""
         if self.sql.refused:
             raise ConfigurationError(self.sql.refused)
+
+
+def content(path: Path) -> dict[str, bytes]:
+    """Return what is in a file, by "", or in the files of a directory, by their names."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    return {str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()}
+
+
+def restore(path: Path, image: Mapping[str, bytes]) -> None:
+    """Make a file or a directory what it was."""
+    if path.is_dir():
+        shutil.rmtree(path)
+        path.mkdir()
+    else:
+        path.unlink(missing_ok=True)
+    for name, data in image.items():
+        file = path / name if name else path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
 
 
 class Base(DemoStorage):  # type: ignore[misc]

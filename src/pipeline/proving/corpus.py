@@ -23,7 +23,7 @@ from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import ConfigurationError, IXMLRPCRequest
 from pipeline.paste import Chain
-from pipeline.proving.asked import HOST, OWN, Asked, asked
+from pipeline.proving.asked import OWN, Asked, asked
 from pipeline.proving.runs import Run
 from pipeline.proving.site import Site
 from pipeline.tools.words import kind_name, place_of
@@ -37,6 +37,9 @@ OF_A_KIND = 3
 """How many objects of a class are kept, on which a view may be tried."""
 UNUSUAL = ("error", "HEAD", "OPTIONS")
 """Keys of registrations that need no request of their own."""
+
+NO_OBJECT = "no object of its kind"
+"""The reason why a view is not tried in a site that has none of its objects."""
 
 VALUES: dict[Any, Any] = {
     int: 1,
@@ -97,9 +100,9 @@ def of_views(site: Site, chains: Sequence[Chain]) -> tuple[list[Asked], list[str
                     else:
                         failed.setdefault(identity, said(request, run))
             if get:
-                forms += [form for url, body in pages.items() for form in forms_of(url, body)]
+                forms += [form for url, body in pages.items() for form in forms_of(site.origin, url, body)]
     untried = [
-        f"{key} of {kind_name(context)} ({place_of(view.function)}): {failed.get(identity, 'no object of its kind')}"
+        f"{key} of {kind_name(context)} ({place_of(view.function)}): {failed.get(identity, NO_OBJECT)}"
         for identity, (context, _, key, view) in wanted.items()
         if identity not in tried
     ]
@@ -227,14 +230,14 @@ def fields_of(view: View, required: bool = False) -> Iterator[tuple[str, Any]]:
         yield name, choice if isinstance(choice, str) else VALUES.get(choice, "prove")
 
 
-def forms_of(url: str, body: bytes) -> Iterator[Asked]:
-    """Yield the requests that the forms of a page make."""
+def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
+    """Yield the requests that the forms of a page make. origin is the address of the site."""
     page = TestResponse(app_iter=[body], content_type="text/html", charset="utf-8")
     for number, form in page.forms.items():
         if not isinstance(number, int):
             continue
-        target = urlsplit(urljoin(HOST + url, form.action or url))
-        if f"{target.scheme}://{target.netloc}" != HOST:
+        target = urlsplit(urljoin(origin + url, form.action or url))
+        if f"{target.scheme}://{target.netloc}" != origin:
             continue
         fields, files = [], []
         for name, value in form.submit_fields():

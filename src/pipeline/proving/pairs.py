@@ -81,16 +81,18 @@ def prove_pairs(
     site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool], most: int = SCHEDULES
 ) -> None:
     """Run each pair of the requests that store something."""
-    storing = []
-    for request in requests:
-        site.copies.reset()
-        site.ask(request)
-        if not site.copies.stored().is_nothing:
-            storing.append(request)
+    storing = [request for request in requests if stores(site, request)]
     for first, second in combinations_with_replacement(storing, 2):
         prove_pair(site, first, second, report, most)
         if is_over():
             return
+
+
+def stores(site: Site, request: Asked) -> bool:
+    """Return whether a request stores something."""
+    site.copies.reset()
+    site.ask(request)
+    return not site.copies.stored().is_nothing
 
 
 def in_turn(site: Site, *requests: Asked) -> tuple[tuple[int | None, ...], Any]:

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from time import monotonic
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.paste import Chain
 from pipeline.proving.asked import Asked
 from pipeline.proving.attack import prove_attack
-from pipeline.proving.corpus import identity_of, of_log, of_views, rows
+from pipeline.proving.corpus import NO_OBJECT, identity_of, of_log, of_views, rows
 from pipeline.proving.crash import prove_crash
 from pipeline.proving.faults import Whole, judged, prove_faults
 from pipeline.proving.judges import Judge, judges
-from pipeline.proving.pairs import SCHEDULES, prove_pairs
+from pipeline.proving.pairs import SCHEDULES, prove_pairs, stores
 from pipeline.proving.report import Report
 from pipeline.proving.runs import FAULTS, Plan, Run
 from pipeline.proving.site import Site
@@ -24,6 +25,9 @@ KINDS = ("conflict", "error", "exit", "unavailable", "gone")
 """The kinds of faults."""
 JUDGES = ("faults", "attack", "crash", "pairs")
 """The ways to judge a site, in the order in which they are tried."""
+
+GROWTH = 3
+"""How often a site may grow."""
 
 
 class Proof:
@@ -75,7 +79,7 @@ class Proof:
         """Load the site and collect the requests."""
         with self.site.loaded():
             chains = plan_of(self.site.ini, self.site.words)
-            made, untried = of_views(self.site, chains)
+            made, untried = self._made(chains)
             self.report.views = len({identity_of(row) for row in rows(self.site, chains)})
             self.report.untried = untried
             self.report.tried = self.report.views - len(untried)
@@ -83,6 +87,20 @@ class Proof:
             asked = [*self.corpus] if self.corpus else [*made, *logged]
             self.requests = [one for one in asked if self.only.search(str(one))]
             yield self
+
+    def _made(self, chains: Sequence[Chain]) -> tuple[list[Asked], list[str]]:
+        """Return the requests for the views. A site without objects grows by its own forms, until it has some."""
+        made, untried = of_views(self.site, chains)
+        for _ in range(GROWTH):
+            if not any(one.endswith(NO_OBJECT) for one in untried):
+                break
+            storing = [one for one in made if stores(self.site, one)]
+            self.site.grow(*storing)
+            again, left = of_views(self.site, chains)
+            if len(left) == len(untried):
+                break
+            made, untried = again, left
+        return made, untried
 
     def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
         """Try every fault at every point."""

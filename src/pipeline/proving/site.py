@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import random
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -17,9 +19,10 @@ from pipeline.proving.asked import Asked
 from pipeline.proving.copies import Copies
 from pipeline.proving.runs import Gone, Run, joining, place, point, running, started
 from pipeline.tools.building import build
+from pipeline.tools.ini import host_of, plan_of
 from pipeline.views import View
 
-EFFECTS = ("socket.connect", "subprocess.Popen", "os.system", "smtplib.send")
+EFFECTS = ("socket.connect", "subprocess.Popen", "os.system", "sqlite3.connect", "open")
 """What a request may do outside of the databases, by the names of Python's audit events."""
 OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "pymysql")
 """Packages whose effects are those of a database."""
@@ -61,6 +64,8 @@ class Site:
             stack.enter_context(watching_joins(joining))
             stack.enter_context(quiet())
             stack.enter_context(mock.patch("time.sleep", lambda seconds: None))
+            chains = plan_of(self.ini, self.words)
+            self.origin = f"http://{host_of(chains)}"
             built = build(self.ini, self.words, self.watch, options=self.copies.redirect)
             self.app = built.app
             seen: set[int] = set()
@@ -70,10 +75,15 @@ class Site:
                     if id(row[3]) not in seen:
                         seen.add(id(row[3]))
                         row[3].call = watched_view(row[3], row[3].call)
-            self.ask(Asked("GET", "/"))  # a site makes its root, and more, for its first request
-            self.copies.refuse_refused()
-            self.copies.freeze()
+            self.grow(Asked("GET", "/"))  # a site makes its root, and more, for its first request
             yield
+
+    def grow(self, *requests: Asked) -> None:
+        """Let what these requests store be part of the state before each run."""
+        self.copies.thaw()
+        for request in requests:
+            self.ask(request)
+        self.copies.freeze()
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
         """Call the handler of a part, with a point before and after it."""
@@ -117,7 +127,7 @@ class Site:
         """Run one request as a server does."""
         run = run or Run()
         run.user = (self.user if request.user is None else request.user) or None
-        environ = request.environ()
+        environ = request.environ(self.origin)
         if run.user is not None:
             environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
         random.seed(self.seed)
@@ -151,12 +161,30 @@ class Site:
         run = running()
         if run is None or event not in EFFECTS or of_database():
             return
-        what = arguments[1] if event == "socket.connect" else arguments[0]
-        name = f"{what[0]}:{what[1]}" if isinstance(what, tuple) else str(what)
-        if not any(one in name for one in self.allow):
+        name = effect(event, arguments)
+        if name and not name.startswith((str(self.copies.directory), *WRITTEN)) and name not in self.allow:
             if not run.finished:
                 run.effects.append(f"{event} {name}, by {place()}")
             raise EffectRefused(f"prove: {event} {name}: no program and no other machine is asked. --allow {name}")
+
+
+WRITTEN = (tempfile.gettempdir(), "/dev/", "/proc/")
+"""Where anybody may write."""
+WRITES = os.O_WRONLY | os.O_RDWR
+
+
+def effect(event: str, arguments: tuple[Any, ...]) -> str:
+    """Return what an audit event reaches outside of the process: host:port, a program, or a file; or "" for none."""
+    if event == "socket.connect":
+        address = arguments[1]
+        return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
+    if event == "open":
+        path, _, flags = arguments
+        is_written = isinstance(path, (str, bytes)) and flags & WRITES and not os.fsdecode(path).endswith(".pyc")
+        return os.path.abspath(os.fsdecode(path)) if is_written else ""
+    if event == "sqlite3.connect":
+        return "" if str(arguments[0]) in ("", ":memory:") else os.path.abspath(os.fsdecode(arguments[0]))
+    return os.fsdecode(arguments[0])
 
 
 hooks: list[Callable[[str, tuple[Any, ...]], None]] = []

@@ -100,6 +100,12 @@ def facts_of(chains: Sequence[Chain]) -> list[tuple[Step, Facts]]:
     return [(step, step.facts) for step in steps.values()]
 
 
+def host_of(chains: Sequence[Chain]) -> str:
+    """Return a host that the site serves."""
+    hosts = (host for _, told in facts_of(chains) for host in told.hosts if host != "*")
+    return next(hosts, "localhost").removeprefix(".")
+
+
 def refuse_several(workers: int, facts: Iterable[tuple[Step, Facts]]) -> None:
     """Refuse several processes if an element says that one alone can serve the site."""
     for step, told in facts:

@@ -16,7 +16,7 @@ from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
 from pipeline.tools.building import build
 from pipeline.tools.explain import answer_of, request_of, say_read_only
-from pipeline.tools.ini import add_ini, facts_of, options_of, plan_of
+from pipeline.tools.ini import add_ini, host_of, options_of, plan_of
 from pipeline.tools.watching import is_traverse
 from pipeline.tools.words import short
 
@@ -154,9 +154,3 @@ def interact(names: Mapping[str, Any]) -> int:
         python = f"Python {sys.version.partition(' ')[0]}"
         code.interact(f"{python}\n{banner}", local=dict(names), exitmsg="")
     return 0
-
-
-def host_of(chains: Sequence[Chain]) -> str:
-    """Return a host that the site serves."""
-    hosts = (host for _, told in facts_of(chains) for host in told.hosts if host != "*")
-    return next(hosts, "localhost").removeprefix(".")
