@@ -24,6 +24,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, rela
 from sqlalchemy.orm.exc import StaleDataError
 from sqlalchemy.schema import ForeignKey
 from transaction.interfaces import NoTransaction
+from ZODB.POSException import ConflictError
 
 from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
@@ -494,6 +495,21 @@ def test_neither_commits_when_another_fails(url: str, step: str) -> None:
 
     assert ask(both(url, view)).status_int == 500
     assert (titles(url)[3:], count(url)) == ([], 0)
+
+
+@pytest.mark.parametrize("error", [ValueError, ConflictError])
+def test_a_manager_that_fails_after_the_vote_of_sql_leaves_it_uncertain__R4(url: str, error: type[Exception]) -> None:
+    """The vote of SQL is its commit. So the answer does not say that nothing is stored, and nothing is tried again."""
+    calls = []
+
+    def view(request: Request, response: Response) -> None:
+        calls.append(request)
+        add(request, response)
+        FakeDataManager(request.tm, fails={"tpc_vote": error}, key="\U0010ffff").join()
+
+    answer = ask(site(url, view))
+    assert (answer.status_int, answer.headers["X-Outcome"]) == (500, "unknown")
+    assert (titles(url)[3:], len(calls)) == (["new"], 1)
 
 
 def test_neither_commits_when_sql_cannot(url: str) -> None:
