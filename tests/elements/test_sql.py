@@ -28,14 +28,13 @@ from ZODB.POSException import ConflictError
 
 from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
-from pipeline.database import pools, sql_sessions
+from pipeline.database import pools, sql_sessions, zodb_pools
 from pipeline.database.outages import Outage
 from pipeline.database.pools import Usage
 from pipeline.database.sql_errors import code_of, is_transient, was_answered
 from pipeline.database.sql_sessions import Bound
 from pipeline.elements import sql as module
 from pipeline.elements import transaction as transaction_module
-from pipeline.elements import zodb as zodb_module
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.sql import Database, close_all, sql
@@ -77,8 +76,8 @@ def url(tmp_path: Path) -> Iterator[str]:
     used = [one for one in module._databases.values() if one.engine.url.database]
     close_all()
     module._databases.clear()
-    zodb_module.close_all()
-    zodb_module._pools.clear()
+    zodb_pools.close_all()
+    zodb_pools._pools.clear()
     for one in used:
         pool: Any = one.engine.pool
         assert pool.checkedout() == 0, "no connection is missing from the pool"
@@ -498,8 +497,9 @@ def test_neither_commits_when_another_fails(url: str, step: str) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, ConflictError])
-def test_a_manager_that_fails_after_the_vote_of_sql_leaves_it_uncertain__R4(url: str, error: type[Exception]) -> None:
-    """The vote of SQL is its commit. So the answer does not say that nothing is stored, and nothing is tried again."""
+def test_a_manager_that_fails_after_the_vote_of_sql__R4(url: str, error: type[Exception]) -> None:
+    """The vote of SQL is its commit. So the answer does not say that nothing is stored, and nothing is tried
+    again."""
     calls = []
 
     def view(request: Request, response: Response) -> None:

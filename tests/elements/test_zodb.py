@@ -27,16 +27,17 @@ from ZODB.POSException import ConflictError
 
 from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
+from pipeline.database import zodb_pools as module
 from pipeline.database.outages import Outage
 from pipeline.database.storages import ZEO_TIMEOUT
 from pipeline.database.transactions import Manager, is_open
+from pipeline.database.zodb_pools import Pool, PooledConnection
 from pipeline.elements import transaction as transaction_module
-from pipeline.elements import zodb as module
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
-from pipeline.elements.zodb import Pool, PooledConnection, close_all, zodb
+from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import ConfigurationError, OrderError, ReadOnlyTransaction
 from pipeline.testing import fault
 from servers.zeo import ZEO

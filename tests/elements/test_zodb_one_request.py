@@ -27,13 +27,14 @@ from ZODB.POSException import ConflictError, ConnectionStateError
 
 from around_a_view import View, ask, end, looking
 from pipeline import Pipeline, Request, Response, element
+from pipeline.database import zodb_pools as module
 from pipeline.database.connections import RequestConnection
 from pipeline.database.transactions import Manager
-from pipeline.elements import zodb as module
+from pipeline.database.zodb_pools import Pool
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
-from pipeline.elements.zodb import Pool, close_all, zodb
+from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import ReadOnlyTransaction
 
 WAS = "as it was"

@@ -27,6 +27,7 @@ from ZODB.blob import Blob
 import pipeline.http.conditional
 from asking import ask
 from pipeline import Pipeline, Request, Response, element, view
+from pipeline.database.zodb_pools import pool_of
 from pipeline.elements.coalesce import coalesce
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
@@ -34,7 +35,7 @@ from pipeline.elements.log import log
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
-from pipeline.elements.zodb import pool_of, zodb
+from pipeline.elements.zodb import zodb
 from pipeline.http.conditional import byte_range, may_send_part, precondition
 from pipeline.http.files import BLOCK, SentFile, disposition, serve
 from pipeline.publisher import publisher

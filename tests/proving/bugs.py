@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
 
-from pipeline.database import transactions
-from pipeline.elements import retry, transaction, zodb
-from pipeline.interfaces import Handler
 from pipeline import Request, Response, element
+from pipeline.database import transactions, zodb_pools
+from pipeline.interfaces import Handler
 
-T, Z, R = (sys.modules[f"pipeline.elements.{name}"] for name in ("transaction", "zodb", "retry"))
+T, R = (import_module(f"pipeline.elements.{name}") for name in ("transaction", "retry"))
 """The modules: the elements have their names."""
 
 
@@ -35,7 +34,7 @@ def retry_after_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def connection_not_given_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Z.PooledConnection, "give_back", lambda self: None)
+    patch.setattr(zodb_pools.PooledConnection, "give_back", lambda self: None)
 
 
 def no_abort(patch: pytest.MonkeyPatch) -> None:
@@ -49,7 +48,8 @@ def silent_uncertainty(patch: pytest.MonkeyPatch) -> None:
 
 
 def must_discard_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(transactions.Manager, "must_discard", property(lambda self: False, lambda self, value: None), raising=False)
+    ignored = property(lambda self: False, lambda self, value: None)
+    patch.setattr(transactions.Manager, "must_discard", ignored, raising=False)
 
 
 def phantom_after_an_abort(patch: pytest.MonkeyPatch) -> None:

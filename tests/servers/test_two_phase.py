@@ -12,8 +12,8 @@ from sqlalchemy import text
 from transaction.interfaces import TransientError
 
 from pipeline import Pipeline, Request, Response, element
+from pipeline.database import zodb_pools
 from pipeline.elements import sql as sql_module
-from pipeline.elements import zodb as zodb_module
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql
@@ -64,8 +64,8 @@ def ask(postgres: Postgres, new_name: Callable[[], str], tmp_path: Path) -> Iter
     yield ask
     sql_module.close_all()
     sql_module._databases.clear()
-    zodb_module.close_all()
-    zodb_module._pools.clear()
+    zodb_pools.close_all()
+    zodb_pools._pools.clear()
 
 
 def test_both_are_committed(ask: Any) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 from pipeline.database import forks
 
 Copy = Callable[[str, Callable[[], Any]], Any]
-"""``(uri, open)`` returns the storage to use in the place of that which ``open()`` returns. The uri of a database that
-the application has opened is ``given:`` and its name."""
+"""``(uri, open)`` returns the storage to use in the place of that which ``open()`` returns. The uri of a
+database that the application has opened is ``given:`` and its name."""
 
 _copy: Copy | None = None
 
@@ -30,8 +30,8 @@ def is_copied() -> bool:
 
 @contextmanager
 def of_databases(copy: Copy) -> Iterator[None]:
-    """Have this process use copies. Its databases are closed at the beginning and at the end, so that the next request
-    opens them again."""
+    """Have this process use copies. Its databases are closed at the beginning and at the end, so that the next
+    request opens them again."""
     global _copy
     forks.close_all()
     _copy = copy

@@ -140,7 +140,8 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
 
 
 def open_to_read(uri: str) -> Any:
-    """Open a storage read-only, also a FileStorage that another process has. Return None if nothing is in it: a DB would make its root."""
+    """Open a storage read-only, also a FileStorage that another process has. Return None if nothing is in it: a
+    DB would make its root."""
     log = logging.getLogger("ZODB.FileStorage")
     level = log.level
     log.setLevel(logging.ERROR)  # it would say that the index is older than the file

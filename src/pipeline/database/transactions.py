@@ -398,8 +398,8 @@ def end_unchanged(tm: TransactionManager) -> bool:
 
 
 def is_uncertain(transaction: Any, error: BaseException) -> bool:
-    """Return whether some or all of a failed commit may be stored (R4): all data managers had voted for it, or one that
-    commits when it votes, as zope.sqlalchemy does without ``twophase``, has done so."""
+    """Return whether some or all of a failed commit may be stored (R4): all data managers had voted for it, or
+    one that commits when it votes, as zope.sqlalchemy does without ``twophase``, has done so."""
     resources = transaction._resources
     all_voted = bool(resources) and all(id(resource) in transaction._voted for resource in resources)
     one_stored = any(getattr(resource, "state", None) == "committed" for resource in resources)

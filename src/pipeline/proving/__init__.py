@@ -1,4 +1,5 @@
 """Prove a site: every view, with every failure at every point, on copies of its databases.
 
-``prove`` is the command ``pipeline prove``, the fixture ``prove`` of ``pipeline.testing.plugin`` and a function.
+``prove`` is the command ``pipeline prove``, a function of ``pipeline.testing``, and a fixture of
+``pipeline.testing.plugin``. They are one thing, ``pipeline.proving.proof.Proof``.
 """

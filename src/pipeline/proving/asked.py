@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
         origin  address of the site, such as http://localhost
         """
-        headers = [(name, origin if value == OWN_ORIGIN else value) for name, value in self.headers]
+        headers = {name: origin if value == OWN_ORIGIN else value for name, value in self.headers}
         made = Request.blank(self.url, base_url=origin, method=self.method, headers=headers)
         environ: dict[str, Any] = made.environ
         environ["REMOTE_ADDR"] = "127.0.0.1"
@@ -44,11 +44,10 @@ class Asked(NamedTuple):
             environ["CONTENT_LENGTH"] = str(len(self.body))
         return environ
 
-    def with_headers(self, **changed: str | None) -> Asked:
-        """Return the request with other headers; None takes one away."""
-        names = {name.replace("_", "-"): value for name, value in changed.items()}
-        kept = [pair for pair in self.headers if pair[0] not in names]
-        return self._replace(headers=(*kept, *((name, value) for name, value in names.items() if value is not None)))
+    def with_headers(self, changed: Mapping[str, str]) -> Asked:
+        """Return the request with other values of headers."""
+        kept = [pair for pair in self.headers if pair[0] not in changed]
+        return self._replace(headers=(*kept, *changed.items()))
 
 
 OWN = (("Origin", OWN_ORIGIN), ("Sec-Fetch-Site", "same-origin"))
@@ -64,10 +63,3 @@ def asked(
     body = urlencode([(name, str(value)) for name, value in fields]).encode()
     kind = (("Content-Type", FORM),) if method != "DELETE" else ()
     return Asked(method, url, body if method != "DELETE" else b"", (*OWN, *kind), user, source)
-
-
-def from_environ(environ: Mapping[str, Any], body: bytes, source: str) -> Asked:
-    """Return the request of an environ, such as one that a test has sent."""
-    request = Request(dict(environ))
-    headers = tuple((name, value) for name, value in request.headers.items() if name not in ("Host", "Content-Length"))
-    return Asked(request.method, request.path_qs, body, headers, None, source)

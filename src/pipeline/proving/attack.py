@@ -33,6 +33,7 @@ def prove_attack(site: Site, requests: Sequence[Asked], report: Report, is_over:
                 if what:
                     report.note(line, what, str(tried), "", str(own.views[0]))
         line.end(perf_counter() - began)
+        report.ended(line)
         if is_over():
             return
 
@@ -59,11 +60,11 @@ def attacks(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked
         yield ("a GET changes the database" if stored else ""), request
     elif view.same_site:
         for user in (NOBODY, request.user):
-            tried = request.with_headers(Origin=ELSEWHERE, Sec_Fetch_Site="cross-site")._replace(user=user)
+            tried = request.with_headers({"Origin": ELSEWHERE, "Sec-Fetch-Site": "cross-site"})._replace(user=user)
             run, stored = tried_out(site, tried)
             who = "a visitor" if user is NOBODY else "a user"
-            reached = view in run.views
-            yield (f"S23: another site has the browser of {who} call a view that is not cross_site" if reached else ""), tried
+            wrong = f"S23: another site has the browser of {who} call a view that is not cross_site"
+            yield (wrong if view in run.views else ""), tried
 
     for value in (MARK, f"{ELSEWHERE}/"):
         for tried in with_value(request, view, value):

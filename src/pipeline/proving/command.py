@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline.interfaces import ConfigurationError
 from pipeline.proving.proof import JUDGES, KINDS, Proof
-from pipeline.proving.report import put_begin, put_end, put_line
+from pipeline.proving.report import Waiver, put_begin, put_end
 from pipeline.tools.findings import put_json
 from pipeline.tools.ini import ini_parser, options_of
 
@@ -18,22 +20,23 @@ examples:
   pipeline prove site.ini --view @@edit --depth 2
   pipeline prove site.ini --replay 'POST /@@edit error@Connection.tpc_vote:before'
 
-Each request runs on copies of the databases: a ZODB is only read, an SQLite file is copied, and a database that cannot
-be copied is refused. Exit status: 0 nothing found, 1 something found or too few views tried, 2 wrong usage, 3 the budget
-is over."""
+Each request runs on copies of the databases: a ZODB is only read, an SQLite file is copied, and a database that
+cannot
+be copied is refused. Exit status: 0 nothing found, 1 something found or too few views tried, 2 wrong usage, 3
+the budget is over."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     parser = ini_parser(
         "prove",
-        "Asks for every view of a site, once for each way in which something can fail at each point on the way, and says "
-        "where data is lost, stored twice, or left in memory.",
+        "Asks for every view of a site, once for each way in which something can fail at each point on the way, "
+        "and says where data is lost, stored twice, or left in memory.",
         EPILOG,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
-    parser.add_argument("--view", metavar="REGEX", default="", help="only requests such as 'POST /@@edit' with this in it")
+    parser.add_argument("--view", metavar="REGEX", default="", help="only requests with this in METHOD URL")
     parser.add_argument("--log", metavar="FILE", help="also ask what an access log in JSON has")
     parser.add_argument(
         "--judge", metavar="JUDGES", default="faults,attack", help=f"of {', '.join(JUDGES)}; default faults,attack"
@@ -48,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--allow", metavar="EFFECT", action="append", default=[], help="host:port, or a program")
     parser.add_argument("--replay", metavar="PLAN", help="run one request with one plan, as a finding prints it")
     parser.add_argument("--junit", metavar="FILE", help="write the report as XML that CI servers read")
+    parser.add_argument("--waive", metavar="FILE", help="TOML with the findings that are left, and why")
     options = options_of(parser, arguments)
     kinds = options.faults.split(",")
     unknown = [kind for kind in kinds if kind not in KINDS]
@@ -66,10 +70,12 @@ def main(arguments: Sequence[str]) -> int:
         budget=options.budget,
         seed=options.seed,
         cover=options.cover,
+        waived=waivers_of(options.waive) if options.waive else (),
     )
     with proof.loaded():
         if options.replay:
             return put_replay(proof, options.replay)
+        proof.report.follow = not options.json
         if not options.json:
             put_begin(proof.report)
         if "faults" in chosen:
@@ -81,12 +87,21 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         put_json(report.as_dict())
     else:
-        for line in report.lines:
-            put_line(line)
         put_end(report, f"pipeline prove {' '.join((options.ini, *options.variables))}")
     if options.junit:
         Path(options.junit).write_text(report.as_junit())
     return report.exit_status
+
+
+def waivers_of(path: str) -> list[Waiver]:
+    """Return the findings that a file waives. Raise ConfigurationError if it does not say which, and why."""
+    try:
+        entries = tomllib.loads(Path(path).read_text())["waive"]
+        return [Waiver(**entry) for entry in entries]
+    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise ConfigurationError(
+            f"{path}: {error}. It has a table [[waive]] for each finding, with {', '.join(Waiver._fields)}"
+        ) from error
 
 
 def put_replay(proof: Proof, plan: str) -> int:
@@ -95,7 +110,8 @@ def put_replay(proof: Proof, plan: str) -> int:
     for number, point in enumerate(run.trace, 1):
         hit = next((f"  <- {hit.kind}, at {hit.where}" for hit in run.hits if hit.point == point), "")
         print(f"  {number:4} {point}{hit}")
-    print(f"answered {run.status or type(run.escaped).__name__}{f', X-Outcome: {run.outcome}' if run.outcome else ''}")
+    outcome = f", X-Outcome: {run.outcome}" if run.outcome else ""
+    print(f"answered {run.status or type(run.escaped).__name__}{outcome}")
     for one in found:
         print(f"found: {one}")
     return 1 if found else 0

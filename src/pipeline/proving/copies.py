@@ -1,7 +1,7 @@
 """Copies of the databases of a site, so that a run leaves nothing behind.
 
-A ZODB is a ``DemoStorage`` over the site's own storage, which is opened read-only. An SQLite file is copied. A database
-that cannot be copied is refused, and never touched.
+A ZODB is a ``DemoStorage`` over the site's own storage, which is opened read-only. An SQLite file is copied. A
+database that cannot be copied is refused, and never touched.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Copies:
         return copy
 
     def redirect(self, step: Step, options: dict[str, str]) -> None:
-        """Have an element write to a file of the copies in the place of one of the site, such as its log. A file that is
-        there is copied first."""
+        """Have an element write to a file of the copies in the place of one of the site, such as its log. A
+        file that is there is copied first."""
         is_data = step.element is not None and "database" in step.element.contract.provides
         for path in step.facts.writes:
             for name, value in options.items():
@@ -234,8 +234,8 @@ def original(uri: str, open: Callable[[], Any]) -> Any:
         return MappingStorage()
     if scheme not in ("file", "zeo"):
         raise ConfigurationError(
-            f"{loggable_uri(uri)} cannot be copied, so it is not opened: a site can be proved with file://, zeo:// and "
-            f"memory://. Make a copy by pipeline copy-database, and name it by a variable of the ini"
+            f"{loggable_uri(uri)} cannot be copied, so it is not opened: a site can be proved with file://, "
+            f"zeo:// and memory://. Make a copy by pipeline copy-database, and name it by a variable of the ini"
         )
     storage = open_to_read(uri)
     return MappingStorage() if storage is None else storage

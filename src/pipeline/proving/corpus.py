@@ -1,6 +1,7 @@
 """Requests to prove a site with: one for each view, or what visitors and tests have asked.
 
-A view is asked on the first object whose page it answers. The fields of a POST are those of the form on the page of the
+A view is asked on the first object whose page it answers. The fields of a POST are those of the form on the
+page of the
 site, so that its tokens and revisions are right; else they are made from the types of the view's parameters.
 """
 
@@ -14,7 +15,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 from xmlrpc.client import dumps
 
 from webtest import TestResponse
@@ -120,7 +121,7 @@ def rows(site: Site, chains: Sequence[Chain]) -> Iterator[tuple[Any, Any, str, V
     ways = [chain.way() for chain in chains]
     for row in site.views:
         method = row[2].partition(" ")[0]
-        if method not in UNUSUAL and any(way.takes(method, row[1]) for way in ways):
+        if method not in UNUSUAL and (not ways or any(way.takes(method, row[1]) for way in ways)):
             yield row
 
 
@@ -130,8 +131,11 @@ def said(request: Asked, run: Run) -> str:
 
 
 def ways_of(chains: Iterable[Chain]) -> Iterator[Way]:
-    """Yield how to reach each end: the conditions of the switches that lead to it, as a path and headers."""
+    """Yield how to reach each end: the conditions of the switches that lead to it, as a path and headers. A
+    pipeline without an ini has one way."""
     seen = set()
+    if not chains:
+        yield Way("/", ())
     for chain in chains:
         path, headers = "/", []
         for word in chain.condition.replace(",", " ").split():
@@ -156,7 +160,7 @@ def objects(site: Site, way: Way) -> Iterator[Thing]:
     def walk(obj: Any, path: str, depth: int) -> None:
         kind = type(obj)
         count[kind] = count.get(kind, 0) + 1
-        is_container = hasattr(kind, "__getitem__") and hasattr(kind, "__iter__") and not isinstance(obj, (str, bytes))
+        is_container = hasattr(kind, "__getitem__") and hasattr(kind, "__iter__") and kind not in (str, bytes)
         if count[kind] <= OF_A_KIND:
             found.append(Thing(path if is_container else path.rstrip("/") or "/", kind))
         if is_container and depth < DEPTH:
@@ -185,12 +189,7 @@ def candidates(
     """Yield requests that may be answered by a view, the likeliest first."""
     method, _, name = key.partition(" ")
     end = f"@@{quote(name)}" if name else ""
-    specification = implementedBy(context) if isinstance(context, type) else context
-    fitting = [
-        thing.path
-        for thing in things
-        if specification in (None, Interface) or implementedBy(thing.kind).isOrExtends(specification)
-    ]
+    fitting = [thing.path for thing in things if is_for(context, thing.kind)]
     if request_type.isOrExtends(IXMLRPCRequest):
         call = dumps(tuple(value for _, value in fields_of(view)), name).encode()
         yield from (Asked("POST", path, call, (("Content-Type", "text/xml"),)) for path in fitting)
@@ -202,10 +201,17 @@ def candidates(
             if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
                 yield form
     fields = [] if method in ("GET", "HEAD") else list(fields_of(view))
-    query = "" if fields or method not in ("GET", "HEAD") else "&".join(f"{n}={v}" for n, v in fields_of(view, True))
+    query = urlencode(list(fields_of(view, True))) if method in ("GET", "HEAD") else ""
     for url in urls:
         made = asked(method, f"{url}?{query}" if query else url, fields, source="its parameters" if fields else "")
         yield made._replace(headers=(*made.headers, *way.headers))
+
+
+def is_for(context: Any, kind: type) -> bool:
+    """Return whether a registration for a class, an interface or a specification is for objects of a class."""
+    implemented: Any = implementedBy
+    wanted = implemented(context) if isinstance(context, type) else context
+    return wanted in (None, Interface) or bool(implemented(kind).isOrExtends(wanted))
 
 
 def fields_of(view: View, required: bool = False) -> Iterator[tuple[str, Any]]:
@@ -282,8 +288,8 @@ def multipart(fields: Sequence[tuple[str, str]], files: Sequence[tuple[str, str,
 
 
 def of_log(path: str) -> Iterator[Asked]:
-    """Yield the requests of an access log in JSON (``format = json`` of the element log), the newest of each view and
-    status. A body is not in the log, so these are GET and HEAD."""
+    """Yield the requests of an access log in JSON (``format = json`` of the element log), the newest of each
+    view and status. A body is not in the log, so these are GET and HEAD."""
     newest: dict[tuple[Any, Any, Any], Asked] = {}
     for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         try:
@@ -291,11 +297,11 @@ def of_log(path: str) -> Iterator[Asked]:
             method, url = entry["method"], entry["url"]
         except (ValueError, LookupError, TypeError):
             raise ConfigurationError(
-                f"{path}, line {number}: it is not a line of an access log in JSON, which the element log writes with "
-                f"format = json"
+                f"{path}, line {number}: it is not a line of an access log in JSON, which the element log writes "
+                f"with format = json"
             ) from None
         if method in ("GET", "HEAD") and str(url).startswith("/"):
             key = method, entry.get("view") or unquote(url), entry.get("status")
-            user = entry.get("user")
-            newest[key] = Asked(method, url, user=None if user in (None, "-", "") else user, source=f"{path}, line {number}")
+            user = entry.get("user") or "-"
+            newest[key] = Asked(method, url, user="" if user == "-" else user, source=f"{path}, line {number}")
     return iter(newest.values())

@@ -14,8 +14,8 @@ from pipeline.proving.site import Site
 
 
 def prove_crash(site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool]) -> None:
-    """End a process at each point of each request. What it has stored is all or nothing, and all of it if the answer
-    was begun."""
+    """End a process at each point of each request. What it has stored is all or nothing, and all of it if the
+    answer was begun."""
     for request in requests:
         began = perf_counter()
         whole = Whole(site, request)
@@ -28,7 +28,8 @@ def prove_crash(site: Site, requests: Sequence[Asked], report: Report, is_over: 
                 end_at(site, request, point)
                 run = Run()
                 run.hits.append(Hit("crash", point, ""))
-                report.add(line, request, run, list(left(site, whole, "start_response" in whole.run.trace[:number])))
+                was_answered = "start_response" in whole.run.trace[:number]
+                report.add(line, request, run, left(site, whole, was_answered))
                 if is_over():
                     return
         finally:
@@ -36,6 +37,7 @@ def prove_crash(site: Site, requests: Sequence[Asked], report: Report, is_over: 
             site.copies.remove_left()
             site.copies.is_on_disk = False
             line.end(perf_counter() - began)
+            report.ended(line)
 
 
 def end_at(site: Site, request: Asked, point: str) -> None:
@@ -57,5 +59,6 @@ def left(site: Site, whole: Whole, was_answered: bool) -> list[str]:
         return [f"the next process cannot answer: {looked.status or looked.escaped!r}"]
     stored = site.copies.stored()
     if stored.is_nothing:
-        return ["R1: the answer was begun, and nothing is stored"] if was_answered and not whole.stored.is_nothing else []
+        lost = was_answered and not whole.stored.is_nothing
+        return ["R1: the answer was begun, and nothing is stored"] if lost else []
     return [] if stored == whole.stored else ["R3: a part is stored"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import NamedTuple
 
 from pipeline.proving.asked import Asked
 from pipeline.proving.copies import Stored
 from pipeline.proving.judges import Judge, Record
 from pipeline.proving.memory import differences
-from pipeline.proving.report import Line, Report
+from pipeline.proving.report import Report
 from pipeline.proving.runs import Plan, Run, kinds_at
 from pipeline.proving.site import Site
 
@@ -37,14 +39,22 @@ def judged(site: Site, request: Asked, plan: Plan, whole: Whole, judges: Sequenc
     return run, [found for judge in judges for found in judge(record)]
 
 
-def plans_after(run: Run, kinds: Sequence[str], first: int = 0) -> list[dict[str, str]]:
-    """Return the plans with one more fault at each point that the run has passed since the point ``first``."""
-    return [
-        {**run.plan, point: kind}
-        for point in run.trace[first:]
-        for kind in kinds_at(point)
-        if kind in kinds
-    ]
+class Tried(NamedTuple):
+    """The faults that are tried."""
+
+    depth: int
+    """How many faults one run has at most."""
+    kinds: tuple[str, ...]
+    points: re.Pattern[str]
+
+    def after(self, run: Run, first: int = 0) -> list[dict[str, str]]:
+        """Return the plans with one more fault, at each point that a run has passed since the point ``first``."""
+        return [
+            {**run.plan, point: kind}
+            for point in run.trace[first:]
+            for kind in kinds_at(point)
+            if kind in self.kinds and self.points.search(point)
+        ]
 
 
 def prove_faults(
@@ -52,9 +62,7 @@ def prove_faults(
     requests: Sequence[Asked],
     report: Report,
     judges: Sequence[Judge],
-    *,
-    depth: int,
-    kinds: Sequence[str],
+    tried: Tried,
     is_over: Callable[[], bool],
 ) -> None:
     """Run each request with every plan, and report what is wrong."""
@@ -62,34 +70,19 @@ def prove_faults(
         began = perf_counter()
         whole = Whole(site, request)
         line = report.begin("faults", str(request), whole.run.status, len(whole.run.trace))
-        prove_one(site, request, line, report, whole, judges, depth, kinds, is_over)
-        line.end(perf_counter() - began)
-        if is_over():
-            return
-
-
-def prove_one(
-    site: Site,
-    request: Asked,
-    line: Line,
-    report: Report,
-    whole: Whole,
-    judges: Sequence[Judge],
-    depth: int,
-    kinds: Sequence[str],
-    is_over: Callable[[], bool],
-) -> None:
-    """Run one request with every plan."""
-    run, found = judged(site, request, {}, whole, judges)
-    report.add(line, request, run, found)
-    plans = plans_after(run, kinds)[::-1]
-    while plans:
-        plan = plans.pop()
-        run, found = judged(site, request, plan, whole, judges)
+        run, found = judged(site, request, {}, whole, judges)
         report.add(line, request, run, found)
-        if len(plan) < depth and len(run.hits) == len(plan):
-            last = max(run.trace.index(hit.point) for hit in run.hits)
-            plans += plans_after(run, kinds, last + 1)[::-1]
+        plans = tried.after(run)[::-1]
+        while plans and not is_over():
+            plan = plans.pop()
+            run, found = judged(site, request, plan, whole, judges)
+            report.add(line, request, run, found)
+            if len(run.hits) == len(plan) < tried.depth:
+                last = max(run.trace.index(hit.point) for hit in run.hits)
+                plans += tried.after(run, last + 1)[::-1]
+            report.progress(line, line.runs, line.runs + len(plans))
+        line.left = len(plans)
+        line.end(perf_counter() - began)
+        report.ended(line)
         if is_over():
-            line.left = len(plans)
             return

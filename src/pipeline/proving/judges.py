@@ -1,4 +1,5 @@
-"""What is wrong with a run. A judge is a function of a ``Record``, which yields one sentence for each fault that it finds.
+"""What is wrong with a run. A judge is a function of a ``Record``, which yields one sentence for each fault
+that it finds.
 
 Others are added by an entry point of the group ``pipeline.judges``.
 """
@@ -104,7 +105,8 @@ def memory_is_disk(record: Record) -> Iterator[str]:
 
 
 def nothing_outside(record: Record) -> Iterator[str]:
-    """R2: what is done outside of the databases before the commit is done again by a retry, and stays after an abort."""
+    """R2: what is done outside of the databases before the commit is done again by a retry, and stays after an
+    abort."""
     if not record.run.hits:
         for effect in record.run.effects:
             yield f"R2: before the commit, a view does what no abort takes back: {effect}"

@@ -17,7 +17,7 @@ from ZODB.POSException import POSKeyError
 
 def differences() -> Iterator[str]:
     """Yield what the next request would see that is not stored."""
-    zodb = sys.modules.get("pipeline.elements.zodb")
+    zodb = sys.modules.get("pipeline.database.zodb_pools")
     if zodb is None:
         return
     try:

@@ -1,4 +1,5 @@
-"""Pairs: two requests at the same time, switched at their points. What is stored is what one after the other stores."""
+"""Pairs: two requests at the same time, switched at their points. What is stored is what one after the other
+stores."""
 
 from __future__ import annotations
 
@@ -106,7 +107,7 @@ def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: in
     """Run two requests in many orders."""
     began = perf_counter()
     both, reverse = in_turn(site, first, second), in_turn(site, second, first)
-    ends = {
+    ends: dict[tuple[bool, ...], set[str]] = {
         (True, True): {repr(both[1]), repr(reverse[1])},
         (True, False): {repr(in_turn(site, first)[1])},
         (False, True): {repr(in_turn(site, second)[1])},
@@ -119,13 +120,14 @@ def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: in
         lengths.append(sum(not name.startswith(NOT_SWITCHED) for name in site.ask(request).trace))
     name = f"{first} | {second}"
     line = report.begin("pairs", name, both[0][0], sum(lengths))
-    for order in orders(*lengths, most, site.seed):
+    for order in orders(lengths, most, site.seed):
         runs = run_both(site, (first, second), order)
         line.runs += 1
         said = " then ".join(f"{1 + who} passes {count}" for who, count in order[:-1])
         for what in wrong(site, runs, ends, in_order):
             report.note(line, what, name, said, str(runs[0].views[-1]) if runs[0].views else "")
     line.end(perf_counter() - began)
+    report.ended(line)
 
 
 def wrong(
@@ -149,8 +151,9 @@ def wrong(
             yield f"R5: {usage.used} connection of {usage.database} does not come back"
 
 
-def orders(first: int, second: int, most: int, seed: int) -> Iterator[Order]:
-    """Yield every order with one switch, and some of those with two."""
+def orders(lengths: Sequence[int], most: int, seed: int) -> Iterator[Order]:
+    """Yield every order with one switch, and some of those with two. lengths are the points of the two."""
+    first, second = lengths
     one: list[Order] = [[(0, count), (1, ALWAYS)] for count in range(1, first)]
     one += [[(1, count), (0, ALWAYS)] for count in range(1, second)]
     two: list[Order] = [[(0, a), (1, b), (0, ALWAYS)] for a in range(1, first) for b in range(1, second)]

@@ -9,14 +9,16 @@ from typing import Any
 LONGEST = 200
 """Characters of a text that are compared."""
 SHORT = 8
-"""Bytes of a value that is no secret: longer ones are compared by their length, since a run may have made them by chance."""
+"""Bytes of a value that is no secret: longer ones are compared by their length, since a run may have made them
+by chance."""
 DEPTH = 40
 
 
 def plain(data: bytes) -> Any:
-    """Return class and state of a record. A reference to another object is one word, since ids differ from run to run."""
+    """Return class and state of a record. A reference to another object is one word, since ids differ from run
+    to run."""
     unpickler = pickle.Unpickler(io.BytesIO(data))
-    unpickler.persistent_load = lambda reference: ("reference",)  # type: ignore[method-assign,assignment]
+    unpickler.persistent_load = lambda reference: ("reference",)  # type: ignore[method-assign]
     kind = unpickler.load()
     kind = kind[0] if isinstance(kind, tuple) else kind
     return getattr(kind, "__name__", kind), _value(unpickler.load(), 0)

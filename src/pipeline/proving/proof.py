@@ -1,25 +1,26 @@
-"""``Proof``: a site, a corpus of requests, and what is tried with them. The command and the fixture are made of it."""
+"""``Proof``: a site, a corpus of requests, and what is tried with them. The command and the fixture are made of
+it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 
+from pipeline.composition import Pipeline
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.proving.asked import Asked
 from pipeline.proving.attack import prove_attack
 from pipeline.proving.corpus import NO_OBJECT, identity_of, of_log, of_views, rows
 from pipeline.proving.crash import prove_crash
-from pipeline.proving.faults import Whole, judged, prove_faults
+from pipeline.proving.faults import Tried, Whole, judged, prove_faults
 from pipeline.proving.judges import Judge, judges
 from pipeline.proving.pairs import SCHEDULES, prove_pairs, stores
-from pipeline.proving.report import Report
+from pipeline.proving.report import Report, Waiver
 from pipeline.proving.runs import FAULTS, Plan, Run
 from pipeline.proving.site import Site
-from pipeline.tools.ini import plan_of
 
 KINDS = ("conflict", "error", "exit", "unavailable", "gone")
 """The kinds of faults."""
@@ -33,7 +34,7 @@ GROWTH = 3
 class Proof:
     """What is known of a site that is proved: its requests, and the report.
 
-    ini     the ini, with ``#name`` if it has several apps
+    ini     the ini, with ``#name`` if it has several apps; or a pipeline
     words   variables of the ini, ``name=value``
     user    the user of the requests that name none
     view    regular expression; only requests that it is found in are tried
@@ -42,11 +43,16 @@ class Proof:
     budget  seconds, after which nothing more is tried; None is no limit
     seed    of the random numbers
     cover   the least part of the views that must be tried
+    points  regular expression; only points that it is found in have faults
+    corpus  the requests, in place of those for the views
+    more    judges beside those that are known
+    waived  findings that are left
+    strict  raise AssertionError if something is found
     """
 
     def __init__(
         self,
-        ini: str,
+        ini: str | Pipeline,
         words: Sequence[str] = (),
         *,
         user: str | None = None,
@@ -56,16 +62,22 @@ class Proof:
         budget: float | None = None,
         seed: int = 7,
         cover: float = 0.9,
+        points: str = "",
         corpus: Sequence[Asked] = (),
         more: Sequence[Judge] = (),
+        waived: Sequence[Waiver] = (),
+        strict: bool = False,
     ) -> None:
         self.site = Site(ini, words, user=user, allow=allow, seed=seed)
         self.only = re.compile(view)
         self.log = log
         self.corpus = list(corpus)
         self.judges = (*judges(), *more)
+        self.points = re.compile(points)
+        self.waived = waived
+        self.strict = strict
         self.ends = None if budget is None else monotonic() + budget
-        self.report = Report(ini, cover=0.0 if view or corpus else cover)
+        self.report = Report(self.site.name, cover=0.0 if view or corpus else cover)
         self.requests: list[Asked] = []
 
     def is_over(self) -> bool:
@@ -78,7 +90,7 @@ class Proof:
     def loaded(self) -> Iterator[Proof]:
         """Load the site and collect the requests."""
         with self.site.loaded():
-            chains = plan_of(self.site.ini, self.site.words)
+            chains = self.site.chains
             made, untried = self._made(chains)
             self.report.views = len({identity_of(row) for row in rows(self.site, chains)})
             self.report.untried = untried
@@ -105,23 +117,35 @@ class Proof:
     def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
         """Try every fault at every point."""
         prove_faults(
-            self.site, self.requests, self.report, self.judges, depth=depth, kinds=kinds, is_over=self.is_over
+            self.site,
+            self.requests,
+            self.report,
+            self.judges,
+            Tried(depth, tuple(kinds), self.points),
+            self.is_over,
         )
-        return self
+        return self._judged()
 
     def attack(self) -> Proof:
         """Ask as an outsider does: without a login, from another site, with hostile values."""
         prove_attack(self.site, self.requests, self.report, self.is_over)
-        return self
+        return self._judged()
 
     def crash(self) -> Proof:
         """End the process at each point."""
         prove_crash(self.site, self.requests, self.report, self.is_over)
-        return self
+        return self._judged()
 
     def pairs(self, most: int = SCHEDULES) -> Proof:
         """Run each pair of the requests that store something at the same time, in at most so many orders."""
         prove_pairs(self.site, self.requests, self.report, self.is_over, most)
+        return self._judged()
+
+    def _judged(self) -> Proof:
+        """Say what was found by one way to judge."""
+        self.report.waive([one for one in self.waived if one.judge == self.report.lines[-1].judge])
+        if self.strict and (self.report.found or not self.report.is_covered):
+            raise AssertionError(self.report.text())
         return self
 
     def replay(self, text: str) -> tuple[Run, list[str]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+from pipeline.interfaces import ConfigurationError
 from pipeline.proving.asked import Asked
 from pipeline.proving.runs import Run
 from pipeline.tools.words import bold
@@ -33,6 +34,21 @@ class Found:
         """The rule of SAFETY that is broken, such as R1."""
         head = self.what.partition(":")[0]
         return head if head[:1] in "RS" and head[1:].isdigit() else ""
+
+
+class Waiver(NamedTuple):
+    """One finding that the owner of a site knows and leaves."""
+
+    judge: str
+    what: str
+    """The finding, as it is printed."""
+    request: str
+    plan: str
+    reason: str
+
+
+MOST_WAIVED = 5
+"""More are not waived, but mended."""
 
 
 @dataclass
@@ -71,6 +87,16 @@ class Report:
     follow: bool = False
     """Whether the lines are printed while they are made."""
 
+    def progress(self, line: Line, done: int, of: int) -> None:
+        """Note how far the runs of a request are."""
+        if self.follow and done % 16 == 0:
+            put_progress(line, done, of)
+
+    def ended(self, line: Line) -> None:
+        """Note that the runs of a request are over."""
+        if self.follow:
+            put_line(line)
+
     def begin(self, judge: str, request: str, status: int | None, points: int) -> Line:
         """Begin the line of one request."""
         line = Line(judge, request, status, points)
@@ -95,6 +121,29 @@ class Report:
                     one.request, one.plan, one.where = request, plan, where
                 return
         self.found.append(Found(line.judge, what, request, plan, where))
+
+    def waive(self, waivers: Sequence[Waiver]) -> None:
+        """Take the findings away that the owner knows. A waiver that matches none is a finding."""
+        if len(waivers) > MOST_WAIVED:
+            raise ConfigurationError(f"{len(waivers)} findings are waived, and {MOST_WAIVED} are the most")
+        judged = {line.judge for line in self.lines}
+        for waiver in waivers:
+            if waiver.judge not in judged:
+                continue
+            wanted = waiver[:4]
+            matched = [one for one in self.found if (one.judge, one.what, one.request, one.plan) == wanted]
+            for one in matched:
+                self.found.remove(one)
+            if not matched:
+                what = f"a waiver matches nothing: {waiver.what}"
+                self.found.append(Found(waiver.judge, what, waiver.request, waiver.plan, ""))
+
+    def text(self) -> str:
+        """Return the findings, and the views that were not tried, as lines."""
+        lines = [f"{one.what}: {one.request} {one.plan}, at {one.where}" for one in self.found]
+        if not self.is_covered:
+            lines += [f"{self.tried} of {self.views} views are tried", *self.untried]
+        return "\n".join(lines)
 
     @property
     def runs(self) -> int:
@@ -149,10 +198,13 @@ def put_begin(report: Report) -> None:
 
 
 def put_line(line: Line) -> None:
-    """Print the runs of one request."""
+    """Print the runs of one request, over its bar."""
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
     left = f", {line.left} left out by the budget" if line.left else ""
     said = f"{line.findings} findings" if line.findings else "nothing found"
-    print(f"  {line.request:50.50} {line.status or '-'!s:4} {line.points:4} points {line.runs:6} runs  {said}{left}")
+    status = str(line.status or "-")
+    print(f"  {line.request:50.50} {status:4} {line.points:4} points {line.runs:6} runs  {said}{left}")
 
 
 def put_progress(line: Line, done: int, of: int) -> None:
@@ -174,8 +226,8 @@ def put_end(report: Report, replay: str) -> None:
     print(f"\n{report.runs} runs, {len(report.found)} kinds of findings")
     if not report.is_covered:
         print(
-            f"{report.tried} of {report.views} views are tried, and --cover asks for {report.cover:.0%}. Other requests "
-            f"come from an access log (--log), and views for users need --user"
+            f"{report.tried} of {report.views} views are tried, and --cover asks for {report.cover:.0%}. Other "
+            f"requests come from an access log (--log), and views for users need --user"
         )
     if report.is_over_budget:
         print("the budget of seconds is over; --budget gives more")

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
-import random
 import os
+import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from traceback import walk_stack
 from typing import Any
 from unittest import mock
 
+from pipeline.composition import Pipeline
 from pipeline.database.transactions import watching_joins
 from pipeline.interfaces import Handler
-from pipeline.paste import Step
+from pipeline.paste import Chain, Step
 from pipeline.proving.asked import Asked
 from pipeline.proving.copies import Copies
 from pipeline.proving.runs import Gone, Run, joining, place, point, running, started
 from pipeline.tools.building import build
 from pipeline.tools.ini import host_of, plan_of
-from pipeline.views import View
+from pipeline.views import View, Views
 
 EFFECTS = ("socket.connect", "subprocess.Popen", "os.system", "sqlite3.connect", "open")
 """What a request may do outside of the databases, by the names of Python's audit events."""
@@ -35,7 +37,8 @@ class EffectRefused(ConnectionError):
 class Site:
     """A site that is proved.
 
-    ini    its ini, with ``#name`` if it has several apps
+    ini    its ini, with ``#name`` if it has several apps; or a pipeline. The parts of a pipeline are no points:
+           its views, databases and answers are
     words  variables of the ini, ``name=value``
     user   the user of requests that name none
     allow  effects that are allowed: host:port, or the name of a program
@@ -43,9 +46,17 @@ class Site:
     """
 
     def __init__(
-        self, ini: str, words: Sequence[str] = (), *, user: str | None = None, allow: Sequence[str] = (), seed: int = 7
+        self,
+        ini: str | Pipeline,
+        words: Sequence[str] = (),
+        *,
+        user: str | None = None,
+        allow: Sequence[str] = (),
+        seed: int = 7,
     ) -> None:
         self.ini = ini
+        self.name = ini if isinstance(ini, str) else "the pipeline"
+        self.chains: list[Chain] = []
         self.words = list(words)
         self.user = user
         self.allow = frozenset(allow)
@@ -64,19 +75,28 @@ class Site:
             stack.enter_context(watching_joins(joining))
             stack.enter_context(quiet())
             stack.enter_context(mock.patch("time.sleep", lambda seconds: None))
-            chains = plan_of(self.ini, self.words)
-            self.origin = f"http://{host_of(chains)}"
-            built = build(self.ini, self.words, self.watch, options=self.copies.redirect)
-            self.app = built.app
-            seen: set[int] = set()
-            for _, views in built.views():
+            found = self.load()
+            self.origin = f"http://{host_of(self.chains)}"
+            calls: dict[View, Callable[..., Any]] = {}
+            for views in found:
                 for row in views:
                     self.views.append(row)
-                    if id(row[3]) not in seen:
-                        seen.add(id(row[3]))
-                        row[3].call = watched_view(row[3], row[3].call)
+                    calls.setdefault(row[3], row[3].call)
+            stack.callback(give_back, calls)
+            for view, call in calls.items():
+                view.call = self.watched_view(view, call)
             self.grow(Asked("GET", "/"))  # a site makes its root, and more, for its first request
             yield
+
+    def load(self) -> list[Views]:
+        """Load the app. Return the views of each publisher."""
+        if isinstance(self.ini, Pipeline):
+            self.app: Any = self.ini
+            return [self.ini.published] if self.ini.published is not None else []
+        self.chains = plan_of(self.ini, self.words)
+        built = build(self.ini, self.words, self.watch, options=self.copies.redirect)
+        self.app = built.app
+        return [views for _, views in built.views()]
 
     def grow(self, *requests: Asked) -> None:
         """Let what these requests store be part of the state before each run."""
@@ -122,6 +142,25 @@ class Site:
             run.identify = False
             request.principal = run.user
             request.environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
+
+    def watched_view(self, view: View, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the call of a view, with a point before and after it."""
+
+        def watched(context: Any, request: Any, *response: Any) -> Any:
+            run = running()
+            if run is not None:
+                if self._look is not None:
+                    self._look(request)
+                    return ""
+                run.views.append(view)
+                if run.closers[0] == 0:
+                    close_one(request, run)
+            point("view:enter", str(view))
+            result = call(context, request, *response)
+            point("view:exit", str(view))
+            return result
+
+        return watched
 
     def ask(self, request: Asked, run: Run | None = None) -> Run:
         """Run one request as a server does."""
@@ -174,7 +213,8 @@ WRITES = os.O_WRONLY | os.O_RDWR
 
 
 def effect(event: str, arguments: tuple[Any, ...]) -> str:
-    """Return what an audit event reaches outside of the process: host:port, a program, or a file; or "" for none."""
+    """Return what an audit event reaches outside of the process: host:port, a program, or a file; or "" for
+    none."""
     if event == "socket.connect":
         address = arguments[1]
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
@@ -195,11 +235,9 @@ hooked: list[bool] = []
 def of_database() -> bool:
     """Return whether the driver of a database is at work in this thread."""
     frame = sys._getframe(1)
-    while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).partition(".")[0] in OF_DATABASES:
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+    return any(
+        str(one.f_globals.get("__name__", "")).partition(".")[0] in OF_DATABASES for one, _ in walk_stack(frame)
+    )
 
 
 def close_one(request: Any, run: Run) -> None:
@@ -213,19 +251,10 @@ def close_one(request: Any, run: Run) -> None:
     request.on_close(closer)
 
 
-def watched_view(view: View, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the call of a view, with a point before and after it."""
-
-    def watched(*arguments: Any) -> Any:
-        run = running()
-        if run is not None:
-            run.views.append(view)
-        point("view:enter", str(view))
-        result = call(*arguments)
-        point("view:exit", str(view))
-        return result
-
-    return watched
+def give_back(calls: Mapping[View, Callable[..., Any]]) -> None:
+    """Have the views be called as before."""
+    for view, call in calls.items():
+        view.call = call
 
 
 def serve(app: Any, environ: dict[str, Any], run: Run) -> None:

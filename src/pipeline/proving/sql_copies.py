@@ -14,7 +14,7 @@ from pipeline.proving.runs import point
 TIME = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+")
 Signature = tuple[bytes, int, int]
 EXECUTE = ("do_execute", "do_executemany", "do_execute_no_params")
-CALLS = {name: "sql.execute" for name in EXECUTE} | {"do_commit": "sql.commit", "do_rollback": "sql.rollback"}
+CALLS = dict.fromkeys(EXECUTE, "sql.execute") | {"do_commit": "sql.commit", "do_rollback": "sql.rollback"}
 """The calls of a driver that are points, by the method of the dialect that makes them."""
 
 
@@ -124,7 +124,8 @@ def faults_of(dialect: Any) -> Mapping[str, Callable[[str], BaseException]]:
 
 
 def signature(file: Path) -> Signature:
-    """Return what differs after a transaction that has changed a file: SQLite's counter of changes, and the sizes."""
+    """Return what differs after a transaction that has changed a file: SQLite's counter of changes, and the
+    sizes."""
     with file.open("rb") as opened:
         header = opened.read(28)
     log = Path(f"{file}-wal")

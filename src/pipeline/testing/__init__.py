@@ -29,6 +29,10 @@ element that changes the environ in place. ``Ledger`` tells whether a write was 
 
     app = Pipeline(retry(), guard_environ(), my_element(), publisher(...))
 
+``prove`` asks a site for every view, with every failure at every point::
+
+    assert prove("etc/site.ini", user="admin").found == []
+
 ``pipeline.testing.plugin`` has fixtures for pytest. It is loaded only by a ``conftest.py`` that names it.
 """
 
@@ -38,6 +42,7 @@ from pipeline.testing.faults import STEPS, FakeDataManager, Fault, fault
 from pipeline.testing.guard import EnvironChanged, EnvironWatch, guard_environ
 from pipeline.testing.ledger import Ledger
 from pipeline.testing.ordering import assert_order
+from pipeline.testing.proving import prove
 
 __all__ = [
     "STEPS",
@@ -54,5 +59,6 @@ __all__ = [
     "log_in",
     "make_request",
     "make_response",
+    "prove",
     "site",
 ]

@@ -6,12 +6,14 @@ They are not an entry point of pytest, which would give them to every project in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.database import forks
+from pipeline.proving.proof import Proof
 from pipeline.testing import clients, conformance, ordering
 
 
@@ -37,6 +39,17 @@ def make_response() -> Callable[..., Any]:
 def log_in() -> Callable[..., Any]:
     """``log_in(client, login, password)`` of ``pipeline.testing``."""
     return clients.log_in
+
+
+@pytest.fixture
+def prove() -> Iterator[Callable[..., Proof]]:
+    """``prove(app, ...)`` returns the ``Proof`` of a site, whose methods fail the test if they find something::
+
+        def test_site(prove):
+            prove("site.ini", user="admin").faults(depth=1).attack()
+    """
+    with ExitStack() as stack:
+        yield lambda app, **options: stack.enter_context(Proof(app, strict=True, **options).loaded())
 
 
 @pytest.fixture

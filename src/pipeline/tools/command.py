@@ -25,7 +25,7 @@ COMMANDS = {
     "show": ("pipeline.tools.show", "list or draw what a request passes, and what holds each part where it is"),
     "views": ("pipeline.tools.views", "list every view: path, methods, request type, permission, source line"),
     "explain": ("pipeline.tools.explain", "run one request and show the way it took, and why it was answered so"),
-    "prove": ("pipeline.proving.command", "ask for every view with every failure at every point, on copies of the data"),
+    "prove": ("pipeline.proving.command", "ask for every view, with every failure at every point"),
     "new": ("pipeline.tools.new", "make a site to start from, in a new directory"),
     "shell": ("pipeline.tools.shell", "start Python with the root of a site, a request and a transaction"),
     "element": ("pipeline.tools.element", "say what an element does, takes, requires and provides"),
