@@ -101,7 +101,7 @@ OF_SITES = [
     ("mail", "faults", "R2: before the commit, a view does what no abort takes back: socket.connect 127.0.0.1:9"),
     ("loose", "pairs", "R2: answered 200 and 200, what is stored is not what they store one after the other"),
     ("afresh", "pairs", "R2: answered 200 and 200, what is stored is not what they store one after the other"),
-    ("undeclared", "attack", "S1: anybody changes the database by a view that declares no permission"),
+    ("undeclared", "attack", "S1: an anonymous visitor changes the database by a view that declares no permission"),
     ("hello", "attack", "S7: a page has a value of the visitor as HTML"),
     ("leave", "attack", "S8: a redirect goes where a value of the visitor says"),
     ("visit", "attack", "a GET changes the database"),

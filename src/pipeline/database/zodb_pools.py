@@ -31,7 +31,7 @@ log = logging.getLogger("pipeline.zodb")
 
 
 class PooledRequest(DatabaseRequest):
-    """What a request has of a pool."""
+    """The attributes of a request that uses a pool."""
 
     zodb_pooled: PooledConnection | None = None
     """The pooled connection with its transaction manager; None until the request uses it."""

@@ -25,7 +25,7 @@ class Asked(NamedTuple):
     user: str | None = None
     """The user that asks, without a password; None is the user of the site, and "" is an anonymous visitor."""
     source: str = ""
-    """Where it comes from: a form of the page /..., the log, and so on."""
+    """The place that it was found at, such as a form of the page /."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.url}"
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
 
 
 OWN = (("Origin", OWN_ORIGIN), ("Sec-Fetch-Site", "same-origin"))
-"""What a browser says of a form of the site."""
+"""The headers that a browser sends with a form of the site."""
 
 
 def asked(

@@ -47,9 +47,9 @@ def attacks(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked
     run, stored = tried_out(site, tried)
     yield from ((what, tried) for what in failing(run))
     if needs is not None and view in run.views:
-        yield f"S1: anybody reaches a view that needs {needs!r}", tried
+        yield f"S1: an anonymous visitor reaches a view that needs {needs!r}", tried
     elif stored and view.permission is None and any(row[3].permission for row in site.views):
-        yield "S1: anybody changes the database by a view that declares no permission", tried
+        yield "S1: an anonymous visitor changes the database by a view that declares no permission", tried
     elif stored and needs is not None:
         yield f"S1: a request without {needs!r} changes the database", tried
     else:

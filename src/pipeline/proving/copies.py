@@ -33,7 +33,7 @@ SqlCopies: Any = on_demand("pipeline.proving.sql_copies:SqlCopies")
 
 
 class Stored(NamedTuple):
-    """What a run has stored."""
+    """The changes that a run has stored."""
 
     transactions: tuple[Any, ...]
     """For each transaction of a ZODB: its note, and how many objects of which class it has stored."""
@@ -63,7 +63,7 @@ class Copies:
         self.sql: Any = SqlCopies(self.directory)
         self.is_frozen = False
         self.is_on_disk = False
-        """Whether a process that ends leaves what it has stored, for another one to look at."""
+        """True if a process that ends leaves what it has stored, for another one to look at."""
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -200,7 +200,7 @@ def restore(path: Path, image: Mapping[str, bytes]) -> None:
 
 
 class Base(DemoStorage):  # type: ignore[misc]
-    """What the runs of a site begin with. It stays when its database is closed."""
+    """The storage that the runs of a site begin with. It stays when its database is closed."""
 
     def close(self) -> None:
         """Do nothing."""

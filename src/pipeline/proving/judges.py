@@ -1,4 +1,4 @@
-"""What is wrong with a run. A judge is a function of a ``Record``, which yields one sentence for each fault
+"""The judges of a run. A judge is a function of a ``Record``, which yields one sentence for each fault
 that it finds.
 
 Others are added by an entry point of the group ``pipeline.judges``.
@@ -21,9 +21,9 @@ class Record(NamedTuple):
     run: Run
     stored: Stored
     memory: tuple[str, ...]
-    """What is in memory and not stored."""
+    """Differences between the memory of the connections and the databases."""
     whole: Stored
-    """What the same request stores without a fault."""
+    """The same for a run without a fault."""
     status: int | None
     """Its status without a fault."""
 

@@ -1,4 +1,4 @@
-"""What a connection has in memory between two requests, compared with what is stored (R8, R13).
+"""The memory of a connection between two requests, compared with what is stored (R8, R13).
 
 This module alone uses private attributes of ZODB: the cache of a connection, its storage and its reader.
 """

@@ -9,7 +9,7 @@ from typing import Any
 LONGEST = 200
 """Characters of a text that are compared."""
 SHORT = 8
-"""Bytes of a value that is no secret: longer ones are compared by their length, since a run may have made them
+"""Bytes of a value that is not random: longer ones are compared by their length, since a run may have made them
 by chance."""
 DEPTH = 40
 

@@ -32,7 +32,7 @@ GROWTH = 3
 
 
 class Proof:
-    """What is known of a site that is proved: its requests, and the report.
+    """A site that is proved: its requests, and the report.
 
     ini     the ini, with ``#name`` if it has several apps; or a pipeline
     words   variables of the ini, ``name=value``
@@ -40,7 +40,7 @@ class Proof:
     view    regular expression; only requests that it is found in are tried
     log     path of an access log in JSON, whose requests are tried beside those for the views
     allow   effects that views may have, such as ``localhost:25``
-    budget  seconds, after which nothing more is tried; None is no limit
+    budget  seconds, after which nothing more is tried; None means any time
     seed    of the random numbers
     cover   the least part of the views that must be tried
     points  regular expression; only points that it is found in have faults

@@ -1,4 +1,4 @@
-"""What was tried and what was found, for people, for programs and for CI."""
+"""The report of what was tried and what was found, for people, for programs and for CI."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Line:
 
 @dataclass
 class Report:
-    """What ``pipeline prove`` tells."""
+    """The report of ``pipeline prove``."""
 
     ini: str
     views: int = 0
@@ -85,7 +85,7 @@ class Report:
     cover: float = 0.9
     """The least part of the views that must be tried."""
     follow: bool = False
-    """Whether the lines are printed while they are made."""
+    """True if the lines are printed while they are made."""
 
     def progress(self, line: Line, done: int, of: int) -> None:
         """Note how far the runs of a request are."""

@@ -33,7 +33,7 @@ class Gone(BaseException):
 
 
 class Exit(SystemExit):
-    """What a server raises in a thread that has to end."""
+    """The exception that a server raises in a thread that has to end."""
 
 
 FAULTS: dict[str, Callable[[str], BaseException]] = {
@@ -118,7 +118,7 @@ class Run:
         self.views: list[Any] = []
         """The views that were called."""
         self.effects: list[str] = []
-        """What the request has done outside of the databases before they were told to store."""
+        """Effects outside of the databases, from before they were told to store."""
         self.commits_errors = False
         self.status: int | None = None
         """The status that the server got; None if it got none."""
@@ -131,7 +131,7 @@ class Run:
         self.depth = 0
         """How many parts of the pipeline are at work."""
         self.identify = False
-        """Whether the next part is to see the user."""
+        """True if the next part is to see the user."""
         self._seen: Counter[str] = Counter()
 
     def header(self, name: str) -> str:

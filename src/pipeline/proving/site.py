@@ -25,7 +25,7 @@ from pipeline.tools.ini import host_of, plan_of
 from pipeline.views import View, Views
 
 EFFECTS = ("socket.connect", "subprocess.Popen", "os.system", "sqlite3.connect", "open")
-"""What a request may do outside of the databases, by the names of Python's audit events."""
+"""Effects outside of the databases, by the names of Python's audit events."""
 OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "pymysql")
 """Packages whose effects are those of a database."""
 
@@ -37,8 +37,7 @@ class EffectRefused(ConnectionError):
 class Site:
     """A site that is proved.
 
-    ini    its ini, with ``#name`` if it has several apps; or a pipeline. The parts of a pipeline are no points:
-           its views, databases and answers are
+    ini    its ini, with ``#name`` if it has several apps; or a pipeline, whose parts are then not watched
     words  variables of the ini, ``name=value``
     user   the user of requests that name none
     allow  effects that are allowed: host:port, or the name of a program
@@ -208,7 +207,7 @@ class Site:
 
 
 WRITTEN = (tempfile.gettempdir(), "/dev/", "/proc/")
-"""Where anybody may write."""
+"""Directories to which a view may write."""
 WRITES = os.O_WRONLY | os.O_RDWR
 
 
@@ -228,7 +227,7 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
 
 
 hooks: list[Callable[[str, tuple[Any, ...]], None]] = []
-"""What the audit events of this process are told to, while a run is on."""
+"""Functions that get the audit events of this process, while a run is on."""
 hooked: list[bool] = []
 
 

@@ -26,7 +26,7 @@ class SqlCopies:
         self.files: dict[str, Path] = {}
         """The copy of each SQLite file."""
         self.images: dict[Path, tuple[bytes, Signature]] = {}
-        """What the copies are at the beginning of a run, with their signatures."""
+        """The copies as they are at the beginning of a run, with their signatures."""
         self.refused = ""
         """Why a database of the site cannot be copied."""
         self._watched: list[Any] = []
