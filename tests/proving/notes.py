@@ -136,3 +136,13 @@ def leave(notes: Notes, request: Request, to: str = "/") -> Any:
 def visit(notes: Notes, request: Request, response: Response) -> str:
     notes.plain.value += 1
     return "counted"
+
+
+def outside() -> object:
+    """Do something outside of the database; a test replaces it."""
+
+
+@view(context=Notes, name="outside", methods=("POST",), permission=PUBLIC)
+def go_outside(notes: Notes, request: Request) -> str:
+    outside()
+    return "done"

@@ -2,52 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from pipeline.database import forks
 from pipeline.proving.proof import Proof
 from pipeline.proving.report import Report
 from proving import bugs
-
-ORDER = "retry zodb errors transaction forms traverse publisher"
-
-INI = """
-[pipeline:main]
-pipeline = {order}
-[filter:retry]
-use = egg:wsgi-pipeline#retry
-[filter:zodb]
-use = egg:wsgi-pipeline#zodb
-uri = memory://{name}
-root = proving.notes:root
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-[filter:transaction]
-use = egg:wsgi-pipeline#transaction
-[filter:swallow]
-paste.filter_factory = proving.bugs:swallow
-[filter:forms]
-use = egg:wsgi-pipeline#forms
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-scan = proving.notes
-"""
-
-
-@pytest.fixture
-def ini(tmp_path: Path) -> Iterator[Callable[..., str]]:
-    def ini(order: str = ORDER) -> str:
-        path = tmp_path / "site.ini"
-        path.write_text(INI.format(order=order, name=tmp_path.name))
-        return str(path)
-
-    yield ini
-    forks.close_all()
 
 
 def proved(ini: str, view: str, judge: str = "faults") -> Report:
