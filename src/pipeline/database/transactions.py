@@ -126,6 +126,23 @@ class RequestTransaction(Transaction):  # type: ignore[misc]
                 self._manager.outcome = "unknown"
             raise
 
+    def _cleanup(self, resources: list[Any]) -> None:
+        """Abort the data managers of a commit that has failed. All of them are told, also if one raises
+        SystemExit and the like: otherwise it would keep its locks (R6)."""
+        interrupt: BaseException | None = None
+        aborts = [resource.abort for resource in resources if id(resource) not in self._voted]
+        for call in (*aborts, *(resource.tpc_abort for resource in resources)):
+            try:
+                call(self)
+            except BaseException as error:
+                log.exception("%r failed after a commit that failed", call)
+                if self._manager is not None:
+                    self._manager.must_discard = True
+                if not isinstance(error, Exception):
+                    interrupt = interrupt or error
+        if interrupt is not None:
+            raise interrupt
+
     def abort(self) -> None:
         if self._manager is not None:
             self._manager.undone = bool(self._resources)

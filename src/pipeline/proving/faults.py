@@ -22,6 +22,7 @@ class Whole:
     def __init__(self, site: Site, request: Asked) -> None:
         site.copies.reset()
         self.run = site.ask(request)
+        self.run.let_go()
         self.stored: Stored = site.copies.stored()
 
 
@@ -36,7 +37,9 @@ def judged(site: Site, request: Asked, plan: Plan, whole: Whole, judges: Sequenc
     site.copies.reset()
     run = site.ask(request, Run(plan))
     record = record_of(site, whole, run)
-    return run, [found for judge in judges for found in judge(record)]
+    found = [found for judge in judges for found in judge(record)]
+    run.let_go()
+    return run, found
 
 
 class Tried(NamedTuple):

@@ -92,8 +92,10 @@ class Joined:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the data manager was told the end of the transaction."""
-        return any(step.removesuffix(" begun") in ("tpc_finish", "tpc_abort", "abort") for step in self.steps)
+        """Whether the data manager was told the end of the transaction: an ``abort`` does not end a commit."""
+        told = {step.removesuffix(" begun") for step in self.steps}
+        ends = {"tpc_finish", "tpc_abort"} if "tpc_begin" in told else {"abort", "tpc_abort"}
+        return not told.isdisjoint(ends)
 
 
 class Run:
@@ -133,6 +135,12 @@ class Run:
         self.identify = False
         """True if the next part is to see the user."""
         self._seen: Counter[str] = Counter()
+
+    def let_go(self) -> None:
+        """Let go of what a server would have let go of: its locks and files end with it."""
+        self.joined.clear()
+        self.bodies.clear()
+        self.escaped = None if self.escaped is None else self.escaped.with_traceback(None)
 
     def header(self, name: str) -> str:
         """Return the value of the first header of a name, or ""."""

@@ -72,6 +72,7 @@ class SqlCopies:
             path = name.removeprefix("file:").partition("?")[0]
             if ":memory:" not in name and Path(path).exists():
                 copied(Path(path), copy)
+                self.images[copy] = copy.read_bytes(), signature(copy)  # a run may be the first to connect
         return copy
 
     def freeze(self) -> None:

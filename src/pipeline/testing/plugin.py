@@ -49,7 +49,7 @@ def prove() -> Iterator[Callable[..., Proof]]:
             prove("site.ini", user="admin").faults(depth=1).attack()
     """
     with ExitStack() as stack:
-        yield lambda app, **options: stack.enter_context(Proof(app, strict=True, **options).loaded())
+        yield lambda *app, **options: stack.enter_context(Proof(*app, strict=True, **options).loaded())
 
 
 @pytest.fixture

@@ -1,0 +1,100 @@
+"""The sites that we ship are proved: the demo, a new site, the example of an element, the guest book of the
+tutorial."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.database import forks
+from pipeline.proving.proof import Proof
+from pipeline.testing.plugin import prove as prove
+from pipeline.tools.new import make
+
+TOP = Path(__file__).resolve().parents[2]
+Prove = Callable[..., Proof]
+
+
+@pytest.fixture(autouse=True)
+def own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a site imports from its own directory is not there for the next test."""
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    before = set(sys.modules)
+    yield
+    forks.close_all()
+    for name in set(sys.modules) - before:
+        if not name.startswith("pipeline"):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("ini", ["deploy.ini", "all.ini"])
+def test_the_demo(ini: str, tmp_path: Path, prove: Prove, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [f"zodb_uri=file://{tmp_path}/Data.fs", f"session_keys={tmp_path}/keys"]
+    proof = prove(str(TOP / "etc" / ini), words, user="admin").faults().attack()
+    assert proof.report.tried > 20
+    assert proof.report.runs > 3_000
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ini", ["development.ini", "production.ini"])
+def test_a_new_site(ini: str, tmp_path: Path, prove: Prove) -> None:
+    make(tmp_path / "my-blog")
+    proof = prove(str(tmp_path / "my-blog" / ini)).faults().attack()
+    assert (proof.report.tried, proof.report.runs > 500) == (4, True)
+
+
+STORE = """
+[pipeline:main]
+pipeline = retry store errors transaction forms traverse publisher
+[filter:retry]
+use = egg:wsgi-pipeline#retry
+[filter:store]
+paste.filter_factory = filestore:filestore
+path = %(here)s/store.json
+[filter:errors]
+use = egg:wsgi-pipeline#errors
+[filter:transaction]
+use = egg:wsgi-pipeline#transaction
+[filter:forms]
+use = egg:wsgi-pipeline#forms
+[filter:traverse]
+use = egg:wsgi-pipeline#traverse
+root = proving.numbers:Numbers
+[app:publisher]
+use = egg:wsgi-pipeline#publisher
+scan = proving.numbers
+"""
+
+
+def test_an_element_of_others(tmp_path: Path, prove: Prove) -> None:
+    """The database of examples/element is a file. Nothing of prove knows it: its facts name the file."""
+    (tmp_path / "site.ini").write_text(STORE)
+    proof = prove(str(tmp_path / "site.ini")).faults(depth=2).attack().crash().pairs(60)
+    assert proof.report.runs > 3_000
+    assert [path.name for path in tmp_path.iterdir()] == ["site.ini"]
+
+
+def test_a_fault_of_an_element_of_others(
+    tmp_path: Path, prove: Prove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It replaces the file when it votes, before the others have voted."""
+    import filestore
+
+    def vote(self: filestore.Store, transaction: object) -> None:
+        self.file.write_text('{"number": 99}')
+
+    monkeypatch.setattr(filestore.Store, "tpc_vote", vote)
+    monkeypatch.setattr(filestore.Store, "tpc_finish", lambda self, transaction: self.undo.close())
+    (tmp_path / "site.ini").write_text(STORE)
+    with pytest.raises(AssertionError, match="R4: it is answered 500 and is stored"):
+        prove(str(tmp_path / "site.ini")).faults()
+
+
+def test_the_guest_book_of_the_tutorial(tmp_path: Path, prove: Prove) -> None:
+    """As its first page ends; the tutorial's own test follows it to its end."""
+    page = (TOP / "docs" / "tutorial.rst").read_text()
+    assert re.search(r"pipeline new", page)
