@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, overload
 
 from pipeline.attributes import composed, refuse_clashes, refuse_other_layout, refuse_undeclared
-from pipeline.edge import Edge
+from pipeline.edge import Edge, beginning
 from pipeline.interfaces import ConfigurationError, Facts, Handler, WSGIApp
 from pipeline.options import Signature, on_demand
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
-from pipeline.request import OF_AN_ATTEMPT, Request, beginning
+from pipeline.request import OF_AN_ATTEMPT, Request
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec

@@ -12,7 +12,7 @@ from pipeline.http.origins import guard_end
 from pipeline.http.redirects import of_foreign
 from pipeline.interfaces import Handler, WSGIApp
 from pipeline.options import on_demand
-from pipeline.request import Request, close_with
+from pipeline.request import Request
 from pipeline.response import HeaderList, Response
 
 try:
@@ -125,7 +125,7 @@ def taking_over(app: WSGIApp) -> Handler:
                 body = app(environ, start_response)
             finally:
                 environ["wsgi.file_wrapper"] = wrapper
-        close_with(request, body)
+        request.close_with(body)
         first: list[bytes] = []
         if started and not written and type(body) is FileBody:
             pass

@@ -180,8 +180,8 @@ def put_answer(request: Request, response: Response, error: Exception) -> bool:
         response.adopt(answer.status, list(answer.headerlist), answer.app_iter)
     else:
         return False
-    if response._status >= "400":
-        response._headerlist += _outcome(request)
+    if response.status >= "400":
+        response.headerlist.extend(_outcome(request))
     return True
 
 
