@@ -14,7 +14,7 @@ _BARE = Response().snapshot()
 """The snapshot of a new response. A response without another snapshot is restored to it."""
 
 
-def answer(request: Request, response: Response, error: Exception) -> Any:
+def answer_at_edge(request: Request, response: Response, error: Exception) -> Any:
     """Answer an exception that no element answered, or that was raised while the body was made. Return the body."""
     if lets_out(request.environ):
         close(request)

@@ -24,11 +24,11 @@ from pipeline.response import FIELDS, Response
 from pipeline.sending import prepare
 
 if TYPE_CHECKING:
-    from pipeline.answering import answer
+    from pipeline.answering import answer_at_edge
     from pipeline.http.bodies import check_body
     from pipeline.http.streaming import InnerBody, stream
 else:  # for cost alone: a plain page does not need these functions
-    answer = on_demand("pipeline.answering:answer")
+    answer_at_edge = on_demand("pipeline.answering:answer_at_edge")
     check_body = on_demand("pipeline.http.bodies:check_body")
     InnerBody = on_demand("pipeline.http.streaming:InnerBody")
     stream = on_demand("pipeline.http.streaming:stream")
@@ -52,7 +52,7 @@ class Edge:
         """Check that the pipeline is complete, and make the class of its requests."""
         raise NotImplementedError
 
-    def behind(self, outer: Edge) -> Edge:
+    def continuing(self, outer: Edge) -> Edge:
         """Return this pipeline for the requests of an outer pipeline, which come through a foreign middleware."""
         raise NotImplementedError
 
@@ -75,7 +75,7 @@ class Edge:
             if type(body) is not list:
                 body = stream(request, response, body)
         except Exception as error:
-            body = answer(request, response, error)
+            body = answer_at_edge(request, response, error)
         except BaseException:
             close(request)
             raise
@@ -117,7 +117,7 @@ def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable
     """
     request: Request = environ["pipeline.request"]
     outer, outer_environ, outer_response = request.pipeline, request.environ, environ["pipeline.response"]
-    inner = edge.behind(outer)
+    inner = edge.continuing(outer)
     before = outer_environ.get("pipeline.before")
     if before is None:
         outer_environ["pipeline.before"] = request.snapshot()

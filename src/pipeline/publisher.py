@@ -9,29 +9,30 @@ from io import TextIOBase
 from typing import TYPE_CHECKING, Any
 
 import webob
-from webob.exc import HTTPException, HTTPMethodNotAllowed, HTTPNotFound, WSGIHTTPException
+from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.composition import Offers, element
-from pipeline.interfaces import Facts, INullResource, IResult, ResultError
-from pipeline.names import is_name
+from pipeline.interfaces import Facts, IResult, ResultError
 from pipeline.options import on_demand
-from pipeline.publishing.steps import has_item
 from pipeline.request import Request
-from pipeline.response import HTML, OK, Response, adopt_exception
+from pipeline.response import HTML, OK, Response
 from pipeline.views import Arguments, View, Views
 
 if TYPE_CHECKING:
     from pipeline.forms.arguments import arguments_of
-    from pipeline.http.exceptions import make_exception
+    from pipeline.http.exceptions import adopt_exception
     from pipeline.http.files import FileBody
     from pipeline.http.origins import refuse_cross_site
-    from pipeline.http.redirects import judge as judge_redirect
+    from pipeline.http.redirects import judge_redirect
+    from pipeline.publishing.unviewed import no_view, null_view
 else:  # for cost alone: a plain page does not need these functions
     arguments_of = on_demand("pipeline.forms.arguments:arguments_of")
-    make_exception = on_demand("pipeline.http.exceptions:make_exception")
+    adopt_exception = on_demand("pipeline.http.exceptions:adopt_exception")
     FileBody = on_demand("pipeline.http.files:FileBody")
     refuse_cross_site = on_demand("pipeline.http.origins:refuse_cross_site")
-    judge_redirect = on_demand("pipeline.http.redirects:judge")
+    judge_redirect = on_demand("pipeline.http.redirects:judge_redirect")
+    no_view = on_demand("pipeline.publishing.unviewed:no_view")
+    null_view = on_demand("pipeline.publishing.unviewed:null_view")
 
 
 @element(requires=("context",), facts=lambda *, scan, **options: Facts(packages=scan))
@@ -144,32 +145,3 @@ def _put_blocks(result: Any, view: View, request: Request, response: Response) -
         )
     request.close_with(result)
     response.blocks = FileBody(result) if hasattr(result, "read") else result
-
-
-def null_view(views: Views, request: Request) -> View | None:
-    """Return the view that makes the object of a PUT, if there is no object of that name yet. The context becomes
-    the null resource.
-
-    The name is checked here, too. It may not come from the path, since a form may name a view.
-    """
-    name = request.view_name
-    if request.environ["REQUEST_METHOD"] != "PUT" or not name or request.subpath or not is_name(name):
-        return None
-    null = views.adapt(request.context, INullResource)
-    view = views.find(null, request, "PUT", "") if null is not None else None
-    if view is None or has_item(request, request.context, name):
-        return None
-    null.__name__, request.context, request.view_name = name, null, ""
-    return view
-
-
-def no_view(views: Views, request: Request, response: Response) -> None:
-    """Answer a request without a view: with 404 or 405, or with the methods for OPTIONS."""
-    allowed = views.allowed(request.context, request, request.view_name)
-    if not allowed:
-        raise make_exception(HTTPNotFound, "There is nothing at this address.")
-    allow = ", ".join(sorted({*allowed, "OPTIONS"}))
-    if request.environ["REQUEST_METHOD"] != "OPTIONS":
-        raise HTTPMethodNotAllowed("This address does not accept that method.", headers={"Allow": allow})
-    response.headers["Allow"] = allow
-    response.blocks = []

@@ -6,14 +6,10 @@ an answer back. ``check_header`` alone defines which headers may be sent.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from html import escape
 from typing import Any, ClassVar, TypeAlias
 
 import webob
-from webob.exc import WSGIHTTPException
 from webob.headers import ResponseHeaders
 
 from pipeline.fields import compiled
@@ -29,9 +25,6 @@ NOSNIFF = ("X-Content-Type-Options", "nosniff")
 
 LIVE = ("text/event-stream", "multipart/x-mixed-replace")
 """Content types of streams whose client waits for each block. No filter or proxy may hold a block back."""
-
-_LINKED = re.compile(r"https?:|[^:/?#]*(?:[/?#]|\Z)", re.IGNORECASE)
-"""The beginning of an address that may be a link in a page. A script would run as a script of the site."""
 
 KNOWN_NAMES: set[str] = set()
 """Names of headers that ``check_header`` has accepted before, and need not check again."""
@@ -300,38 +293,3 @@ def _length_or_0(header: property) -> property:
 
 
 Response.content_length = _length_or_0(Response.content_length)  # type: ignore[assignment]
-
-
-def adopt_exception(response: Response, error: WSGIHTTPException) -> None:
-    """Put an HTTP exception on the response: its status, headers and body.
-
-    An error without a body of its own gets a text, and a redirect gets a link. WebOb's own pages are not used,
-    since they show input of the client.
-    """
-    status = error.status
-    if error.has_body or error.empty_body:
-        response.adopt(status, list(error.headerlist), error.app_iter)
-        return
-    text = (error.detail if isinstance(error.detail, str) else "") or error.explanation or error.title
-    location = error.location if status < "400" else None
-    headers = [pair for pair in error.headerlist if pair[0].lower() not in ("content-type", "content-length")]
-    if location is not None:
-        content_type, page = HTML, _page_of_redirect(error.title, text, location)
-    else:
-        content_type, page = PLAIN, f"{text}\n"
-    response.adopt(status, [content_type, NOSNIFF, *headers], [page.encode()])
-
-
-def _page_of_redirect(title: str, text: str, location: str) -> str:
-    """Return the page of a redirect, for a visitor whose browser does not follow it."""
-    link = escape(location)
-    if _LINKED.match(location):
-        link = f'<a href="{link}">{link}</a>'
-    return f"{_before_the_link(title, text)}: {link}</p>\n</html>\n"
-
-
-@lru_cache(maxsize=64)
-def _before_the_link(title: str, text: str) -> str:
-    """Return the beginning of the page of a redirect. Most redirects of a site have the same."""
-    head = f'<!DOCTYPE html>\n<html lang="en">\n<title>{escape(title)}</title>\n'
-    return f"{head}<p>{escape(text)}"

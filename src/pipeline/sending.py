@@ -14,10 +14,10 @@ from pipeline.response import HTML, OK, HeaderList, Response, check_header, chec
 
 if TYPE_CHECKING:
     from pipeline.http.finishing import finish
-    from pipeline.http.redirects import check as check_redirect
+    from pipeline.http.redirects import check_redirect
 else:  # for cost alone: a plain page does not need these functions
     finish = on_demand("pipeline.http.finishing:finish")
-    check_redirect = on_demand("pipeline.http.redirects:check")
+    check_redirect = on_demand("pipeline.http.redirects:check_redirect")
 
 
 def prepare(request: Request, response: Response) -> Any:

@@ -14,7 +14,7 @@ TOP = Path(__file__).resolve().parents[2]
 
 CODE = '''
 from typing import Any
-from pipeline.answering import answer
+from pipeline.answering import answer_at_edge
 from pipeline import Pipeline, Request, Response, element, view
 from pipeline.composition import Element
 from pipeline.elements.compress import compress
@@ -65,7 +65,7 @@ def wrong(request: ShopRequest, response: Response) -> None:
     ending(txt="")  # wrong
     publisher(scn=())  # wrong
     put_error(response, 42)  # wrong
-    answer(request, 42, ValueError())  # wrong
+    answer_at_edge(request, 42, ValueError())  # wrong
     check_body(response)  # wrong
     request.sql.no_such_method()  # wrong
     request.root.no_such_name  # wrong
@@ -110,7 +110,7 @@ def test_pyright_finds_them(code: Path) -> None:
 def test_a_wrong_call_of_a_late_import_is_found_in_its_module(tmp_path: Path) -> None:
     """The edge imports these functions when it first needs them, and mypy sees them all the same."""
     source = TOP / "src" / "pipeline" / "edge.py"
-    calls = ["check_body(42)", "answer(42, 42, 42)", "stream(42, 42, 42)", "InnerBody(42, 42)"]
+    calls = ["check_body(42)", "answer_at_edge(42, 42, 42)", "stream(42, 42, 42)", "InnerBody(42, 42)"]
     text = source.read_text()
     copy = tmp_path / "edge_with_mistakes.py"
     copy.write_text(text + "".join(f"\n{call}" for call in calls) + "\n")

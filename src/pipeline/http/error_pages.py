@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.http.accept import accepted, bounded
+from pipeline.http.exceptions import adopt_exception
 from pipeline.interfaces import Unavailable
 from pipeline.request import Request
-from pipeline.response import NOSNIFF, HeaderList, Response, adopt_exception
+from pipeline.response import NOSNIFF, HeaderList, Response
 
 log = logging.getLogger("pipeline")
 

@@ -69,7 +69,7 @@ class Inspector:
 
     def show(self, request: Any, response: Any) -> None:
         """Answer a request for a page of the inspector."""
-        pages.answer(self, request, response)
+        pages.show_page(self, request, response)
 
     def kept(self) -> list[Record]:
         """Return the records, the last request first."""
