@@ -25,6 +25,13 @@ def test_the_public_names_are_those_of_the_list() -> None:
     assert LIST.read_text("utf-8") == listed()
 
 
+def test_the_public_names_are_few() -> None:
+    """Each has one place from which it is imported: ``pipeline`` itself, or else its module."""
+    assert len(PUBLIC) <= 107
+    exported = {name for module, name in PUBLIC if module == "pipeline"}
+    assert [(module, name) for module, name in PUBLIC if name in exported and module != "pipeline"] == []
+
+
 @pytest.mark.parametrize("module", sorted({module for module, _ in PUBLIC if module != "pipeline.ztk"}))
 def test_the_public_names_can_be_imported(module: str) -> None:
     found = import_module(module)
