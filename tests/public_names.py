@@ -59,7 +59,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.ztk": "WSGIPublisherApplication",
 }
 """The names that outside authors may import, beside the elements and the classes of their attributes. Each stands
-here once: in ``pipeline`` itself, or else in its module. The other fixtures are named as functions of the test kit."""
+here once: in ``pipeline`` itself, or else in its module. The other fixtures have names of the test kit."""
 
 
 def file_of(module: str) -> Path:
