@@ -31,10 +31,7 @@ def prepare(request: Request, response: Response) -> Any:
         check_header("Status", status)
         if headers is not None and status[:1] == "3":
             check_redirect(request, response)
-    claimed = None
-    if headers is not None:
-        check_headers(headers)
-        claimed = _without_length(headers)
+    claimed = None if headers is None else _checked(headers)
     if type(body) is list:
         if len(body) == 1 and type(body[0]) is bytes:
             length = len(body[0])
@@ -56,8 +53,9 @@ def prepare(request: Request, response: Response) -> Any:
     return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
 
 
-def _without_length(headers: HeaderList) -> tuple[str, str] | None:
-    """Remove the Content-Length, and return it."""
+def _checked(headers: HeaderList) -> tuple[str, str] | None:
+    """Refuse headers that must not be sent (S6). Remove the Content-Length, and return it."""
+    check_headers(headers)
     claimed = None
     for pair in headers:
         if len(pair[0]) == 14 and pair[0].lower() == "content-length":
