@@ -106,7 +106,7 @@ class Response(webob.Response):
 
     _status: str
     status_line: str
-    """The status as it is sent, such as "200 OK". Set it by ``status``, which takes eight times as long to read."""
+    """The status as it is sent, such as "200 OK". Set it by ``status``, which takes ten times as long to read."""
     _app_iter: Any
     blocks: Any
     """The body: a list of bytes if it is in memory, () before anything is put, or any iterable of bytes. What is
