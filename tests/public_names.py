@@ -52,6 +52,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.publishing.jinja": "environment",
     "pipeline.publishing.namespaces": "skin",
     "pipeline.publishing.resources": "Resources",
+    "pipeline.rendering": "Rendering",
     "pipeline.request": "on_first_use",
     "pipeline.testing": ALL,
     "pipeline.testing.plugin": "sql_url zodb_uri",

@@ -54,6 +54,7 @@ def private(names: set[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 EXAMPLES = [path for path in sorted((TOP / "examples").rglob("*.py")) if "grok" not in path.parts]
+EXAMPLES += sorted((TOP / "src/pipeline/tools/new").rglob("*.py.txt"))  # what ``pipeline new`` writes
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(TOP)))
