@@ -59,7 +59,10 @@ EXTRAS = {
     # The pages of the element `inspector`, for development.
     "inspector": ["Jinja2>=3.1.6"],
     "fuzz": ["atheris"],
-    "lint": ["mypy", "mypy-zope", "ruff", "types-Pygments", "types-WebOb", "types-docutils", "types-waitress"],
+    "lint": [
+        *("mypy", "mypy-zope", "pyright[nodejs]", "ruff"),
+        *("types-Pygments", "types-WebOb", "types-docutils", "types-waitress"),
+    ],
 }
 # The site that etc/deploy.ini serves.
 EXTRAS["demo"] = [

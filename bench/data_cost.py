@@ -41,7 +41,7 @@ def end(*, read: Callable[[Request], Any] | None = None) -> Any:
     def end(request: Request, response: Response) -> None:
         if read is not None:
             read(request)
-        response._app_iter = [b"hello"]
+        response.blocks = [b"hello"]
 
     return end
 

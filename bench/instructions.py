@@ -93,7 +93,7 @@ def _of(*names: str) -> Callable[[], Contender]:
         @element
         def end() -> Any:
             def end(request: Any, response: Any) -> None:
-                response._app_iter = [b"hello"]
+                response.blocks = [b"hello"]
 
             return end
 

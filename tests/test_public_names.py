@@ -25,6 +25,13 @@ def test_the_public_names_are_those_of_the_list() -> None:
     assert LIST.read_text("utf-8") == listed()
 
 
+def test_the_public_names_are_few() -> None:
+    """Each has one place from which it is imported: ``pipeline`` itself, or else its module."""
+    assert len(PUBLIC) <= 110
+    exported = {name for module, name in PUBLIC if module == "pipeline"}
+    assert [(module, name) for module, name in PUBLIC if name in exported and module != "pipeline"] == []
+
+
 @pytest.mark.parametrize("module", sorted({module for module, _ in PUBLIC if module != "pipeline.ztk"}))
 def test_the_public_names_can_be_imported(module: str) -> None:
     found = import_module(module)
@@ -47,6 +54,7 @@ def private(names: set[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 EXAMPLES = [path for path in sorted((TOP / "examples").rglob("*.py")) if "grok" not in path.parts]
+EXAMPLES += sorted((TOP / "src/pipeline/tools/new").rglob("*.py.txt"))  # what ``pipeline new`` writes
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(TOP)))

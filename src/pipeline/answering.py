@@ -7,14 +7,14 @@ from typing import Any
 from pipeline.http.error_pages import lets_out, put_error, put_last_resort
 from pipeline.http.streaming import stream
 from pipeline.request import Request, close
-from pipeline.response import OK, Response
+from pipeline.response import Response
 from pipeline.sending import prepare
 
-_BARE: tuple[Any, ...] = (OK, [], [], False, ())
+_BARE = Response().snapshot()
 """The snapshot of a new response. A response without another snapshot is restored to it."""
 
 
-def answer(request: Request, response: Response, error: Exception) -> Any:
+def answer_at_edge(request: Request, response: Response, error: Exception) -> Any:
     """Answer an exception that no element answered, or that was raised while the body was made. Return the body."""
     if lets_out(request.environ):
         close(request)

@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, overload
 
 from pipeline.attributes import composed, refuse_clashes, refuse_other_layout, refuse_undeclared
-from pipeline.edge import Edge
+from pipeline.edge import Edge, beginning
 from pipeline.interfaces import ConfigurationError, Facts, Handler, WSGIApp
 from pipeline.options import Signature, on_demand
 from pipeline.order import Contract, refuse_missing, refuse_wrong_order
-from pipeline.request import OF_AN_ATTEMPT, Request, beginning
+from pipeline.request import OF_AN_ATTEMPT, Request
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec
@@ -56,7 +56,7 @@ class Offers:
     """
 
     def __init__(self, handler: Handler, **attributes: Any) -> None:
-        self.handler = self.made = handler
+        self.handler = handler
         self.attributes = attributes
 
 
@@ -109,16 +109,20 @@ class Element(Generic[Options]):
 
     def __call__(self, conf_or_app: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
         if conf_or_app is None:
-            self.signature.check(self.name, options)
-            return self._with(options)
+            self.signature.check_options(self.name, options)
+            return Element(self.factory, self.contract, {**self.options, **options})
         if isinstance(conf_or_app, Mapping) and not callable(conf_or_app):  # as Paste's URLMap is, an app
             source = Source(conf_or_app, self)
             part = self.configured(source, options)
             part.makers = source.makers()
-            return Pipeline._end(part) if self.is_end else part
+            return _linked(part, None, part.makers) if self.is_end else part
         if options:
             raise TypeError(f"give {self.name} its options first, then the app: {self.name}(...)(app)")
-        return self._around(conf_or_app)
+        inner = _linked(conf_or_app, None, self.makers)
+        chain = (self.contract, *inner.all_contracts)
+        refuse_wrong_order(chain)
+        refuse_clashes(_added(chain))
+        return _linked(self, inner, self.makers)
 
     @property
     def facts(self) -> Facts:
@@ -132,28 +136,14 @@ class Element(Generic[Options]):
 
     def configured(self, source: Any, strings: Mapping[str, str]) -> Element[Options]:
         """Return this element with the options of an ini, converted. OptionError says which one is wrong."""
-        made = self._with(from_strings(self.signature, self.name, strings, source), source)
+        options = from_strings(self.signature, self.name, strings, source)
+        made: Element[Options] = Element(self.factory, self.contract, {**self.options, **options}, source)
         made.strings = strings
         return made
 
-    def _with(self, options: Mapping[str, Any], source: Any = None) -> Element[Options]:
-        return Element(self.factory, self.contract, {**self.options, **options}, source)
-
-    def _watched(self, makers: Sequence[Any]) -> Element[Options]:
-        if not makers:
-            return self
-        made = self._with({}, self.source)
-        made.makers = makers
-        return made
-
-    def _around(self, app: Any) -> Pipeline:
-        inner = Pipeline._end(app, self.makers)
-        refuse_wrong_order((self.contract, *inner.contracts, *inner.beyond))
-        return inner._inside(self)
-
     def link(self, *next: Handler) -> Offers:
         """Make the handler: the only time that the factory is called for this element."""
-        self.signature.check(self.name, self.options)
+        self.signature.check_options(self.name, self.options)
         try:
             made = self.factory(*next, **self.options)
         except ConfigurationError as error:
@@ -170,9 +160,6 @@ class Element(Generic[Options]):
                 f"return a handler, a callable (request, response) -> None"
             )
         refuse_undeclared(self.name, self.contract.adds, offers.attributes)
-        if self.makers:
-            made, offers = offers.handler, watched(self.makers, self, None, offers)
-            offers.made = made
         return offers
 
 
@@ -256,115 +243,108 @@ class Pipeline(Edge):
     returns one. Raises ConfigurationError if the parts do not fit; then nothing has been started.
     """
 
-    contracts: tuple[Contract, ...]
-    """Contracts of the elements that are linked here, outermost first, up to the next foreign middleware."""
-    beyond: tuple[Contract, ...]
-    """Contracts of the elements behind that middleware, as far as they are known at load."""
-    lineage: tuple[Contract, ...]
-    """Contracts of all elements that a request meets, from the outermost pipeline to the end of this one."""
+    linked: tuple[Contract, ...]
+    """Contracts of the elements that a request has met at the end of this pipeline, outermost first."""
+    behind_middleware: tuple[Contract, ...]
+    """Contracts of the elements behind the foreign middleware at that end, as far as they are known at load."""
     names: frozenset[str]
-    """The names of the elements of the lineage, and of the things that they provide."""
+    """The names of the linked elements, and of the things that they provide."""
     offered: Mapping[str, Any]
-    """The values or functions that the elements of the lineage offer, by attribute of the request."""
-    _behind: dict[Edge, Pipeline]
+    """The values or functions that the linked elements offer, by attribute of the request."""
     published: Any
     """The ``Views`` at the end, also behind a foreign middleware; None if they are not known."""
+    _continued: dict[Edge, Pipeline]
 
     def __new__(cls, *parts: Any) -> Pipeline:
         if not parts:
             raise ConfigurationError("a pipeline needs at least an end: a publisher or a WSGI app")
         chain: list[Contract] = []
         for part in parts:
-            chain += (*part.contracts, *part.beyond) if isinstance(part, Pipeline) else ()
-            chain += [part.contract] if isinstance(part, Element) else ()
             if isinstance(part, Element) and part.is_end and part is not parts[-1]:
                 raise ConfigurationError(f"{part.name} is the end of a pipeline, so it must stand last")
             if not callable(part):
                 raise ConfigurationError(f"{part!r} is neither an element nor a WSGI app or middleware")
+            chain += part.all_contracts if isinstance(part, Pipeline) else ()
+            chain += [part.contract] if isinstance(part, Element) else ()
         refuse_wrong_order(chain)
         refuse_missing(chain)
         refuse_clashes(_added(chain))
         makers = [contract.between for contract in chain if contract.between is not None]
-        linked = cls._end(parts[-1], makers)
+        pipeline = _linked(parts[-1], None, makers)
         for part in reversed(parts[:-1]):
-            linked = linked._inside(part, makers)
-        linked.finish()
-        return linked
+            pipeline = _linked(part, pipeline, makers)
+        pipeline.finish()
+        return pipeline
 
     @classmethod
-    def _linked(
-        cls,
-        contracts: tuple[Contract, ...],
-        handler: Handler,
-        offered: Mapping[str, Any],
-        beyond: tuple[Contract, ...] = (),
-        published: Any = None,
+    def _around(
+        cls, linked: tuple[Contract, ...], handler: Handler, offered: Mapping[str, Any], inner: Pipeline | None
     ) -> Pipeline:
-        refuse_clashes(_added((*contracts, *beyond)))
+        """Return a pipeline with these elements, what they offer, and the outermost handler, around ``inner``."""
         self: Pipeline = object.__new__(cls)
-        self.contracts = self.lineage = contracts
-        self.names = frozenset(name for contract in contracts for name in (contract.name, *contract.provides))
         self.handler = handler
-        self.offered = offered
-        self.beyond = beyond
-        self.published = published
-        self._behind = {}
+        self.linked, self.offered = linked, offered
+        self.behind_middleware, self.published = (), offered.get("views")
+        if inner is not None:
+            self.linked, self.offered = linked + inner.linked, {**inner.offered, **offered}
+            self.behind_middleware, self.published = inner.behind_middleware, inner.published
+        self.names = frozenset(name for contract in self.linked for name in (contract.name, *contract.provides))
+        self._continued = {}
         self.request_class = Request
-        given = {name: value for name, value in offered.items() if name in OF_AN_ATTEMPT}
+        given = {name: value for name, value in self.offered.items() if name in OF_AN_ATTEMPT}
         self.fields = {"pipeline": self, **given}
         self.begin = beginning(self.fields)
         self.finished = False
         return self
 
-    @classmethod
-    def _end(cls, end: Any, makers: Sequence[Any] = ()) -> Pipeline:
-        """Return ``end`` if it is a pipeline, or else a pipeline without elements around it."""
-        if isinstance(end, Pipeline):
-            return end
-        if not callable(end):
-            raise ConfigurationError(f"{end!r} is neither an element nor a WSGI app")
-        if not isinstance(end, Element):
-            offers = Offers(foreign(end))
-            return cls._linked((), (watched(makers, None, end, offers) if makers else offers).handler, {})
-        if not end.is_end:
-            raise ConfigurationError(f"{end.name} cannot be the end of a pipeline: it needs an app inside it")
-        made = end._watched(makers).link()
-        contracts = (end.contract._replace(handler=made.made),)
-        return cls._linked(contracts, made.handler, made.attributes, (), made.attributes.get("views"))
-
-    def _inside(self, part: Any, makers: Sequence[Any] = ()) -> Pipeline:
-        """Return the pipeline with one more part around it: an element or a foreign middleware."""
-        if isinstance(part, Element):
-            made = part._watched(makers).link(self.handler)
-            contracts = (part.contract._replace(handler=made.made), *self.contracts)
-            offered = {**self.offered, **made.attributes}
-            return self._linked(contracts, made.handler, offered, self.beyond, self.published)
-        outer = self._end(part(self), makers)
-        if not outer.contracts:
-            outer.beyond, outer.published = (*self.contracts, *self.beyond), self.published
-        return outer
+    @property
+    def all_contracts(self) -> tuple[Contract, ...]:
+        """Contracts of the linked elements and of those behind the foreign middleware."""
+        return self.linked + self.behind_middleware
 
     def finish(self) -> None:
         """Complete this pipeline: no element will be put around it. Raise OrderError if one is missing, or
         ConfigurationError if a view names a class of requests that no element adds."""
         if not self.finished:
-            refuse_missing(self.lineage)
-            refuse_unadded((*self.lineage, *self.beyond), self.offered, self.published)
-            self.request_class = composed(_added(self.lineage), self.offered)
+            refuse_missing(self.linked)
+            refuse_unadded(self.all_contracts, self.offered, self.published)
+            self.request_class = composed(_added(self.linked), self.offered)
             self.finished = True
 
-    def behind(self, outer: Edge) -> Edge:
+    def continuing(self, outer: Edge) -> Edge:
         """Return this pipeline as it is behind a foreign middleware of ``outer``: checked, and with a request class
         for the elements of both. The first request that comes through the middleware makes it."""
-        found = self._behind.get(outer)
+        found = self._continued.get(outer)
         if found is None and isinstance(outer, Pipeline):
-            lineage = (*outer.lineage, *self.contracts)
-            refuse_wrong_order(lineage)
-            offered = {**self.offered, **outer.offered}
-            found = Pipeline._linked(lineage, self.handler, offered, self.beyond, self.published)
+            refuse_wrong_order(outer.linked + self.linked)
+            found = Pipeline._around(outer.linked, self.handler, outer.offered, self)
             found.finish()
-            self._behind[outer] = found
+            self._continued[outer] = found
         return found or self
+
+
+def _linked(part: Any, inner: Pipeline | None, makers: Sequence[Any] = ()) -> Pipeline:
+    """Return a pipeline of one part around ``inner``: an element or a foreign middleware, or the end if ``inner``
+    is None. ``makers`` put watchers around it (``between``)."""
+    if isinstance(part, Element):
+        if inner is None and not part.is_end:
+            raise ConfigurationError(f"{part.name} cannot be the end of a pipeline: it needs an app inside it")
+        offers = part.link(*([] if inner is None else [inner.handler]))
+        contract = part.contract._replace(handler=offers.handler)
+        offers = watched(makers, part, None, offers) if makers else offers
+        return Pipeline._around((contract,), offers.handler, offers.attributes, inner)
+    app = part if inner is None else part(inner)
+    if isinstance(app, Element):
+        app = _linked(app, None, makers)
+    elif not callable(app):
+        raise ConfigurationError(f"{app!r} is neither an element nor a WSGI app")
+    elif not isinstance(app, Pipeline):
+        offers = Offers(foreign(app))
+        offers = watched(makers, None, app, offers) if makers else offers
+        app = Pipeline._around((), offers.handler, {}, None)
+    if inner is not None and not app.linked:
+        app.behind_middleware, app.published = inner.all_contracts, inner.published
+    return app
 
 
 def _added(contracts: Iterable[Contract]) -> list[tuple[str, type[Request]]]:

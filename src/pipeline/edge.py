@@ -16,23 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 from zope.interface import directlyProvidedBy, directlyProvides
 
+from pipeline.fields import assignments, compiled
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
-from pipeline.request import Request, close
-from pipeline.response import OK, Response
+from pipeline.request import OF_ALL_ATTEMPTS, OF_AN_ATTEMPT, Request, close
+from pipeline.response import FIELDS, Response
 from pipeline.sending import prepare
 
 if TYPE_CHECKING:
-    from pipeline.answering import answer
+    from pipeline.answering import answer_at_edge
     from pipeline.http.bodies import check_body
     from pipeline.http.streaming import InnerBody, stream
 else:  # for cost alone: a plain page does not need these functions
-    answer = on_demand("pipeline.answering:answer")
+    answer_at_edge = on_demand("pipeline.answering:answer_at_edge")
     check_body = on_demand("pipeline.http.bodies:check_body")
     InnerBody = on_demand("pipeline.http.streaming:InnerBody")
     stream = on_demand("pipeline.http.streaming:stream")
-
-_new = object.__new__
 
 
 class Edge:
@@ -45,7 +44,7 @@ class Edge:
     fields: Mapping[str, Any]
     """First values of fields of the request: the pipeline itself, and what the elements offer."""
     begin: Callable[[type[Request], dict[str, Any]], Request]
-    """Function that makes a request with these fields."""
+    """Function that makes a request with these fields, and a response."""
     finished: bool
     """True if the pipeline is known to be complete, so that ``request_class`` is final."""
 
@@ -53,7 +52,7 @@ class Edge:
         """Check that the pipeline is complete, and make the class of its requests."""
         raise NotImplementedError
 
-    def behind(self, outer: Edge) -> Edge:
+    def continuing(self, outer: Edge) -> Edge:
         """Return this pipeline for the requests of an outer pipeline, which come through a foreign middleware."""
         raise NotImplementedError
 
@@ -61,13 +60,8 @@ class Edge:
         if "pipeline.request" in environ:
             return resume(self, environ, start_response)
         begin = self.begin  # read, then called: Python caches the reading, but not the lookup of a call
-        request = environ["pipeline.request"] = begin(self.request_class, environ)
-        response = environ["pipeline.response"] = _new(Response)
-        # As Response() does, without the call.
-        response._status = OK
-        response._own_headers = None
-        response._app_iter = response.filters = response.delivery_filters = ()
-        response.conditional_response = False
+        request = begin(self.request_class, environ)
+        response = environ["pipeline.response"]
         try:
             if not self.finished:
                 self.finish()
@@ -81,12 +75,12 @@ class Edge:
             if type(body) is not list:
                 body = stream(request, response, body)
         except Exception as error:
-            body = answer(request, response, error)
+            body = answer_at_edge(request, response, error)
         except BaseException:
             close(request)
             raise
         if type(body) is list:
-            if request._closers is not None:
+            if request.closers is not None:
                 request.bytes_sent = sum(map(len, body))
             close(request)
         try:
@@ -95,6 +89,23 @@ class Edge:
             close(request)
             raise
         return body  # type: ignore[no-any-return]
+
+
+def beginning(values: Mapping[str, Any]) -> Callable[[type[Request], dict[str, Any]], Any]:
+    """Return a function ``(cls, environ)`` that puts a request and a response in the environ. They are as
+    ``cls(environ)`` and ``Response()`` make them, but with these values for some fields of the request."""
+    of_request = OF_ALL_ATTEMPTS | OF_AN_ATTEMPT
+    given = {name: value for name, value in values.items() if name in of_request}
+    lines = [
+        "request = environ['pipeline.request'] = new(cls)",
+        "request.environ = environ",
+        *assignments("request", of_request, given),
+        "response = environ['pipeline.response'] = new(Response)",
+        *assignments("response", FIELDS),
+        "return request",
+    ]
+    scope = {"new": object.__new__, "Response": Response, **of_request, **FIELDS, **given}
+    return compiled("begin", "cls, environ", lines, scope)  # type: ignore[no-any-return]
 
 
 def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -106,7 +117,7 @@ def resume(edge: Edge, environ: dict[str, Any], start_response: Any) -> Iterable
     """
     request: Request = environ["pipeline.request"]
     outer, outer_environ, outer_response = request.pipeline, request.environ, environ["pipeline.response"]
-    inner = edge.behind(outer)
+    inner = edge.continuing(outer)
     before = outer_environ.get("pipeline.before")
     if before is None:
         outer_environ["pipeline.before"] = request.snapshot()

@@ -12,7 +12,7 @@ from pipeline.http.origins import guard_end
 from pipeline.http.redirects import of_foreign
 from pipeline.interfaces import Handler, WSGIApp
 from pipeline.options import on_demand
-from pipeline.request import Request, close_with
+from pipeline.request import Request
 from pipeline.response import HeaderList, Response
 
 try:
@@ -125,23 +125,8 @@ def taking_over(app: WSGIApp) -> Handler:
                 body = app(environ, start_response)
             finally:
                 environ["wsgi.file_wrapper"] = wrapper
-        close_with(request, body)
-        first: list[bytes] = []
-        if started and not written and type(body) is FileBody:
-            pass
-        elif not (started and type(body) in (list, tuple)):
-            iterator = iter(body)
-            if not started:  # PEP 3333 lets an app start when its first block is asked for
-                for chunk in iterator:
-                    if chunk:
-                        first.append(chunk)
-                    if started:
-                        break
-            body = chain(written, first, iterator)
-        elif written:
-            body = [*written, *body]
-        else:
-            body = list(body)
+        request.close_with(body)
+        body = _begun(body, started, written)
         if not started:
             raise RuntimeError(f"{app!r} returned without calling start_response (PEP 3333)")
         answered = True
@@ -149,6 +134,20 @@ def taking_over(app: WSGIApp) -> Handler:
         response.adopt(status, of_foreign(headers) if str(status)[:1] == "3" else headers, body)
 
     return taking_over
+
+
+def _begun(body: Any, started: list[Any], written: list[bytes]) -> Any:
+    """Return the body of an app, behind what it has written. PEP 3333 lets an app start when its first block is
+    asked for, so blocks are taken until it has."""
+    if started and not written and type(body) is FileBody:
+        return body
+    if started and type(body) in (list, tuple):
+        return [*written, *body]
+    first: list[bytes] = []
+    blocks = iter(body)
+    while not started and (block := next(blocks, None)) is not None:
+        first.append(block)
+    return chain(written, filter(None, first), blocks)
 
 
 def _reraise(exc_info: Any) -> NoReturn:

@@ -21,7 +21,7 @@ Refusal: TypeAlias = tuple[type[WSGIHTTPException], str]
 _NOT_FOUND: Refusal = (HTTPNotFound, "There is nothing at this address.")
 
 
-def check(name: str) -> None:
+def check_name(name: str) -> None:
     """Raise an HTTP exception if no step may have that name.
 
     A name that starts with ``_`` (S3), has a slash or is empty is a 404; ``.``, ``..`` and a NUL are a 400 (S14).
@@ -35,7 +35,7 @@ def checked(names: Iterable[str]) -> tuple[str, ...]:
     """Check each name, and return all names."""
     names = tuple(names)
     for name in names:
-        check(name)
+        check_name(name)
     return names
 
 

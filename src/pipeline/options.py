@@ -72,7 +72,7 @@ class Signature(NamedTuple):
             frozenset(p.name for p in keywords if p.default is p.empty),
         )
 
-    def check(self, name: str, options: Mapping[str, Any], source: Any | None = None) -> None:
+    def check_options(self, name: str, options: Mapping[str, Any], source: Any | None = None) -> None:
         """Refuse unknown and missing options of element ``name``."""
         for option in options:
             if option not in self.annotations:

@@ -87,7 +87,7 @@ def refuse_missing(chain: Sequence[Contract]) -> None:
                 )
 
 
-def objection(outer: Contract, inner: Contract, beyond: Iterable[Contract]) -> str | None:
+def objection(outer: Contract, inner: Contract, further_out: Iterable[Contract]) -> str | None:
     """Return the reason why ``outer`` may not stand outside ``inner``, or None."""
     for name, reason in inner.outside.items():
         if outer.answers_to(name):
@@ -96,7 +96,7 @@ def objection(outer: Contract, inner: Contract, beyond: Iterable[Contract]) -> s
         if inner.answers_to(name):
             return reason
     for thing in outer.unmet():
-        if thing in inner.provides and not any(thing in other.provides for other in beyond):
+        if thing in inner.provides and not any(thing in other.provides for other in further_out):
             return f"{outer.name} requires {thing!r}, which {inner.name} provides"
     return None
 

@@ -37,7 +37,7 @@ def load(uri: str, name: str | None = None, relative_to: str | None = None, **gl
     """
     chains = list(plan(uri, name, relative_to, **global_conf))
     for chain in chains:
-        chain.check()
+        chain.check_order()
     with named_errors(uri):
         app: WSGIApp = loadapp(uri, name=name, relative_to=relative_to, global_conf=global_conf)
     if isinstance(app, Pipeline):
@@ -91,7 +91,7 @@ class Chain(NamedTuple):
         contracts = tuple(step.element.contract for step in self.steps if step.element is not None)
         return Way(contracts, self.only, self.never)
 
-    def check(self) -> None:
+    def check_order(self) -> None:
         """Raise OrderError if the elements are in a wrong order or one is missing."""
         contracts = self.way().contracts
         refuse_wrong_order(contracts)

@@ -9,29 +9,30 @@ from io import TextIOBase
 from typing import TYPE_CHECKING, Any
 
 import webob
-from webob.exc import HTTPException, HTTPMethodNotAllowed, HTTPNotFound, WSGIHTTPException
+from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.composition import Offers, element
-from pipeline.interfaces import Facts, INullResource, IResult, ResultError
-from pipeline.names import is_name
+from pipeline.interfaces import Facts, IResult, ResultError
 from pipeline.options import on_demand
-from pipeline.publishing.steps import has_item
-from pipeline.request import Request, close_with
-from pipeline.response import HTML, OK, Response, adopt_exception
+from pipeline.request import Request
+from pipeline.response import HTML, OK, Response
 from pipeline.views import Arguments, View, Views
 
 if TYPE_CHECKING:
     from pipeline.forms.arguments import arguments_of
-    from pipeline.http.exceptions import make_exception
+    from pipeline.http.exceptions import adopt_exception
     from pipeline.http.files import FileBody
     from pipeline.http.origins import refuse_cross_site
-    from pipeline.http.redirects import judge as judge_redirect
+    from pipeline.http.redirects import judge_redirect
+    from pipeline.publishing.unviewed import no_view, null_view
 else:  # for cost alone: a plain page does not need these functions
     arguments_of = on_demand("pipeline.forms.arguments:arguments_of")
-    make_exception = on_demand("pipeline.http.exceptions:make_exception")
+    adopt_exception = on_demand("pipeline.http.exceptions:adopt_exception")
     FileBody = on_demand("pipeline.http.files:FileBody")
     refuse_cross_site = on_demand("pipeline.http.origins:refuse_cross_site")
-    judge_redirect = on_demand("pipeline.http.redirects:judge")
+    judge_redirect = on_demand("pipeline.http.redirects:judge_redirect")
+    no_view = on_demand("pipeline.publishing.unviewed:no_view")
+    null_view = on_demand("pipeline.publishing.unviewed:null_view")
 
 
 @element(requires=("context",), facts=lambda *, scan, **options: Facts(packages=scan))
@@ -82,13 +83,13 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
             raise
         result = error.wsgi_response
     if type(result) is str and ((own := response._own_headers) is None or (own and own[0] is HTML)):
-        response._app_iter = [result.encode()]
+        response.blocks = [result.encode()]  # a function of the response for this would cost 1 % of a plain page
     else:
         try:
             put_result(result, view, request, response)
         finally:
             del result  # it may have been raised, and then its traceback refers to this frame
-    if response._status is not OK:
+    if response.status_line is not OK:
         judge_redirect(request, response, view)
 
 
@@ -99,13 +100,12 @@ _NOT_BLOCKS = (list, tuple, range, bytearray, memoryview, Mapping, Set, TextIOBa
 def put_result(result: Any, view: View, request: Request, response: Response) -> None:
     """Put the result of a view on the response. Raise ResultError if it is not a valid result."""
     if result is None or result is response:
-        if type(response._app_iter) is not list:
-            close_with(request, response._app_iter)
+        request.close_with(response.blocks)
     elif isinstance(result, str):
         # Without a charset in the content type, UTF-8 is the only sensible choice.
-        response._app_iter = [result.encode(response.charset or "utf-8")]
+        response.blocks = [result.encode(response.charset or "utf-8")]
     elif isinstance(result, bytes):
-        response._app_iter = [result]
+        response.blocks = [result]
     elif isinstance(result, webob.Response):
         try:
             _put_response(result, request, response)
@@ -120,7 +120,7 @@ def put_result(result: Any, view: View, request: Request, response: Response) ->
 def _put_response(result: webob.Response, request: Request, response: Response) -> None:
     """Take over a response that a view returned. Raise an error that has no body of its own."""
     if not isinstance(result, WSGIHTTPException):
-        close_with(request, result.app_iter)
+        request.close_with(result.app_iter)
         response.adopt(result.status, list(result.headerlist), result.app_iter)
         response.conditional_response = result.conditional_response
     elif result.status >= "400" and not result.has_body:
@@ -135,7 +135,7 @@ def _put_response(result: webob.Response, request: Request, response: Response) 
 def _put_blocks(result: Any, view: View, request: Request, response: Response) -> None:
     """Put a file, or an iterable of bytes, on the response. Raise ResultError for any other object."""
     if isinstance(result, (list, tuple)) and all(isinstance(block, bytes) for block in result):
-        response._app_iter = list(result)
+        response.blocks = list(result)
         return
     if isinstance(result, _NOT_BLOCKS) or not (hasattr(result, "read") or hasattr(result, "__iter__")):
         raise ResultError(
@@ -143,34 +143,5 @@ def _put_blocks(result: Any, view: View, request: Request, response: Response) -
             f"iterable of bytes, a binary file, None, a webob.Response, or a value with an IResult adapter, which "
             f"dicts and lists have if the option scan names pipeline.publishing.json"
         )
-    close_with(request, result)
-    response._app_iter = FileBody(result) if hasattr(result, "read") else result
-
-
-def null_view(views: Views, request: Request) -> View | None:
-    """Return the view that makes the object of a PUT, if there is no object of that name yet. The context becomes
-    the null resource.
-
-    The name is checked here, too. It may not come from the path, since a form may name a view.
-    """
-    name = request.view_name
-    if request.environ["REQUEST_METHOD"] != "PUT" or not name or request.subpath or not is_name(name):
-        return None
-    null = views.adapt(request.context, INullResource)
-    view = views.find(null, request, "PUT", "") if null is not None else None
-    if view is None or has_item(request, request.context, name):
-        return None
-    null.__name__, request.context, request.view_name = name, null, ""
-    return view
-
-
-def no_view(views: Views, request: Request, response: Response) -> None:
-    """Answer a request without a view: with 404 or 405, or with the methods for OPTIONS."""
-    allowed = views.allowed(request.context, request, request.view_name)
-    if not allowed:
-        raise make_exception(HTTPNotFound, "There is nothing at this address.")
-    allow = ", ".join(sorted({*allowed, "OPTIONS"}))
-    if request.environ["REQUEST_METHOD"] != "OPTIONS":
-        raise HTTPMethodNotAllowed("This address does not accept that method.", headers={"Allow": allow})
-    response.headers["Allow"] = allow
-    response._app_iter = []
+    request.close_with(result)
+    response.blocks = FileBody(result) if hasattr(result, "read") else result

@@ -10,7 +10,7 @@ to make is declared by ``on_first_use``; at load, the element offers the functio
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from webob.exc import HTTPForbidden
 from webob.request import BaseRequest
 from zope.interface import implementer
 
+from pipeline.fields import compiled
 from pipeline.interfaces import PUBLIC, IRequest
 from pipeline.names import is_name, is_segment
 from pipeline.options import on_demand
@@ -77,16 +78,8 @@ OF_AN_ATTEMPT: dict[str, Any] = {
 }
 """The fields that every request sets or reads, with their first values. ``restore`` restores them."""
 
-OF_ALL_ATTEMPTS: dict[str, Any] = {"_closers": None, "announces_body": False, "attempts_left": 0, "measures": None}
+OF_ALL_ATTEMPTS: dict[str, Any] = {"closers": None, "announces_body": False, "attempts_left": 0, "measures": None}
 """The fields that count over all attempts at a request. ``restore`` does not change them."""
-
-
-def _compiled(name: str, arguments: str, lines: Iterable[str], values: Mapping[str, Any] = {}) -> Any:
-    """Return a function with one statement for each field, as ``dataclasses`` makes an ``__init__``. A loop over
-    the fields would take 0.4 microseconds more for each request."""
-    scope = dict(values)
-    exec("\n    ".join([f"def {name}({arguments}):", *lines]), scope)
-    return scope[name]
 
 
 _FIELDS = ", ".join(f"request.{name}" for name in OF_AN_ATTEMPT)
@@ -235,9 +228,10 @@ class Request(BaseRequest):
     """Bytes of the body that the server took; known when the request is closed. None means that the server sent a
     file itself and does not say how many bytes it sent."""
 
-    _closers: list[Closer] | None
-    _closers_before: int = 0
-    """Number of closers when this attempt began."""
+    closers: list[Closer] | None
+    """The functions that were given to ``on_close``, or None."""
+    closers_before: int = 0
+    """Number of closers when this attempt began. ``retry`` sets it, and closes an attempt by ``close`` with it."""
     _closers_last: int = 0
     """Number of closers of this attempt that were given with ``last``."""
 
@@ -249,7 +243,7 @@ class Request(BaseRequest):
         if charset is not None or attributes:
             super().__init__(environ, charset, **attributes)  # type: ignore[call-arg]
 
-    snapshot: ClassVar[Callable[[Any], Snapshot]] = _compiled(
+    snapshot: ClassVar[Callable[[Any], Snapshot]] = compiled(
         "snapshot",
         "request",
         ["added = request.__dict__", f"return {_FIELDS}, added.copy() if added else None"],
@@ -303,18 +297,24 @@ class Request(BaseRequest):
         """
         if last:
             self._closers_last += 1
-        if self._closers is None:
-            self._closers = [closer]
+        if self.closers is None:
+            self.closers = [closer]
         elif last:
-            self._closers.insert(self._closers_before, closer)
+            self.closers.insert(self.closers_before, closer)
         else:
-            self._closers.append(closer)
+            self.closers.append(closer)
+
+    def close_with(self, body: Any) -> None:
+        """Close ``body`` when this request is closed, if it has a ``close`` that is not registered yet (R7)."""
+        closer = getattr(body, "close", None)
+        if closer is not None and closer not in (self.closers or ()):
+            self.on_close(closer)
 
     def release(self, closer: Closer) -> None:
         """Give connections to databases back before a plain file is sent, so that a slow client does not hold one:
         run the closers given with ``last``. Do nothing if others than ``closer`` must run before them."""
-        closers = self._closers
-        first = self._closers_before
+        closers = self.closers
+        first = self.closers_before
         if self._closers_last and closers is not None and closers[first + self._closers_last :] == [closer]:
             closers.pop()
             self.close(first)
@@ -324,7 +324,7 @@ class Request(BaseRequest):
         """Run the closers, except the first ``mark`` of them. The edge calls this, and ``retry`` between two
         attempts. An error of a closer is logged, and the others run all the same (R6)."""
         self.verdict = None  # the traceback of its error refers to the request: no cycle is left
-        closers = self._closers
+        closers = self.closers
         interrupt: BaseException | None = None
         while closers and len(closers) > mark:
             closer = closers.pop()
@@ -397,30 +397,11 @@ class Request(BaseRequest):
         return f"{self.application_url}/{below}"
 
 
-def beginning(values: Mapping[str, Any]) -> Callable[[type[Request], dict[str, Any]], Any]:
-    """Return a function ``(cls, environ)`` that makes a request as ``cls(environ)`` does, but with these first
-    values for some fields."""
-    first = OF_ALL_ATTEMPTS | OF_AN_ATTEMPT
-    given = {name: value for name, value in values.items() if name in first}
-    literals = {name: repr(value) for name, value in first.items() if not value and name not in given}
-    fields = (f"request.{name} = {literals.get(name, name)}" for name in first)
-    lines = ["request = new(cls)", "request.environ = environ", *fields, "return request"]
-    first |= given
-    return _compiled("begin", "cls, environ", lines, {"new": object.__new__, **first})  # type: ignore[no-any-return]
-
-
 def close(request: Request) -> None:
     """Close the request, and remove it from the environ. From then on it opens no database (R13)."""
     environ = request.environ
     environ.pop("pipeline.request", None)  # a middleware may have emptied the environ, or this is the second call
     environ.pop("pipeline.response", None)
-    if request._closers or request.verdict is not None:
+    if request.closers or request.verdict is not None:
         request.close()
     request.pipeline = None
-
-
-def close_with(request: Request, body: Any) -> None:
-    """Close ``body`` when the request is closed, if it has a ``close`` that is not registered yet (R7)."""
-    closer = getattr(body, "close", None)
-    if closer is not None and closer not in (request._closers or ()):
-        request.on_close(closer)

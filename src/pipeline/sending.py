@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.options import on_demand
 from pipeline.request import Request
-from pipeline.response import HTML, KNOWN_NAMES, OK, HeaderList, Response, check_header
+from pipeline.response import HTML, OK, HeaderList, Response, check_header, check_headers
 
 if TYPE_CHECKING:
     from pipeline.http.finishing import finish
-    from pipeline.http.redirects import check as check_redirect
+    from pipeline.http.redirects import check_redirect
 else:  # for cost alone: a plain page does not need these functions
     finish = on_demand("pipeline.http.finishing:finish")
-    check_redirect = on_demand("pipeline.http.redirects:check")
+    check_redirect = on_demand("pipeline.http.redirects:check_redirect")
 
 
 def prepare(request: Request, response: Response) -> Any:
@@ -31,7 +31,7 @@ def prepare(request: Request, response: Response) -> Any:
         check_header("Status", status)
         if headers is not None and status[:1] == "3":
             check_redirect(request, response)
-    claimed = None if headers is None else _check_headers(headers)
+    claimed = None if headers is None else _checked(headers)
     if type(body) is list:
         if len(body) == 1 and type(body[0]) is bytes:
             length = len(body[0])
@@ -53,20 +53,13 @@ def prepare(request: Request, response: Response) -> Any:
     return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
 
 
-def _check_headers(headers: HeaderList) -> tuple[str, str] | None:
+def _checked(headers: HeaderList) -> tuple[str, str] | None:
     """Refuse headers that must not be sent (S6). Remove the Content-Length, and return it."""
-    claimed: tuple[str, str] | None = None
+    check_headers(headers)
+    claimed = None
     for pair in headers:
-        if pair is not HTML:
-            name, value = pair
-            try:
-                safe = name in KNOWN_NAMES and value.isascii() and value.isprintable()
-            except (AttributeError, TypeError):
-                safe = False
-            if not safe:
-                check_header(name, value)
-            if len(name) == 14 and name.lower() == "content-length":
-                claimed = pair
+        if len(pair[0]) == 14 and pair[0].lower() == "content-length":
+            claimed = pair
     if claimed is not None:
         headers[:] = [pair for pair in headers if pair[0].lower() != "content-length"]
     return claimed

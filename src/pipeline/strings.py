@@ -25,7 +25,7 @@ _BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("fa
 def from_strings(signature: Signature, name: str, strings: Mapping[str, str], source: Any) -> dict[str, Any]:
     """Check and convert the options of an ini for element ``name``."""
     source.refuse_unseen(name, signature.annotations, strings)
-    signature.check(name, strings, source)
+    signature.check_options(name, strings, source)
     options = {}
     for option, text in strings.items():
         try:

@@ -208,25 +208,13 @@ class Views:
         """Register one view. Raise ViewError if there is another for the same, or if it cannot be called as a
         view."""
         found = View(function, name, methods, permission, self._fill_of, cross_site)
-        if name.startswith(("_", "@", "+")) or "/" in name:
-            raise ViewError(f"{found}: a view cannot be named {name!r}: no path leads to that name")
-        if not methods:
-            raise ViewError(f"{found}: it accepts no method")
-        for method in methods:
-            if not method or " " in method:
-                raise ViewError(f"{found}: {method!r} is not a method")
+        is_of_errors = isinstance(context, type) and issubclass(context, BaseException)
+        _refuse_uncallable(found, is_of_errors)
         spec = _specification(context, found)
         request_spec = _specification(request_type, found, IRequest)
-        if isinstance(context, type) and issubclass(context, BaseException):
-            if found.fill is not None:
-                raise ViewError(f"{found}: an error view cannot take fields of a form, which may be missing")
-            if permission is not None:
-                raise ViewError(f"{found}: an error view cannot have a permission: every client may see its error")
-            by_method = {ERROR: False}
-        else:
-            by_method = {method.upper(): False for method in methods}
-            if "GET" in by_method:
-                by_method.setdefault("HEAD", True)
+        by_method = dict.fromkeys([ERROR] if is_of_errors else map(str.upper, methods), False)
+        if "GET" in by_method:
+            by_method.setdefault("HEAD", True)
         self.changed(None)
         for method, implied in by_method.items():
             key = f"{method} {name}"
@@ -386,6 +374,21 @@ def _takes_response(function: Callable[..., Any]) -> bool:
             f"or (context, request, response), and fields of a form"
         ) from None
     return names[2:3] == ["response"]
+
+
+def _refuse_uncallable(view: View, is_of_errors: bool) -> None:
+    """Raise ViewError for a view that no request can reach, or that an error cannot call."""
+    if view.name.startswith(("_", "@", "+")) or "/" in view.name:
+        raise ViewError(f"{view}: a view cannot be named {view.name!r}: no path leads to that name")
+    if not view.methods:
+        raise ViewError(f"{view}: it accepts no method")
+    for method in view.methods:
+        if not method or " " in method:
+            raise ViewError(f"{view}: {method!r} is not a method")
+    if is_of_errors and view.fill is not None:
+        raise ViewError(f"{view}: an error view cannot take fields of a form, which may be missing")
+    if is_of_errors and view.permission is not None:
+        raise ViewError(f"{view}: an error view cannot have a permission: every client may see its error")
 
 
 def _refuse_no_view(cls: type) -> None:

@@ -127,7 +127,7 @@ def test_a_clash_is_found_when_elements_join_as_paste_joins_them() -> None:
         adding(SizeRequest, named="outer")(joined)
 
 
-@pytest.mark.parametrize("name", ["context", "root", "tm", "on_close", "GET", "environ", "_closers"])
+@pytest.mark.parametrize("name", ["context", "root", "tm", "on_close", "GET", "environ", "closers"])
 def test_an_attribute_of_the_core_is_not_hidden(name: str) -> None:
     hiding = type("HidingRequest", (Request,), {name: None})
     with pytest.raises(ConfigurationError, match=rf"hides adds request\.{name} \(.*HidingRequest\), but every"):

@@ -89,7 +89,7 @@ def test_elements_that_meet_become_one_pipeline(step: Any) -> None:
     inner = step("b")(hello)
     outer = step("a")(inner)
     assert isinstance(outer, Pipeline)
-    assert [contract.name for contract in outer.contracts] == ["a", "b"]
+    assert [contract.name for contract in outer.linked] == ["a", "b"]
     assert outer.handler.__closure__ is not None
     assert inner.handler in [cell.cell_contents for cell in outer.handler.__closure__]
 
@@ -105,7 +105,7 @@ def test_the_inner_pipeline_still_works_by_itself(call: Any, step: Any, trail: l
 
 def test_pipelines_nest(call: Any, step: Any, trail: list[str]) -> None:
     app = Pipeline(step("a"), Pipeline(step("b"), Pipeline(step("c"), hello)))
-    assert [contract.name for contract in app.contracts] == ["a", "b", "c"]
+    assert [contract.name for contract in app.linked] == ["a", "b", "c"]
     trail.clear()
     call(app)
     assert trail == ["> a", "> b", "> c", "< c", "< b", "< a", "close c", "close b", "close a"]
@@ -113,7 +113,7 @@ def test_pipelines_nest(call: Any, step: Any, trail: list[str]) -> None:
 
 def test_a_foreign_middleware_that_returns_the_app_itself_is_not_there(step: Any) -> None:
     app = Pipeline(step("a"), lambda app: app, step("b"), hello)
-    assert [contract.name for contract in app.contracts] == ["a", "b"]
+    assert [contract.name for contract in app.linked] == ["a", "b"]
 
 
 def test_the_end_of_a_pipeline_is_an_app_by_itself(call: Any, module: Any) -> None:

@@ -335,7 +335,7 @@ def test_foreign_middleware(
         assert len(met) == 1, "it is one request for all"
         requests.extend(met.values())
         assert notes.count("first closed") == 1 and notes[-1] == "first closed"
-        assert requests[-1]._closers in (None, [])
+        assert requests[-1].closers in (None, [])
         assert answer.headers.getall("X-First") == ["1"]
         lines = [record.getMessage() for record in caplog.records if record.name == "pipeline.access"]
         assert len(lines) == 1 and f'" {answer.status} ' in lines[0]

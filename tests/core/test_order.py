@@ -90,7 +90,7 @@ def default() -> list[Element]:
 
 
 def test_the_default_order_is_accepted() -> None:
-    assert [contract.name for contract in Pipeline(*default()).contracts] == [*DEFAULT_ORDER, "publisher"]
+    assert [contract.name for contract in Pipeline(*default()).linked] == [*DEFAULT_ORDER, "publisher"]
 
 
 @pytest.mark.parametrize(("outer", "inner", "reason"), CONSTRAINTS)
@@ -143,7 +143,7 @@ def test_an_element_stands_once_also_across_a_foreign_middleware(build: Any) -> 
     with pytest.raises(OrderError, match=r"^retry stands twice in the pipeline retry retry"):
         build(configured("retry"), configured("retry"))
     right = build(configured("retry"), configured("errors"))
-    assert [contract.name for contract in (*right.contracts, *right.beyond)] == ["retry", "errors"]
+    assert [contract.name for contract in right.all_contracts] == ["retry", "errors"]
 
 
 @pytest.mark.parametrize("position", range(len(DEFAULT_ORDER)))

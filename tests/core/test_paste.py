@@ -96,7 +96,7 @@ def ini(tmp_path: Path) -> Callable[..., str]:
 def test_a_pipeline_of_an_ini_is_one_pipeline(ini: Any, loader: Any, call: Any) -> None:
     pipeline = loader(ini("first second third app"))
     assert isinstance(pipeline, Pipeline)
-    assert [contract.name for contract in pipeline.contracts] == ["first", "second", "third"]
+    assert [contract.name for contract in pipeline.linked] == ["first", "second", "third"]
     assert sorted(made) == ["app", "first", "second", "third"], "each factory is called once"
     assert call(pipeline).text == "app" and ran == ["first", "second", "third", "app"]
 

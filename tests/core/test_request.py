@@ -207,7 +207,7 @@ def test_requests_share_nothing(environ: Any) -> None:
     first, second = fresh(environ()), fresh(environ())
     first.on_close(lambda: None)
     first.add_traversal_hook(lambda request, obj: None)
-    assert second._closers is None and second.traversal_hooks == ()
+    assert second.closers is None and second.traversal_hooks == ()
 
 
 def test_what_others_need_is_closed_after_them(environ: Any) -> None:

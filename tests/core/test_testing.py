@@ -18,7 +18,8 @@ from pipeline import Pipeline, Request, Response, element
 from pipeline.composition import Element
 from pipeline.elements.errors import errors
 from pipeline.interfaces import OrderError
-from pipeline.testing import STEPS, FakeDataManager, Ledger, fault
+from pipeline.testing import FakeDataManager, Ledger, fault
+from pipeline.testing.faults import STEPS
 
 
 class Oops(Exception):

@@ -236,7 +236,7 @@ def test_another_logger(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_logger_that_is_off_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="pipeline.access")
     closers: list[Any] = []
-    pipeline = Pipeline(log(), looking(lambda request: closers.append(request._closers)), app)
+    pipeline = Pipeline(log(), looking(lambda request: closers.append(request.closers)), app)
     Request.blank("/").get_response(pipeline)
     assert closers == [None] and caplog.records == []
 

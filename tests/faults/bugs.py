@@ -104,7 +104,7 @@ def retry_everything(next: Handler) -> Handler:
             except Exception:
                 if attempt == 4:
                     raise
-            if response._status < "500":
+            if response.status < "500":
                 return
             request.close()
             request.restore(held)

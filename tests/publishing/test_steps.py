@@ -28,7 +28,7 @@ from pipeline.interfaces import (
     IPublishTraverse,
     IXMLRPCRequest,
 )
-from pipeline.names import check, is_name, is_segment
+from pipeline.names import check_name, is_name, is_segment
 from pipeline.publisher import publisher
 from pipeline.views import adapter
 
@@ -475,7 +475,7 @@ _names = st.text(st.sampled_from("_.@+/\0ax\n\u00e9"), max_size=8) | st.text(max
 @given(_names)
 def test_the_check_and_what_is_built_on_it(name: str) -> None:
     try:
-        check(name)
+        check_name(name)
     except HTTPException as error:
         assert error.wsgi_response.status_int == expected(name)
     else:

@@ -19,7 +19,8 @@ from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import zodb
-from pipeline.testing import FakeDataManager, Fault
+from pipeline.testing import FakeDataManager
+from pipeline.testing.faults import Fault
 from servers.postgres import Postgres
 
 pytestmark = pytest.mark.servers

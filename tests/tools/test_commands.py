@@ -353,5 +353,5 @@ def test_the_site_is_served_without_watchers(site: Site) -> None:
 
     sys.path.insert(0, str(site.directory))
     plain, built = load(f"config:{site.ini}"), build(str(site.ini), [])
-    assert [contract.name for contract in plain.contracts] == ["errors", "traverse", "publisher"]  # type: ignore[attr-defined]
-    assert [contract.name for contract in built.app.contracts] == ["errors", "traverse", "publisher"]
+    assert [contract.name for contract in plain.linked] == ["errors", "traverse", "publisher"]  # type: ignore[attr-defined]
+    assert [contract.name for contract in built.app.linked] == ["errors", "traverse", "publisher"]

@@ -55,7 +55,7 @@ def test_a_site_joins_the_pipeline_around_it(tmp_path: Path) -> None:
     code = (
         "from paste.deploy import loadapp\n"
         f"app = loadapp('config:{tmp_path}/deploy.ini')\n"
-        "names = [contract.name for contract in app.contracts]\n"
+        "names = [contract.name for contract in app.linked]\n"
         "assert names == ['log', 'retry', 'zodb', 'ztk_request', 'ztk_errors', 'transaction', 'ztk_authenticate',"
         " 'ztk_traverse', 'ztk_publisher'], names\n"
     )

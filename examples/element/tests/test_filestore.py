@@ -13,7 +13,7 @@ import webob
 from paste.deploy import loadapp
 
 from filestore import Conflict, StoreRequest, filestore
-from pipeline import Pipeline, Response, element, view
+from pipeline import Pipeline, Request, Response, element, view
 from pipeline.composition import Offers
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
@@ -21,7 +21,6 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, OrderError, ReadOnlyTransaction
 from pipeline.publisher import publisher
-from pipeline.request import Request
 from pipeline.testing import assert_order, check_element
 
 seen: list[Any] = []

@@ -112,7 +112,7 @@ app = {__name__}:app
 """
     )
     assert client_of(ini).get("/hello/ada").json == {"hello": "ada"}
-    names = [contract.name for contract in loadapp(f"config:{ini}").contracts]
+    names = [contract.name for contract in loadapp(f"config:{ini}").linked]
     assert names == ["log", "vhost", "retry", "error_pages", "transaction", "routing", "calling"]
 
 

@@ -43,7 +43,7 @@ def begin_session(request: Request, principal: str | None) -> None:
     """Tell the elements of the pipeline that a login begins a new session of the visitor, or that a logout does
     (None). Call this where a site has a login of its own."""
     if request.pipeline is not None:
-        for contract in request.pipeline.lineage:
+        for contract in request.pipeline.linked:
             if contract.new_session is not None:
                 contract.new_session(request, principal)
 

@@ -134,7 +134,7 @@ def _handler(
             next(request, response)
         except HTTPUnauthorized as error:
             raise challenge(request, error, authenticators) from None
-        if response._status is not OK and response._status[:3] == "401":
+        if response.status_line is not OK and response.status_line[:3] == "401":
             challenge_answer(request, response, authenticators)
 
     return authenticate

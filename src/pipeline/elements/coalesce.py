@@ -46,10 +46,9 @@ def coalesce(next: Handler, *, size: int = SIZE, threshold: float = 0.005) -> Ha
 
     def coalesce(request: Request, response: Response) -> None:
         next(request, response)
-        body = response._app_iter
-        if type(body) is list or type(body) is tuple:
+        if response.in_memory:
             return
-        is_file = hasattr(body, "app_iter_range") and not response.filters
+        is_file = hasattr(response.blocks, "app_iter_range") and not response.filters
         if not is_file and response.content_type not in LIVE:
             response.add_delivery_filter(joined, rewrites=False)
 

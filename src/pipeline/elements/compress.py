@@ -99,7 +99,7 @@ def compress(
         next(request, response)
         accept = request.environ.get("HTTP_ACCEPT_ENCODING", "")
         encoding, only = chosen(accept if len(accept) <= LONGEST_HEADER else "")  # a long header is not cached
-        body = response._app_iter
+        body = response.blocks
         if type(body) is list and not response.filters and not only and 0 < sum(map(len, body)) < minimum:
             return
         response.add_delivery_filter(partial(packed, response, encoding, only))
@@ -108,7 +108,7 @@ def compress(
         """Return ``chunks`` compressed, or ``chunks`` itself if they are not to be compressed."""
         headers = response.headers
         if (
-            response._status[:3] == "206"
+            response.status[:3] == "206"
             or headers.get("Content-Encoding", "identity").lower() != "identity"
             or "no-transform" in headers.get("Cache-Control", "").lower()
             or not (only or (is_of_type((response.content_type or "").lower()) and _is_worth_it(response, minimum)))
@@ -136,10 +136,9 @@ def _check_options(encodings: tuple[str, ...], level: int) -> None:
 
 def _is_worth_it(response: Response, minimum: int) -> bool:
     """Return whether the body is long enough, as far as its length is known."""
-    body = response._app_iter
-    length = sum(map(len, body)) if type(body) in (list, tuple) else 0
+    length = sum(map(len, response.blocks)) if response.in_memory else 0
     if not length:  # the body is a stream, or an app made no body for HEAD
-        length = response.content_length or (0 if type(body) in (list, tuple) else minimum)
+        length = response.content_length or (0 if response.in_memory else minimum)
     return length >= minimum
 
 

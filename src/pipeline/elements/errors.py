@@ -79,12 +79,12 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
         except Exception as error:
             if (request.attempts_left and request.judge(error).transient) or lets_out(request.environ):
                 raise
-            answer(request, response, error)
+            answer_error(request, response, error)
 
-    return Offers(errors, reporter=reporter, answer_error=answer)
+    return Offers(errors, reporter=reporter, answer_error=answer_error)
 
 
-def answer(request: ErrorsRequest, response: Response, error: Exception) -> None:
+def answer_error(request: ErrorsRequest, response: Response, error: Exception) -> None:
     """Answer an error: with the answer that it carries, with its error view, or with the built-in page."""
     before = request.response_before
     response.restore(before)

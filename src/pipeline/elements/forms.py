@@ -24,7 +24,7 @@ from pipeline.forms.multipart_body import Limits, Part, read_multipart
 from pipeline.forms.request import NOTHING, FormsRequest
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import Facts, Handler, OptionError
-from pipeline.names import check
+from pipeline.names import check_name
 from pipeline.response import Response
 
 MIB = 1024 * 1024
@@ -129,7 +129,7 @@ class Reading:
                     form.update(values)
                     view = view if view_of_body is None else view_of_body
         if view:
-            check(view)
+            check_name(view)
             request.view_name = view
         return MappingProxyType(form)
 

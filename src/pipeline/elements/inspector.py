@@ -25,7 +25,7 @@ ADVICE = (
 )
 
 
-class InspectorRequest(Request):
+class _InspectorRequest(Request):
     """The attribute that ``inspector`` adds to a request."""
 
     inspected: Any = None
@@ -33,7 +33,7 @@ class InspectorRequest(Request):
 
 
 @element(
-    adds=InspectorRequest,
+    adds=_InspectorRequest,
     between=between,
     facts=lambda **options: Facts(advice=(ADVICE,)),
     outside=dict.fromkeys(
@@ -56,7 +56,7 @@ def inspector(next: Handler, *, keep: int = 1_000, slow: float = 0.5) -> Handler
     debug_key.make()
     inspecting = Inspector(next, keep, slow)
 
-    def inspector(request: InspectorRequest, response: Response) -> None:
+    def inspector(request: _InspectorRequest, response: Response) -> None:
         if debug_key.hand_over(request, response):
             return
         if request.environ.get("PATH_INFO", "").startswith(PATH) and debug_key.may_see(request):

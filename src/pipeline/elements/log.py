@@ -158,7 +158,7 @@ def _line(request: Request, response: Response, path: str, seconds: float) -> st
     return (
         f"{get('REMOTE_ADDR') or '-'} - {_bare(request.principal or '-')} [{_time()}] "
         f'"{_bare(get("REQUEST_METHOD", "-"))} {asked} {_bare(get("SERVER_PROTOCOL", "-"))}" '
-        f"{response._status[:3]} {'-' if sent is None else sent} "
+        f"{response.status_line[:3]} {'-' if sent is None else sent} "
         f"{_quoted(get('HTTP_REFERER', '-'))} {_quoted(get('HTTP_USER_AGENT', '-'))} {seconds:.6f}"
     )
 

@@ -92,8 +92,8 @@ def retry(
         body = None
         if request.announces_body or environ["REQUEST_METHOD"] != "GET":
             body = keep_body(request, body_limit) if has_body(environ) else None
-        if request._closers:
-            request._closers_before = len(request._closers)
+        if request.closers:
+            request.closers_before = len(request.closers)
         first_environ = environ.copy()
         first_request = request.snapshot()
         first_response = response.snapshot()
@@ -130,7 +130,7 @@ def try_again(
             if not may_try_again(request, failure, start.body):
                 raise failure
             log.info("%s, attempt %d: %s", asked(request), request.attempt, type(failure).__name__)
-            request.close(request._closers_before)
+            request.close(request.closers_before)
             start.restore(request, response)
             if time.monotonic() >= end:
                 request.attempts_left = 0

@@ -12,7 +12,7 @@ from pipeline.composition import element
 from pipeline.http.conditional import precondition
 from pipeline.http.files import PASSED_ON, FileBody
 from pipeline.interfaces import Facts, Handler, OptionError
-from pipeline.request import Request, close_with
+from pipeline.request import Request
 from pipeline.response import Response
 
 _KEPT = {"accept-ranges", "cache-control", "content-disposition", "content-length", "content-type", "expires"}
@@ -49,12 +49,12 @@ def sendfile(next: Handler, *, locations: dict[str, str] | None = None) -> Handl
 
     def sendfile(request: Request, response: Response) -> None:
         next(request, response)
-        body = response._app_iter
+        body = response.blocks
         if type(body) is not FileBody or response.filters or not _is_for_nginx(request.environ, response):
             return
         location = _location_of(body, tops)
         if location is not None:
-            close_with(request, body)
+            request.close_with(body)
             response.app_iter = []
             response.delivery_filters = ()
             response.conditional_response = False

@@ -212,7 +212,7 @@ def session(
                 request.__dict__.pop("session_cookies", None)
                 request.session_closed = FAILED
             raise
-        if type(response._app_iter) is not list or "session_cookies" in request.__dict__:
+        if type(response.blocks) is not list or "session_cookies" in request.__dict__:
             store.save(request, response)
 
     return Offers(session, session_cookies=store.load)

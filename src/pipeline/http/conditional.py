@@ -56,12 +56,12 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
     if environ.keys().isdisjoint(_CONDITIONS):
         return body
     method = environ["REQUEST_METHOD"]
-    if method not in ("GET", "HEAD") or response._status[:3] != "200":
+    if method not in ("GET", "HEAD") or response.status[:3] != "200":
         return body
-    headers = {name.lower(): value for name, value in response._headerlist}
+    headers = {name.lower(): value for name, value in response.headerlist}
     status = precondition(environ, headers.get("etag"), headers.get("last-modified"))
     if status == NOT_MODIFIED:
-        _change(response, status, _without(response._headerlist, _OF_THE_BODY))
+        response.status, response.headerlist = status, _without(response.headerlist, _OF_THE_BODY)
         return []
     if status is not None:
         return _refuse(response, status, "The resource has changed since you last read it.")
@@ -82,11 +82,11 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
     start, stop = part
     if start == stop:
         body = _refuse(response, "416 Range Not Satisfiable", "The requested range is outside the content.")
-        response._headerlist.append(("Content-Range", f"bytes */{length}"))
+        response.headerlist.append(("Content-Range", f"bytes */{length}"))
         return body
-    kept = _without(response._headerlist, {"content-length"})
+    kept = _without(response.headerlist, {"content-length"})
     kept += [("Content-Range", f"bytes {start}-{stop - 1}/{length}"), ("Content-Length", str(stop - start))]
-    _change(response, "206 Partial Content", kept)
+    response.status, response.headerlist = "206 Partial Content", kept
     if type(body) is list:
         return [b"".join(body)[start:stop]]
     if hasattr(body, "app_iter_range"):
@@ -179,14 +179,10 @@ def _seconds_of(date: str) -> int | None:
     return int(moment.timestamp()) - (parsed[9] or 0)
 
 
-def _change(response: Response, status: str, headers: HeaderList) -> None:
-    response._status, response._headerlist, response._headers = status, headers, None
-
-
 def _refuse(response: Response, status: str, text: str) -> list[bytes]:
     """Answer with an error. Return the body."""
-    kept = _without(response._headerlist, _OF_THE_WHOLE)
-    _change(response, status, [*kept, ("Content-Type", "text/plain; charset=UTF-8")])
+    kept = _without(response.headerlist, _OF_THE_WHOLE)
+    response.status, response.headerlist = status, [*kept, ("Content-Type", "text/plain; charset=UTF-8")]
     return [f"{text}\n".encode()]
 
 

@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.http.accept import accepted, bounded
+from pipeline.http.exceptions import adopt_exception
 from pipeline.interfaces import Unavailable
 from pipeline.request import Request
-from pipeline.response import NOSNIFF, HeaderList, Response, adopt_exception
+from pipeline.response import NOSNIFF, HeaderList, Response
 
 log = logging.getLogger("pipeline")
 
@@ -180,8 +181,8 @@ def put_answer(request: Request, response: Response, error: Exception) -> bool:
         response.adopt(answer.status, list(answer.headerlist), answer.app_iter)
     else:
         return False
-    if response._status >= "400":
-        response._headerlist += _outcome(request)
+    if response.status >= "400":
+        response.headerlist.extend(_outcome(request))
     return True
 
 

@@ -159,7 +159,7 @@ def unopened(
     environ = request.environ
     if "HTTP_IF_NONE_MATCH" not in environ and "HTTP_IF_MODIFIED_SINCE" not in environ:
         return None
-    if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or response._status[:3] != "200":
+    if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or response.status[:3] != "200":
         return None
     found = state()
     if found is None:

@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.http.conditional import conditional
 from pipeline.http.files import FileBody
 from pipeline.http.streaming import blocks_of
-from pipeline.request import Request, close_with
+from pipeline.request import Request
 from pipeline.response import LIVE, OK, Response
 
 
@@ -22,11 +22,11 @@ def finish(request: Request, response: Response, body: Any) -> Any:
     if in_memory:
         body = list(body)
     if not in_memory:
-        close_with(request, body)
+        request.close_with(body)
         _describe_stream(response, body)
     rewritten = False
     sent = body
-    if (response.filters or response.delivery_filters) and _may_have_body(response._status):
+    if (response.filters or response.delivery_filters) and _may_have_body(response.status):
         sent, rewritten = _filtered(request, response, body)
     response.filters = response.delivery_filters = ()
     response.filters_applied = True
@@ -34,7 +34,7 @@ def finish(request: Request, response: Response, body: Any) -> Any:
         response.conditional_response = False
         sent = conditional(request.environ, response, sent, ranges=not rewritten)
         if sent is not body and type(sent) is not list:
-            close_with(request, sent)
+            request.close_with(sent)
     if not in_memory:
         return sent
     if rewritten and request.environ["REQUEST_METHOD"] == "HEAD" and not any(body):
@@ -46,7 +46,7 @@ def _describe_stream(response: Response, body: Any) -> None:
     """Add the headers that only a stream needs: the length of a file, and the order not to buffer live blocks."""
     length = body.length() if isinstance(body, FileBody) else None
     is_live = is_buffered = False
-    for name, value in response._headerlist:
+    for name, value in response.headerlist:
         letters = len(name)
         if letters == 14 and name.lower() == "content-length":
             length = None
@@ -55,9 +55,9 @@ def _describe_stream(response: Response, body: Any) -> None:
         elif letters == 17 and name.lower() == "x-accel-buffering":
             is_buffered = True
     if length is not None:
-        response._headerlist.append(("Content-Length", str(length)))
+        response.headerlist.append(("Content-Length", str(length)))
     if is_live and not is_buffered:
-        response._headerlist.append(("X-Accel-Buffering", "no"))
+        response.headerlist.append(("X-Accel-Buffering", "no"))
 
 
 def _may_have_body(status: str) -> bool:
@@ -75,18 +75,17 @@ def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, boo
     for filter, rewrites in chain(zip(response.filters, repeat(True)), response.delivery_filters):
         made = filter(blocks)
         if made is not blocks:
-            close_with(request, made)
+            request.close_with(made)
             blocks = chain(made)
             rewritten = rewritten or rewrites
     if blocks is given:
         return body, False
     if rewritten:
-        response._headerlist = [
+        response.headerlist = [
             (name, _weak(value)) if name.lower() == "etag" else (name, value)
-            for name, value in response._headerlist
+            for name, value in response.headerlist
             if name.lower() not in _OF_THE_BYTES
         ]
-        response._headers = None
     return blocks, rewritten
 
 

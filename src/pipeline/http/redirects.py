@@ -52,14 +52,14 @@ def redirect(location: str, status: int = 302, *, trusted: bool = False) -> HTTP
     return make_exception(status_map[status], location=Trusted(location) if trusted else location)
 
 
-def judge(request: Request, response: Response, view: object = None) -> bool:
+def judge_redirect(request: Request, response: Response, view: object = None) -> bool:
     """Raise UnsafeRedirect if the answer, made by ``view`` or by an element, is a redirect that may not be sent.
     Return whether it has a Trusted location."""
-    status = response._status
+    status = response.status
     has_trusted = False
     if status[:1] != "3":
         return False
-    for name, location in response._own_headers or ():
+    for name, location in response.headerlist:
         if len(name) != 8 or name.lower() != "location":
             continue
         if type(location) is Trusted:
@@ -109,9 +109,9 @@ def of_foreign(headers: HeaderList) -> HeaderList:
     return [(name, Trusted(value) if name.lower() == "location" else value) for name, value in headers]
 
 
-def check(request: Request, response: Response) -> None:
+def check_redirect(request: Request, response: Response) -> None:
     """Judge an answer that is about to be sent, and turn Trusted values into plain ``str``, as servers want them
     (PEP 3333)."""
-    if judge(request, response):
-        headers = response._headerlist
+    if judge_redirect(request, response):
+        headers = response.headerlist
         headers[:] = [(name, str(value)) if type(value) is Trusted else (name, value) for name, value in headers]

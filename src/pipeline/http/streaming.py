@@ -29,7 +29,7 @@ class InnerBody:
         return next(self.blocks)
 
     def close(self) -> None:
-        closers, closer = self.request._closers, self.closer
+        closers, closer = self.request.closers, self.closer
         if closers and closer in closers:
             closers.remove(closer)
             closer()

@@ -27,7 +27,7 @@ def json_line(request: Request, response: Response, url: str, seconds: float, lo
         "method": environ.get("REQUEST_METHOD"),
         "url": url,
         "protocol": environ.get("SERVER_PROTOCOL"),
-        "status": int(response._status[:3]),
+        "status": int(response.status_line[:3]),
         "bytes": request.bytes_sent,
         "referrer": environ.get("HTTP_REFERER"),
         "agent": environ.get("HTTP_USER_AGENT"),

@@ -78,7 +78,7 @@ _looked = 0.0
 def observe(request: Request, response: Response, measures: Measures) -> None:
     """Count a request that is being closed."""
     now = clock()
-    view, status = measures.view, response._status[:3]
+    view, status = measures.view, response.status_line[:3]
     try:
         observe_seconds = _observers[view, status]
     except KeyError:

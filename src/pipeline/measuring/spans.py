@@ -97,14 +97,14 @@ def describe(span: Span, request: Request, response: Response, measures: Measure
     """Name the span of a request by its view, and say how the request was answered. A path is never a name: there
     would be as many names as clients invent paths."""
     view = view_name(measures.view)
-    span.set_attribute("http.response.status_code", int(response._status[:3]))
+    span.set_attribute("http.response.status_code", int(response.status[:3]))
     if view:
         span.update_name(f"{method_of(request.environ) or 'HTTP'} {view}")
         span.set_attribute("code.function.name", view)
     if attempts(request) > 1:
         span.set_attribute("pipeline.attempts", attempts(request))
     broken = broken_stream()
-    if broken is not None or response._status >= "500":
+    if broken is not None or response.status >= "500":
         error = broken or measures.failure()
         span.set_status(StatusCode.ERROR, type(error).__qualname__ if error else None)
         if error is not None:

@@ -38,18 +38,14 @@ element that changes the environ in place. ``Ledger`` tells whether a write was 
 
 from pipeline.testing.clients import log_in, make_request, make_response, site
 from pipeline.testing.conformance import NotConforming, check_element
-from pipeline.testing.faults import STEPS, FakeDataManager, Fault, fault
-from pipeline.testing.guard import EnvironChanged, EnvironWatch, guard_environ
+from pipeline.testing.faults import FakeDataManager, fault
+from pipeline.testing.guard import guard_environ
 from pipeline.testing.ledger import Ledger
 from pipeline.testing.ordering import assert_order
 from pipeline.testing.proving import prove
 
 __all__ = [
-    "STEPS",
-    "EnvironChanged",
-    "EnvironWatch",
     "FakeDataManager",
-    "Fault",
     "Ledger",
     "NotConforming",
     "assert_order",

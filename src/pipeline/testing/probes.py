@@ -13,7 +13,7 @@ from wsgiref.validate import validator
 
 from pipeline.composition import Element, Offers, element
 from pipeline.interfaces import Handler
-from pipeline.request import Request, close_with
+from pipeline.request import Request
 from pipeline.response import Response
 
 Act = Callable[[Any, Response], None]
@@ -110,7 +110,7 @@ def streaming(blocks: Blocks, length: int | None = None) -> Act:
         if length is not None:
             response.content_length = length
         response.app_iter = blocks
-        close_with(request, blocks)
+        request.close_with(blocks)
 
     return act
 

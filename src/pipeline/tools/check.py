@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     options = options_of(parser, arguments)
     path, name = split_name(options.ini)
     parse_variables(options.variables)
-    findings, chains = check(path, name, options.variables)
+    findings, chains = check_file(path, name, options.variables)
     findings.sort(key=lambda finding: ORDER.index(finding.level))
     levels = {finding.level for finding in findings}
     bad = "error" in levels or (options.strict and "warning" in levels)
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if bad else 0
 
 
-def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding], list[Chain]]:
+def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding], list[Chain]]:
     """Return all that is found in an ini, and the pipelines that could be planned."""
     findings: list[Finding] = []
     chains: list[Chain] = []
@@ -64,7 +64,7 @@ def check(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding]
         try:
             planned = plan_of(ini, words)
             for chain in planned:
-                chain.check()
+                chain.check_order()
             chains += planned
             built = build(ini, words)
             refuse_unadded(planned)

@@ -113,7 +113,7 @@ def part_at(request: Any, provided: str, part: Any) -> str:
     provided  what an element provides, or "" for the end of the pipeline
     """
     pipeline = request.pipeline
-    contracts = (*pipeline.lineage, *pipeline.beyond) if pipeline is not None else ()
+    contracts = pipeline.all_contracts if pipeline is not None else ()
     for contract in reversed(contracts):
         source, options = contract.place
         if source is not None and (not provided or provided in contract.provides):

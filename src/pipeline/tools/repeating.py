@@ -14,7 +14,7 @@ from pipeline.tools.inspector.secrets import masked_query, value_of
 def ini_of(request: Any) -> str:
     """Return the path of the ini that the request's pipeline comes from, or ""."""
     pipeline = request.pipeline
-    contracts = (*pipeline.lineage, *pipeline.beyond) if pipeline is not None else ()
+    contracts = pipeline.all_contracts if pipeline is not None else ()
     files = [str(contract.place[0].file) for contract in contracts if contract.place[0] is not None]
     return next((file.removeprefix(f"{Path.cwd()}/") for file in files), "")
 

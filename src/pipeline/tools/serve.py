@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     make_importable(path)
     chains = plan_of(options.ini, options.variables)
     for chain in chains:
-        chain.check()
+        chain.check_order()
     choice = choose(options)
     facts = facts_of(chains)
     refuse_several(choice.workers, facts)

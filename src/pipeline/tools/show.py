@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     options = options_of(parser, arguments)
     chains = plan_of(options.ini, options.variables)
     for chain in chains:
-        chain.check()
+        chain.check_order()
     told = [described(chain) for chain in chains]
     if options.json:
         put_json(told)

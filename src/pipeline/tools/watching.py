@@ -193,11 +193,11 @@ def state_of_request(request: Any) -> State:
 
 def state_of_response(response: Any) -> State:
     """Return what stands on a response, as text."""
-    body = response._app_iter
+    body = response.blocks
     state = {"status": response.status, "filters": ", ".join(_called(one) for one in response.filters)}
     if response.delivery_filters:
         state["encodings"] = ", ".join(_called(one) for one, _ in response.delivery_filters)
-    state["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else type(body).__name__
+    state["body"] = f"{sum(map(len, body))} bytes" if response.in_memory else type(body).__name__
     for name, value in response.headerlist:
         state[f"header {name}"] = short(value)
     return state

@@ -11,7 +11,7 @@ from zope.publisher.interfaces import IReRaiseException, Retry
 from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.response import Response
-from pipeline.ztk.handling import answer
+from pipeline.ztk.handling import answer_as_zope
 from pipeline.ztk.request import ZopeRequest
 
 LATER = "1"
@@ -59,7 +59,7 @@ def handle(request: ZopeRequest, error: Exception, transient: bool) -> None:
     if transient and may_try_again(request):
         raise error
     exc_info = cause(error)
-    answer(request, exc_info[1], exc_info)
+    answer_as_zope(request, exc_info[1], exc_info)
 
 
 def ask_publication(request: ZopeRequest, handles: bool) -> None:

@@ -24,7 +24,7 @@ from pipeline.database.transactions import is_open
 NOTE = "application error-handling"
 
 
-def answer(request: Any, error: Exception, exc_info: Any) -> None:
+def answer_as_zope(request: Any, error: Exception, exc_info: Any) -> None:
     """Have an error reported and answered by its view, as ``handleException`` does for one that is not retried."""
     zope = request.zope
     publication = zope.publication

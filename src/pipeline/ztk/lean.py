@@ -44,7 +44,7 @@ from pipeline.ztk.known import Ways, is_plain_request, is_plain_response
 OURS = ("pipeline.request", "pipeline.response")
 
 
-def make_request(factory: Any, environ: dict[str, Any]) -> Any:
+def make_zope_request(factory: Any, environ: dict[str, Any]) -> Any:
     """Return the request that ``factory`` makes, with its publication and its skin.
 
     Raises HTTPBadRequest for a path that is not UTF-8, which Zope would raise to the server.

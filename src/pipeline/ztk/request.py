@@ -23,7 +23,7 @@ from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.response import Response
 from pipeline.ztk.events import tell
 from pipeline.ztk.known import NONE, Ways, ways_of
-from pipeline.ztk.lean import headers_of, hide_pipeline, make_request
+from pipeline.ztk.lean import headers_of, hide_pipeline, make_zope_request
 from pipeline.ztk.manager import ImplicitManager
 from pipeline.ztk.site import loaded
 
@@ -95,7 +95,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
             attempt = getattr(request, "attempt", 1)
             zope = None if attempt == 1 else retried.pop(request, None)
             if zope is None:
-                zope = make_request(factory, environ)
+                zope = make_zope_request(factory, environ)
                 if attempt > 1:
                     zope._retry_count = attempt - 1
             request.zope = zope

@@ -22,9 +22,9 @@ from webob.exc import HTTPInternalServerError, HTTPMethodNotAllowed, HTTPNotFoun
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
+from pipeline.http.exceptions import adopt_exception
 from pipeline.interfaces import Handler
 from pipeline.options import resolve
-from pipeline.response import adopt_exception
 
 logger = logging.getLogger("microframework")
 

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     refuse_unreadable(site)
     put(site, deployment)
     say(options.target, site, deployment)
-    return check(options.target, site, deployment) if options.check else 0
+    return check_deployment(options.target, site, deployment) if options.check else 0
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -127,7 +127,7 @@ def site_of(options: argparse.Namespace) -> Site:
     make_importable(path)
     chains = plan_of(options.ini, options.variables)
     for chain in chains:
-        chain.check()
+        chain.check_order()
     facts = facts_of(chains)
     prefix = options.prefix.rstrip("/")
     if prefix and not prefix.startswith("/"):
@@ -233,7 +233,7 @@ def notes_on_passwords(site: Site) -> list[str]:
     ]
 
 
-def check(target: str, site: Site, deployment: Deployment) -> int:
+def check_deployment(target: str, site: Site, deployment: Deployment) -> int:
     """Try whether the site loads, and have the server check what was written; return the exit status."""
     trial = [site.python, str(site.directory / "wsgi.py")]
     for command in ([] if target == "container" else trial, deployment.syntax):

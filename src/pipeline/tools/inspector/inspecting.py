@@ -65,11 +65,11 @@ class Inspector:
             return
         error = next((part.error for part in record.failed_parts()), None)
         if error is not None and (not isinstance(error, HTTPException) or is_error(error)):
-            explain(record, error, int(response._status[:3]))
+            explain(record, error, int(response.status_line[:3]))
 
     def show(self, request: Any, response: Any) -> None:
         """Answer a request for a page of the inspector."""
-        pages.answer(self, request, response)
+        pages.show_page(self, request, response)
 
     def kept(self) -> list[Record]:
         """Return the records, the last request first."""

@@ -68,7 +68,7 @@ class Filters(NamedTuple):
         return f"?{urlencode(given)}" if given else "./"
 
 
-def answer(inspector: Any, request: Any, response: Any) -> None:
+def show_page(inspector: Any, request: Any, response: Any) -> None:
     """Answer a request for a page; its path begins with the address of the inspector."""
     if request.environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         raise HTTPMethodNotAllowed(headers=[("Allow", "GET, HEAD")])

@@ -254,8 +254,8 @@ class Record:
     def close(self, request: Any, response: Any) -> None:
         """Note the answer as it was sent, and forget all objects of the request."""
         self.closed = perf_counter()
-        self.status = response._status
-        self.headers = kept_headers(response._own_headers or ())
+        self.status = response.status_line
+        self.headers = kept_headers(response.headerlist)
         self.bytes_sent = request.bytes_sent
         self.principal = request.principal
         current.set(None)
@@ -367,8 +367,8 @@ def watcher(step: Step, next: Handler) -> Handler:
             raise
         else:
             part.ended = perf_counter()
-            before, status, body, filters = record.left, response._status, response._app_iter, response.filters
-            headers = response._own_headers or ()
+            before, status, body, filters = record.left, response.status_line, response.blocks, response.filters
+            headers = response.headerlist
             if before[1] is not body or before[0] is not status or before[2] is not filters or before[3] != headers:
                 record.left = status, body, filters, [*headers]
                 part.answered = changed_response(before, record.left)
