@@ -1,9 +1,7 @@
-"""The sites that we ship are proved: the demo, a new site, the example of an element, the guest book of the
-tutorial."""
+"""The sites that we ship are proved: the demo, a new site, and the example of an element."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,7 +40,7 @@ def test_the_demo(ini: str, tmp_path: Path, prove: Prove, capsys: pytest.Capture
 
 @pytest.mark.parametrize("ini", ["development.ini", "production.ini"])
 def test_a_new_site(ini: str, tmp_path: Path, prove: Prove) -> None:
-    make(tmp_path / "my-blog")
+    assert list(make(tmp_path / "my-blog", "my_blog"))
     proof = prove(str(tmp_path / "my-blog" / ini)).faults().attack()
     assert (proof.report.tried, proof.report.runs > 500) == (4, True)
 
@@ -92,9 +90,3 @@ def test_a_fault_of_an_element_of_others(
     (tmp_path / "site.ini").write_text(STORE)
     with pytest.raises(AssertionError, match="R4: it is answered 500 and is stored"):
         prove(str(tmp_path / "site.ini")).faults()
-
-
-def test_the_guest_book_of_the_tutorial(tmp_path: Path, prove: Prove) -> None:
-    """As its first page ends; the tutorial's own test follows it to its end."""
-    page = (TOP / "docs" / "tutorial.rst").read_text()
-    assert re.search(r"pipeline new", page)

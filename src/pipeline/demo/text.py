@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import nh3
@@ -114,7 +115,7 @@ def title_of(text: str, format: str) -> str:
                     return _bare(text[opening.end() : closing.start()])
         return ""
     lines = text.splitlines()[:200]
-    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+    for line, below in pairwise([*lines, ""]):
         if format == "markdown" and line.startswith("# "):
             return _bare(_markdown_parser().renderInline(line[2:].strip().rstrip("#")))
         if format in ("markdown", "rst") and _is_rule(below, format) and not _is_rule(line, format):
