@@ -18,14 +18,13 @@ Prove = Callable[..., Proof]
 
 
 @pytest.fixture(autouse=True)
-def own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """What a site imports from its own directory is not there for the next test."""
     monkeypatch.setattr(sys, "path", sys.path[:])
-    before = set(sys.modules)
     yield
     forks.close_all()
-    for name in set(sys.modules) - before:
-        if not name.startswith("pipeline"):
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]
 
 

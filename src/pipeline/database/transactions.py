@@ -136,11 +136,11 @@ class RequestTransaction(Transaction):  # type: ignore[misc]
                 call(self)
             except BaseException as error:
                 log.exception("%r failed after a commit that failed", call)
-                if self._manager is not None:
-                    self._manager.must_discard = True
                 if not isinstance(error, Exception):
                     interrupt = interrupt or error
         if interrupt is not None:
+            if self._manager is not None:
+                self._manager.must_discard = True
             raise interrupt
 
     def abort(self) -> None:
