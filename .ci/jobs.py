@@ -23,6 +23,8 @@ INSIDE = f'.ci/pythons --in "$(cat {ROOT})"'
 QUICK = "not browser and not servers and not slow and not faults"
 SERVERS = "servers or faults"
 RELEASE = os.environ.get("PIPELINE_CI_ALL") == "1"
+FURTHER = QUICK if RELEASE else f"{QUICK} and not once"
+"""The quick tests on every Python but 3.11: without those that one Python runs for all."""
 TIMED = ("test_matrix.py", "test_restarts.py", "test_slow_clients.py", "test_throughput.py", "test_add_instance.py")
 """The tests that load a server, and count what fails."""
 CHANGEABLE = "tests/core tests/publishing tests/forms tests/testing tests/test_docs.py tests/test_safety.py"
@@ -105,14 +107,15 @@ def jobs() -> Iterator[Job]:
             yield Job(f"environment-{version}", make, needs=["environment"])
             yield Job(
                 f"{version} -O{'' if not tests else ', a part'}",
-                suite(f"{venv}/bin/python -O", tests),
+                suite(f"{venv}/bin/python -O", tests, FURTHER),
                 needs=[f"environment-{version}", "programs"],
             )
     for version in ("3.14", "3.15"):
         venv = f".venv-{version}"
         make = environment(venv, "test", "lint", python=f"python{version}", by=INSIDE)
         yield Job(f"environment-{version}", f"export UV_LINK_MODE=copy\n{make}", needs=["environment", "pythons"])
-        yield Job(version, f"{INSIDE} {suite(f'{venv}/bin/python')}", needs=[f"environment-{version}"])
+        command = f"{INSIDE} {suite(f'{venv}/bin/python', marks=FURTHER)}"
+        yield Job(version, command, needs=[f"environment-{version}"])
     yield Job("lint on 3.14", f"{INSIDE} make lint VENV=.venv-3.14", needs=["environment-3.14"])
     browsers = "(browser or slow) and not (servers or faults)"
     yield Job("browsers", suite(".venv/bin/python", "", browsers), needs=["environment", "docs"])

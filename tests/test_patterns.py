@@ -10,6 +10,7 @@ import pytest
 
 from patterns import Counter, Pattern, attacks, patterns, slow
 
+pytestmark = pytest.mark.once
 TOP = Path(__file__).resolve().parent.parent
 LOCAL = {
     "pipeline/demo/text.py": {"tag": "title", "words": ["one", "two"]},

@@ -121,6 +121,7 @@ def in_a_terminal(*arguments: str | Path, **environ: str) -> str:
     return said.decode()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("arguments", [("show",), ("views",), ("explain", "GET", "/docs/")])
 def test_colour_on_a_terminal_alone(
     site: Site, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
@@ -166,6 +167,7 @@ def completed(request: pytest.FixtureRequest, missing: Callable[[str, str], None
     return completed
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -179,5 +181,6 @@ def test_the_shell_completes_a_line(completed: Callable[[str], set[str]], line: 
     assert completed(line) == words
 
 
+@pytest.mark.once
 def test_the_shell_completes_the_command(completed: Callable[[str], set[str]]) -> None:
     assert completed("pipeline ") >= set(COMMANDS)
