@@ -13,6 +13,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
@@ -47,7 +49,15 @@ KINDS = ("browser", "servers", "slow", "faults")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = Counter()
+    keep_entry_points()
     gc.disable()  # until the tests are collected: they are kept anyway
+
+
+def keep_entry_points() -> None:
+    """Let ``entry_points`` read the files of all installed packages once, not for each database that is opened."""
+    look = metadata.entry_points
+    kept = cache(lambda path, wanted: look(**dict(wanted)))
+    metadata.entry_points = lambda **wanted: kept(tuple(sys.path), tuple(wanted.items()))
 
 
 def pytest_collection_finish() -> None:
