@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,15 +49,20 @@ KINDS = ("browser", "servers", "slow", "faults")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = Counter()
-    keep_entry_points()
+    keep_installed()
     gc.disable()  # until the tests are collected: they are kept anyway
 
 
-def keep_entry_points() -> None:
-    """Let ``entry_points`` read the files of all installed packages once, not for each database that is opened."""
-    look = metadata.entry_points
-    kept = cache(lambda path, wanted: look(**dict(wanted)))
-    metadata.entry_points = lambda **wanted: kept(tuple(sys.path), tuple(wanted.items()))
+def keep_installed() -> None:
+    """Let importlib.metadata read what is installed once, not for each database that is opened and each ini."""
+
+    def keep(look: Callable[..., Any]) -> Callable[..., Any]:
+        kept = cache(lambda path, given, wanted: look(*given, **dict(wanted)))
+        return lambda *given, **wanted: kept(tuple(sys.path), given, tuple(wanted.items()))
+
+    metadata.distribution, metadata.entry_points = keep(metadata.distribution), keep(metadata.entry_points)
+    metadata.Distribution.entry_points = found = cached_property(metadata.Distribution.entry_points.fget)
+    found.__set_name__(metadata.Distribution, "entry_points")
 
 
 def pytest_collection_finish() -> None:
@@ -76,8 +81,18 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Take what the tests of a file leave, such as imported modules, out of the collections of later files."""
     yield
     if nextitem is not None and nextitem.path != item.path:
+        forget_databases()
         gc.collect()
         gc.freeze()
+
+
+def forget_databases() -> None:
+    """Close the databases that the tests of a file have left open: a child that is forked looks at each of them."""
+    for name, kept in {"zodb": "_pools", "sql": "_databases"}.items():
+        module = sys.modules.get(f"pipeline.elements.{name}")
+        if module is not None:
+            module.close_all()
+            getattr(module, kept).clear()
 
 
 @pytest.hookimpl(tryfirst=True)
