@@ -88,8 +88,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def forget_databases() -> None:
     """Close the databases that the tests of a file have left open: a child that is forked looks at each of them."""
-    for name, kept in {"zodb": "_pools", "sql": "_databases"}.items():
-        module = sys.modules.get(f"pipeline.elements.{name}")
+    for name, kept in {"database.zodb_pools": "_pools", "elements.sql": "_databases"}.items():
+        module = sys.modules.get(f"pipeline.{name}")
         if module is not None:
             module.close_all()
             getattr(module, kept).clear()

@@ -17,6 +17,7 @@ LOCAL = {
     "pipeline/elements/compress.py": {"types": ("text/*", "application/json")},
     "pipeline/http/html_head.py": {"name": b"title"},
     "pipeline/tools/check.py": {"name": "debug"},
+    "pipeline/proving/proof.py": {"view": ".*", "points": ".*"},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/tools/serving.py": {"section": "server:main"},
 }
