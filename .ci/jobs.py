@@ -133,6 +133,17 @@ def timed(others: Iterable[Job]) -> Iterator[Job]:
     yield Job("bench", "make bench-ci", needs=["environment-bench"], after=[*before, "servers under load"])
 
 
+def memory(wanted: int = 8 * 2**30) -> str | None:
+    """Return a file system in memory, if programs may run there and it has so many bytes left.
+
+    On a disk the databases of the tests wait most of the time. No test depends on it: what a process has written
+    stays when the process is killed.
+    """
+    place = Path("/dev/shm")
+    may_run = place.is_dir() and not os.statvfs(place).f_flag & os.ST_NOEXEC
+    return str(place) if may_run and shutil.disk_usage(place).free > wanted else None
+
+
 def suite(python: str, arguments: str = "", marks: str = QUICK) -> str:
     return f"{python} -m pytest -q -p no:cacheprovider -m '{marks}' {arguments}"
 
@@ -141,9 +152,9 @@ if __name__ == "__main__":
     os.environ["PATH"] = f"{UV.parent}:{os.environ['PATH']}"
     os.environ["PIP"] = f"{UV} pip install --quiet --python $(VENV)/bin/python"  # for make
     found = list(jobs())
-    with tempfile.TemporaryDirectory(prefix="wsgi-pipeline-") as directory:
-        Path(directory).chmod(0o755)  # the servers run as other users
-        os.environ["PIPELINE_SERVERS"] = directory
+    with tempfile.TemporaryDirectory(prefix="ci-", dir=memory()) as directory:
+        Path(directory).chmod(0o1777)  # the servers run as other users
+        os.environ["PIPELINE_SERVERS"] = os.environ["TMPDIR"] = directory
         os.environ["PIPELINE_SERVERS_PYTHON"] = f"{directory}/servers-venv/bin/python"
         status = run([*found, *timed(found)], TOP / ".ci-logs")
     sys.exit(status)
