@@ -128,7 +128,7 @@ def timed(others: Iterable[Job]) -> Iterator[Job]:
     """Yield the jobs in which time counts. Each runs when all others have ended."""
     before = [job.name for job in others]
     files = " ".join(f"tests/servers/{name}" for name in TIMED)
-    command = suite(".venv/bin/python", files, SERVERS)
+    command = suite(".venv/bin/python", f"-n 2 --dist loadfile {files}", SERVERS)  # half of it is waiting
     yield Job("servers under load", command, needs=["environment-servers"], after=before)
     yield Job("bench", "make bench-ci", needs=["environment-bench"], after=[*before, "servers under load"])
 
