@@ -23,6 +23,8 @@ INSIDE = f'.ci/pythons --in "$(cat {ROOT})"'
 QUICK = "not browser and not servers and not slow and not faults"
 SERVERS = "servers or faults"
 RELEASE = os.environ.get("PIPELINE_CI_ALL") == "1"
+FURTHER = QUICK if RELEASE else f"{QUICK} and not once"
+"""The quick tests on every Python but 3.11: without those that one Python runs for all."""
 TIMED = ("test_matrix.py", "test_restarts.py", "test_slow_clients.py", "test_throughput.py", "test_add_instance.py")
 """The tests that load a server, and count what fails."""
 CHANGEABLE = "tests/core tests/publishing tests/forms tests/testing tests/test_docs.py tests/test_safety.py"
@@ -105,14 +107,15 @@ def jobs() -> Iterator[Job]:
             yield Job(f"environment-{version}", make, needs=["environment"])
             yield Job(
                 f"{version} -O{'' if not tests else ', a part'}",
-                suite(f"{venv}/bin/python -O", tests),
+                suite(f"{venv}/bin/python -O", tests, FURTHER),
                 needs=[f"environment-{version}", "programs"],
             )
     for version in ("3.14", "3.15"):
         venv = f".venv-{version}"
         make = environment(venv, "test", "lint", python=f"python{version}", by=INSIDE)
         yield Job(f"environment-{version}", f"export UV_LINK_MODE=copy\n{make}", needs=["environment", "pythons"])
-        yield Job(version, f"{INSIDE} {suite(f'{venv}/bin/python')}", needs=[f"environment-{version}"])
+        command = f"{INSIDE} {suite(f'{venv}/bin/python', marks=FURTHER)}"
+        yield Job(version, command, needs=[f"environment-{version}"])
     yield Job("lint on 3.14", f"{INSIDE} make lint VENV=.venv-3.14", needs=["environment-3.14"])
     browsers = "(browser or slow) and not (servers or faults)"
     yield Job("browsers", suite(".venv/bin/python", "", browsers), needs=["environment", "docs"])
@@ -125,9 +128,20 @@ def timed(others: Iterable[Job]) -> Iterator[Job]:
     """Yield the jobs in which time counts. Each runs when all others have ended."""
     before = [job.name for job in others]
     files = " ".join(f"tests/servers/{name}" for name in TIMED)
-    command = suite(".venv/bin/python", files, SERVERS)
+    command = suite(".venv/bin/python", f"-n 2 --dist loadfile {files}", SERVERS)  # half of it is waiting
     yield Job("servers under load", command, needs=["environment-servers"], after=before)
     yield Job("bench", "make bench-ci", needs=["environment-bench"], after=[*before, "servers under load"])
+
+
+def memory(wanted: int = 8 * 2**30) -> str | None:
+    """Return a file system in memory, if programs may run there and it has so many bytes left.
+
+    On a disk the databases of the tests wait most of the time. No test depends on it: what a process has written
+    stays when the process is killed.
+    """
+    place = Path("/dev/shm")
+    may_run = place.is_dir() and not os.statvfs(place).f_flag & os.ST_NOEXEC
+    return str(place) if may_run and shutil.disk_usage(place).free > wanted else None
 
 
 def suite(python: str, arguments: str = "", marks: str = QUICK) -> str:
@@ -138,9 +152,9 @@ if __name__ == "__main__":
     os.environ["PATH"] = f"{UV.parent}:{os.environ['PATH']}"
     os.environ["PIP"] = f"{UV} pip install --quiet --python $(VENV)/bin/python"  # for make
     found = list(jobs())
-    with tempfile.TemporaryDirectory(prefix="wsgi-pipeline-") as directory:
-        Path(directory).chmod(0o755)  # the servers run as other users
-        os.environ["PIPELINE_SERVERS"] = directory
+    with tempfile.TemporaryDirectory(prefix="ci-", dir=memory()) as directory:
+        Path(directory).chmod(0o1777)  # the servers run as other users
+        os.environ["PIPELINE_SERVERS"] = os.environ["TMPDIR"] = directory
         os.environ["PIPELINE_SERVERS_PYTHON"] = f"{directory}/servers-venv/bin/python"
         status = run([*found, *timed(found)], TOP / ".ci-logs")
     sys.exit(status)

@@ -1,7 +1,8 @@
 """Runs jobs side by side: each when the jobs that it needs are done, and its processors are free.
 
 Each job has a log of its own. The others go on if a job fails. At the end come the log of the first failure, the
-names of all failures, a table of what each job took and how many tests it ran, and the closing line of all tests.
+names of all failures, a table of what each job took (seconds by the clock, seconds of processor time) and how many
+tests it ran, and the closing line of all tests.
 """
 
 from __future__ import annotations
@@ -49,11 +50,17 @@ class Run:
     process: subprocess.Popen[bytes]
     begun: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
+    worked: float = 0.0
+    """Seconds of processor time, with those of the programs that it waited for."""
     status: int | None = None
 
     def has_ended(self) -> bool:
-        if self.status is None and (status := self.process.poll()) is not None:
-            self.status, self.seconds = status, time.monotonic() - self.begun
+        if self.status is None:
+            pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.status = self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.seconds = time.monotonic() - self.begun
+                self.worked = used.ru_utime + used.ru_stime
         return self.status is not None
 
     @property
@@ -143,14 +150,15 @@ def conclude(jobs: Sequence[Job], runs: Mapping[str, Run], seconds: float) -> in
         print(f"\n=== {one.job.name}: {line(one)}")
         log = one.log.read_text(errors="replace")
         print("\n".join(found[:300] for found in FAILURES.findall(log) or log.splitlines()[-15:]))
-    print(f"\n{'job':<24}{'seconds':>8}  tests")
+    print(f"\n{'job':<24}{'seconds':>8}{'worked':>8}  tests")
     for job in jobs:
         if job.name in runs:
             one = runs[job.name]
             note = "" if one.is_done else f"  {job.may_fail or 'FAILED'}"
-            print(f"{job.name:<24}{one.seconds:>8.0f}  {shown(one.outcomes())}{note}")
+            print(f"{job.name:<24}{one.seconds:>8.0f}{one.worked:>8.0f}  {shown(one.outcomes())}{note}")
         else:
-            print(f"{job.name:<24}{'-':>8}  left out")
+            print(f"{job.name:<24}{'-':>8}{'-':>8}  left out")
+    print(f"{'all':<24}{seconds:>8.0f}{sum(one.worked for one in ended):>8.0f}")
     total = sum((one.outcomes() for one in ended), Counter[str]())
     print(f"\n{seconds / 60:.1f} minutes. Failed: {', '.join(one.job.name for one in failed) or 'no job'}.")
     for job in excused:

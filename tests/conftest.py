@@ -13,6 +13,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
@@ -47,7 +49,20 @@ KINDS = ("browser", "servers", "slow", "faults")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = Counter()
+    keep_installed()
     gc.disable()  # until the tests are collected: they are kept anyway
+
+
+def keep_installed() -> None:
+    """Let importlib.metadata read what is installed once, not for each database that is opened and each ini."""
+
+    def keep(look: Callable[..., Any]) -> Callable[..., Any]:
+        kept = cache(lambda path, given, wanted: look(*given, **dict(wanted)))
+        return lambda *given, **wanted: kept(tuple(sys.path), given, tuple(wanted.items()))
+
+    metadata.distribution, metadata.entry_points = keep(metadata.distribution), keep(metadata.entry_points)
+    metadata.Distribution.entry_points = found = cached_property(metadata.Distribution.entry_points.fget)
+    found.__set_name__(metadata.Distribution, "entry_points")
 
 
 def pytest_collection_finish() -> None:
@@ -59,6 +74,25 @@ def pytest_collection_finish() -> None:
             pass
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Take what the tests of a file leave, such as imported modules, out of the collections of later files."""
+    yield
+    if nextitem is not None and nextitem.path != item.path:
+        forget_databases()
+        gc.collect()
+        gc.freeze()
+
+
+def forget_databases() -> None:
+    """Close the databases that the tests of a file have left open: a child that is forked looks at each of them."""
+    for name, kept in {"database.zodb_pools": "_pools", "elements.sql": "_databases"}.items():
+        module = sys.modules.get(f"pipeline.{name}")
+        if module is not None:
+            module.close_all()
+            getattr(module, kept).clear()
 
 
 @pytest.hookimpl(tryfirst=True)

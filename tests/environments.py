@@ -31,7 +31,7 @@ def install(python: Path, *packages: str) -> None:
     if not packages:
         return
     if UV is not None:
-        run(UV, "pip", "install", "--quiet", "--python", python, *packages)
+        run(UV, "pip", "install", "--quiet", "--compile-bytecode", "--python", python, *packages)
     else:
         run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages)
 

@@ -21,8 +21,8 @@ LENGTHS = ((40, 80), (160, 320))
 """Lengths of texts that are compared. The second pair judges patterns of limited repeats, such as ``{1,63}``."""
 GROWTH = 2.6
 """Upper limit of the steps for a text of twice the length: 2 for a linear pattern, 4 for a quadratic one."""
-ENOUGH = 400_000
-"""Steps after which a match is given up: a linear pattern takes a twentieth of it."""
+ENOUGH = 40_000
+"""Steps after which a match is given up. The patterns of the project take 1,500 at most."""
 Run = Callable[[int], Iterator[int]]
 """Function that yields the ends of the matches that begin at a place, those that ``re`` would find first first."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
 TOP = Path(__file__).resolve().parents[1]
 
 TELL_TALES = {

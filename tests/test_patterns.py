@@ -10,12 +10,14 @@ import pytest
 
 from patterns import Counter, Pattern, attacks, patterns, slow
 
+pytestmark = pytest.mark.once
 TOP = Path(__file__).resolve().parent.parent
 LOCAL = {
     "pipeline/demo/text.py": {"tag": "title", "words": ["one", "two"]},
     "pipeline/elements/compress.py": {"types": ("text/*", "application/json")},
     "pipeline/http/html_head.py": {"name": b"title"},
     "pipeline/tools/check.py": {"name": "debug"},
+    "pipeline/proving/proof.py": {"view": ".*", "points": ".*"},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/tools/serving.py": {"section": "server:main"},
 }

@@ -52,6 +52,17 @@ def test_what_users_install_has_a_lower_limit() -> None:
     assert [one for one in found if ">=" not in one.partition(";")[0]] == []
 
 
+@pytest.mark.once
+def test_contributing_lists_the_jobs_of_ci() -> None:
+    named = re.findall(r'Job\(\s*"([^"{]+)"', (TOP / ".ci" / "jobs.py").read_text("utf-8"))
+    jobs = {name for name in named if not name.startswith("environment-")}
+    assert len(jobs) > 15
+    section = (TOP / "CONTRIBUTING.rst").read_text("utf-8").partition("The jobs of ``.ci/run``")[2]
+    first_column = re.findall(r"^\S.{22}", section, re.MULTILINE)
+    listed = {job for cell in first_column for job in (cell.strip(), *cell.strip().split(", "))}
+    assert jobs - listed == set()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_release_is_built_and_tried_in_an_empty_environment(tmp_path: Path) -> None:

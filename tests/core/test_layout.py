@@ -101,6 +101,7 @@ def test_there_is_no_circle() -> None:
     assert len(order) == len(MODULES) > 20
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", [name for name in MODULES if layer(name) is not None])
 def test_imports_run_one_way(name: str) -> None:
     here = layer(name)
@@ -126,6 +127,7 @@ def test_the_public_names_are_nothing_else() -> None:
     assert all(isinstance(node, (ast.ImportFrom, ast.Assign)) for node in statements)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", MODULES)
 def test_no_import_is_deferred_to_break_a_circle(name: str) -> None:
     functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -139,6 +141,7 @@ def test_no_import_is_deferred_to_break_a_circle(name: str) -> None:
     assert deferred == []
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", MODULES)
 def test_no_check_is_an_assert(name: str) -> None:
     """Under ``python -O`` it would not be there."""
@@ -155,6 +158,7 @@ def changes_privileges(tree: ast.AST) -> list[str]:
     return [name for name in names if name in PRIVILEGES]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", MODULES)
 def test_no_process_changes_its_user__S18(name: str) -> None:
     """It is started as the user that it runs as."""
@@ -162,6 +166,7 @@ def test_no_process_changes_its_user__S18(name: str) -> None:
     assert changes_privileges(parsed(name)) == []
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_says_what_it_is_for(name: str) -> None:
     assert ast.get_docstring(parsed(name))
@@ -229,6 +234,7 @@ def test_the_public_names_need_little_more_than_the_core(core: list[str]) -> Non
     assert set(found).difference(core, {"pipeline.http"}) == more
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("pipeline.demo")])
 def test_no_module_has_grown_out_of_hand(name: str) -> None:
     assert lines_of_code(MODULES[name]) < 400
@@ -278,6 +284,7 @@ def calls(tree: ast.AST, name: str) -> list[ast.Call]:
     ]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", MODULES)
 def test_the_edge_alone_calls_start_response(name: str) -> None:
     assert bool(calls(parsed(name), "start_response")) is (name == "pipeline.edge")
@@ -429,6 +436,7 @@ def listed(tree: ast.AST, fields: set[str]) -> list[ast.expr]:
     return [literal for literal in literals if len(names[literal] & fields) > len(fields) / 2]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", MODULES)
 def test_the_fields_are_listed_once(name: str) -> None:
     assert len(listed(parsed(name), FIELDS)) == (name == "pipeline.request")

@@ -10,7 +10,7 @@ import pytest
 
 from .serving import Server
 
-CLIENTS, EACH = 8, 500
+CLIENTS, EACH = 8, 150
 
 
 @pytest.mark.timeout(180)

@@ -15,6 +15,7 @@ import pytest
 from pipeline.demo import site
 from pipeline.demo.models import Document, Folder
 
+pytestmark = pytest.mark.once
 TOP = Path(__file__).resolve().parents[2]
 
 ASK = """

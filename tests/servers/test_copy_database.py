@@ -208,6 +208,7 @@ def long_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_interrupted(
     here: Callable[..., str], tmp_path: Path, long_one: Path, number: signal.Signals

@@ -20,6 +20,7 @@ from pipeline.tools import deploy
 from pipeline.tools.command import main
 from pipeline.tools.deploy import apache, site
 
+pytestmark = pytest.mark.once
 INI = str(Path(__file__).resolve().parents[2] / "etc" / "deploy.ini")
 PRODUCTION = INI.replace("deploy.ini", "production.ini")
 

@@ -320,6 +320,7 @@ def test_granian_speaks_http_1_alone(
     assert not answer or answer.startswith(b"HTTP/1.1 4"), answer
 
 
+@pytest.mark.once
 def test_what_cannot_be_served_is_one_line_with_the_remedy(ini: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -344,6 +345,7 @@ def test_what_cannot_be_served_is_one_line_with_the_remedy(ini: Path, tmp_path: 
     assert "site.ini" in refused(ini, cwd=tmp_path)
 
 
+@pytest.mark.once
 def test_several_workers_cannot_share_a_file(tmp_path: Path) -> None:
     said = refused("etc/deploy.ini", "--server", "gunicorn", "--workers", "2", cwd=Path.cwd())
     assert re.search(r"2 processes cannot serve .*: one process has file:\S+Data\.fs .* zeo://", said)
@@ -458,6 +460,7 @@ MISTAKES = {
 """The file that gets the mistake, the change, and a word on the page."""
 
 
+@pytest.mark.once
 def test_a_mistake_is_a_page_until_it_is_mended(
     tmp_path: Path, start: Callable[..., Any], free_port: int
 ) -> None:

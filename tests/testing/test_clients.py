@@ -305,6 +305,7 @@ def test_the_fixtures_are_the_functions(
         assert function is getattr(pipeline.testing, function.__name__)
 
 
+@pytest.mark.once
 def test_the_plug_in_does_not_load_by_itself(tmp_path: Path) -> None:
     """A project that has the pipeline installed, and does not name the plug-in, sees none of its fixtures."""
     test = "def test_it(zodb_uri):\n    assert zodb_uri.startswith('file:///')\n"

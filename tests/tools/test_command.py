@@ -44,19 +44,27 @@ def test_the_version() -> None:
     assert (said.stdout, said.returncode) == (f"wsgi-pipeline {version('wsgi-pipeline')}\n", 0)
 
 
-def test_the_exit_status(site: Site) -> None:
+def test_the_exit_status(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     """0 done, 1 a mistake was found, 2 wrong usage; an error is one line on standard error."""
+
+    def status(*arguments: str | Path) -> object:
+        try:
+            return main([str(argument) for argument in arguments])
+        except SystemExit as exit:  # of argparse
+            return exit.code
+
+    assert status("check", site.ini) == 0
+    assert status("explain", site.ini, "GET", "/nothing") == 1
+    of_the_site = (("check", "word"), ("explain", "GET", "docs"), ("explain", "GET", "/", "word"))
+    for wrong in ([], ["chek"], ["show"], ["show", "--no"], *([a, str(site.ini), *b] for a, *b in of_the_site)):
+        assert status(*wrong) == 2, wrong
+    capsys.readouterr()
     program = BIN / "pipeline"
-    assert run(program, "check", site.ini).returncode == 0
-    assert run(program, "explain", site.ini, "GET", "/nothing").returncode == 1
     missing = run(program, "show", "no.ini")
     assert (missing.returncode, missing.stdout, missing.stderr.count("\n")) == (1, "", 1)
     assert missing.stderr.startswith("pipeline show: ") and "no.ini: No such file" in missing.stderr
     bare = run(program)
-    assert (bare.stdout, bare.stderr) == ("", run(program, "--help").stdout)
-    of_the_site = (("check", "word"), ("explain", "GET", "docs"), ("explain", "GET", "/", "word"))
-    for wrong in ([], ["chek"], ["show"], ["show", "--no"], *([a, str(site.ini), *b] for a, *b in of_the_site)):
-        assert run(program, *wrong).returncode == 2, wrong
+    assert (bare.returncode, bare.stdout, bare.stderr) == (2, "", run(program, "--help").stdout)
 
 
 def test_a_mistake_of_ours_is_a_traceback_with_the_request_to_report_it(
@@ -113,6 +121,7 @@ def in_a_terminal(*arguments: str | Path, **environ: str) -> str:
     return said.decode()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("arguments", [("show",), ("views",), ("explain", "GET", "/docs/")])
 def test_colour_on_a_terminal_alone(
     site: Site, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
@@ -158,6 +167,7 @@ def completed(request: pytest.FixtureRequest, missing: Callable[[str, str], None
     return completed
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -171,5 +181,6 @@ def test_the_shell_completes_a_line(completed: Callable[[str], set[str]], line: 
     assert completed(line) == words
 
 
+@pytest.mark.once
 def test_the_shell_completes_the_command(completed: Callable[[str], set[str]]) -> None:
     assert completed("pipeline ") >= set(COMMANDS)

@@ -33,10 +33,11 @@ def run(*command: str | Path, cwd: Path, **environ: str) -> str:
 
 
 @pytest.fixture
-def new(tmp_path: Path) -> Path:
+def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
     """A new site, as the command makes it."""
-    said = run(PIPELINE, "new", "my-site", cwd=tmp_path)
-    assert "cd my-site" in said
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "my-site"]) == 0
+    assert "cd my-site" in capsys.readouterr().out
     return tmp_path / "my-site"
 
 

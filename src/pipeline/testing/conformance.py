@@ -257,7 +257,8 @@ class Checks:
             self.send(act)
             request_of_before = self.watch.request
             self.watch.begin()  # it refers to the body
-            gc.collect()
+            if request_of_before() is not None:  # a cycle may refer to it
+                gc.collect()
             request = request_of_before()
             if request is not None:
                 kinds = sorted({type(one).__name__ for one in gc.get_referrers(request)} - {"frame"})

