@@ -788,3 +788,23 @@ def test_another_element_may_annotate() -> None:
     assert ask(site.app(view)).status_int == 200
     assert noted == ["by another"]
     assert site.stored == ["value"]
+
+
+@pytest.mark.parametrize("interrupt", [SystemExit, KeyboardInterrupt])
+def test_r6_a_data_manager_is_told_of_the_end_also_if_another_is_interrupted(
+    interrupt: type[BaseException],
+) -> None:
+    """Otherwise it would keep its locks."""
+    joined: list[FakeDataManager] = []
+
+    def view(request: Request, response: Response) -> None:
+        fails = {"tpc_vote": ValueError, "abort": interrupt}
+        joined.append(FakeDataManager(request.tm, fails=fails, key="1").join())
+        joined.append(FakeDataManager(request.tm, key="2").join())
+
+    with pytest.raises(interrupt):
+        ask(Pipeline(transaction(), end(view=view)))
+    assert "abort" in joined[1].steps
+    assert joined[1].steps[-1] in ("tpc_abort", "abort")
+    assert "tpc_abort" in joined[0].steps
+    assert "tpc_abort" in joined[1].steps
