@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.forms.converters import FieldError
+from pipeline.http.error_pages import text_of
 from pipeline.http.forwarding import READER, form_of_path
 from pipeline.http.origins import CrossSiteRequest
 from pipeline.tools.candidates import Look
@@ -223,8 +224,9 @@ def of_exception(failure: Failure) -> Cause:
     """Return the cause of an exception that is not an HTTP exception."""
     error = failure.error
     what, remedy = _told(error), remedy_of(error)
-    if error.__cause__ is not None:
-        what += f" (caused by {type(error.__cause__).__name__}: {short(str(error.__cause__), 200)})"
+    led = [f"{type(error.__cause__).__name__}: {text_of(error.__cause__)}"] if error.__cause__ is not None else []
+    if led := led or getattr(error, "__notes__", []):
+        what += f" (caused by {short(led[0], 200)})"
     if stored := stored_by(error):
         what += f", when {stored} was to be stored"
         view = failure.look.chosen if failure.look is not None else None
@@ -463,13 +465,13 @@ def last_frame(error: BaseException | None) -> str | None:
 
 
 def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {short(str(error), 600)}"
+    return f"{type(error).__name__}: {short(text_of(error), 600)}"
 
 
 def _detail(error: BaseException | None) -> str:
     if isinstance(error, HTTPException):
         return str(getattr(error, "detail", None) or error)
-    return str(error)
+    return text_of(error)
 
 
 def _name(view: View) -> str:
