@@ -12,7 +12,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, suppress
 from html import unescape
 from typing import NamedTuple
 
@@ -175,6 +175,12 @@ def old_setuptools(site: Site) -> Iterator[Mapping[str, str]]:
 
 
 @contextmanager
+def in_its_directory(site: Site) -> Iterator[Mapping[str, str]]:
+    with chdir(site.directory):
+        yield {}
+
+
+@contextmanager
 def logged_in(site: Site) -> Iterator[Mapping[str, str]]:
     """A visitor with a session, as the login page begins it."""
     form = {"login": "ann", "password": "x"}
@@ -301,6 +307,11 @@ BRANCHES = (
     "[composite:main]\nuse = egg:wsgi-pipeline#switch\n"
     "branches =\n    site header.Accept=*json*\n\n" + INI.replace("pipeline:main", "pipeline:site")
 )
+BODY_TAKEN = (
+    FORMS.replace("errors forms", "errors thing forms") + "\n[filter:thing]\npaste.filter_factory = MODULE:thing\n"
+)
+THING_READS = THING.replace("WORK", "request.environ['wsgi.input'].read()")
+SETS_COOKIE = "response)\n        response.set_cookie('basket', '2')\n\n    return"
 PAGE = view(
     "from pipeline import render\n\n\n"
     "@view(context=Folder, name='n')\ndef n(context, request):\n    return render('n.html')"
@@ -974,6 +985,63 @@ MISTAKES = [
         status=0,
         page=None,
     ),
+    # Seen by comparing what the parts have changed.
+    Mistake(
+        "element that reads the body before forms",
+        ("thing read the body of the request (7 bytes read), and forms found only the rest", "LINE:[filter:thing]"),
+        BODY_TAKEN,
+        FIELDS.replace('name="add"', 'name="add", methods=("POST",)') + THING_READS,
+        ("POST", "/add", "-d", "count=1"),
+        page=("The body of the request broke off", "outside of forms has read wsgi.input", "LINE:[filter:forms]"),
+    ),
+    Mistake(
+        "header behind the first block",
+        ("X-Late was set when the body had begun to be sent", "MODULE, line LINE(name='n')"),
+        code=in_view(
+            "yield b'one'", "response.headers['X-Late'] = 'a'", "yield b'two'", takes="context, request, response"
+        ),
+        request=("GET", "/n"),
+        status=0,
+        page=None,
+    ),
+    Mistake(
+        "cookie that two parts set",
+        ("publisher set the cookie basket, and thing (INI, section [filter:thing]", "again", "LINE(name='n')"),
+        with_thing(),
+        in_view("response.set_cookie('basket', '1')", takes="context, request, response")
+        + THING.replace("WORK", "pass").replace("response)\n\n    return", SETS_COOKIE),
+        ("GET", "/n"),
+        0,
+        page=None,
+    ),
+    Mistake(
+        "header that two parts set",
+        ("publisher set X-Shop, and thing (INI, section [filter:thing]", "set it again", "LINE(name='n')"),
+        with_thing(),
+        in_view("response.headers['X-Shop'] = 'one'", takes="context, request, response")
+        + THING.replace("WORK", "response.headers['X-Shop'] = 'two'"),
+        ("GET", "/n"),
+        0,
+        page=None,
+    ),
+    Mistake(
+        "branch of a switch that no request reaches",
+        ("no request reaches the line 'site method=POST path=/shop/cart'", "'site path=/shop' takes", "line 5"),
+        BRANCHES.replace("site header.Accept=*json*", "site path=/shop\n    site method=POST path=/shop/cart"),
+        status=0,
+        page=("No line of the switch is for it", "LINE:branches"),
+    ),
+    Mistake(
+        "relative path",
+        ("the path a.log begins in the working directory", "LINE:file = a.log", "Write %(here)s/a.log"),
+        ini(
+            ("errors traverse", "log errors traverse"),
+            ("[filter:traverse]", "[filter:log]\nuse = egg:wsgi-pipeline#log\nfile = a.log\n\n[filter:traverse]"),
+        ),
+        status=0,
+        around=in_its_directory,
+        page=None,
+    ),
 ]
 
 
@@ -1063,7 +1131,8 @@ def with_words(text: str, words: Mapping[str, str]) -> str:
 
 def in_words(expected: str, site: Site) -> str:
     """What a message must have, with the files and the lines of the site."""
-    expected = expected.replace("MODULE", str(site.code)).replace("HERE", str(site.directory))
+    files = {"MODULE": str(site.code), "INI": str(site.ini), "HERE": str(site.directory)}
+    expected = with_words(expected, files)
     if expected.startswith("LINE:"):
         text = expected.removeprefix("LINE:").replace("= M", f"= {site.module}")
         return f"line {site.line(text, site.ini)}"

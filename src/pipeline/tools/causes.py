@@ -18,6 +18,7 @@ from pipeline.http.origins import CrossSiteRequest
 from pipeline.tools.candidates import Look
 from pipeline.tools.element import providers
 from pipeline.tools.inspector.secrets import told_option
+from pipeline.tools.noticed import Noticed, lost_headers, readers, set_twice
 from pipeline.tools.remedies import REMEDIES, chain_of, remedy_of
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.walking import Walk
@@ -75,6 +76,11 @@ def causes(
     if walk is not None and (walk.cause is not None or walk.view is not None):
         yield of_zope(walk, status)
         return
+    noticed = noticed_of(path)
+    misread = [Cause(*one) for one in readers(noticed)]
+    is_refused = failed and isinstance(failed[-1].error, HTTPException)
+    if is_refused:  # the form was not what it should be, or the view says so
+        yield from misread
     met = {id(error) for visit in failed for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
     if failed and not missed:
@@ -84,9 +90,25 @@ def causes(
     if not failed and not missed and not (unmet and status >= 500):
         yield of_answer(path[-1], look, status)
     yield from swallowed(path)
+    if not is_refused:
+        yield from misread
+    yield from (Cause(*one) for one in set_twice(noticed))
+    end = place_of(look.chosen.function) if look is not None and look.chosen is not None else path[-1].step.where
+    yield from (Cause(*one) for one in lost_headers(end, recorder.late_headers))
     yield from dropped(path)
     if walk is not None:
         yield from hidden(walk)
+
+
+def noticed_of(path: list[Visit]) -> list[Noticed]:
+    """Return the changes of the parts. The place of the end is that of its view."""
+    return [Noticed(one.step, _place(one), one.changed(), one.answered()) for one in path]
+
+
+def _place(visit: Visit) -> str:
+    if visit.look is not None and visit.look.chosen is not None:
+        return place_of(visit.look.chosen.function)
+    return visit.step.where if visit.step.element is not None else place_of(visit.step.factory)
 
 
 def of_zope(walk: Walk, status: int) -> Cause:
