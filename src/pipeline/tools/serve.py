@@ -47,6 +47,10 @@ SERVERS = {
 
 ADDRESSES = ("listen", "unix_socket", "bind", "uds")
 """Options of [server:main] with which a server opens its sockets by itself."""
+PAUSE = 0.25
+"""Seconds between two looks at the files for a change. A look at 2,000 files takes some milliseconds."""
+IDLE = 0.1
+"""Seconds after which a connection is idle when a change starts the site again."""
 TEMPLATES = ("html", "htm", "jinja2", "j2", "pt", "xml", "txt", "md", "rst", "mo")
 """Suffixes of files beside the code whose change reloads the site."""
 
@@ -78,6 +82,7 @@ def main(arguments: Sequence[str]) -> int:
             hupper.start_reloader(
                 "pipeline.tools.serve.reloaded",
                 worker_args=worker,
+                reload_interval=PAUSE,
                 shutdown_interval=DRAIN + 1,
                 logger=starts,
                 monitor_factory=partial(Monitor, starts),
@@ -223,6 +228,8 @@ def run(
     path, _ = split_name(options.ini)
     make_importable(path)
     choice = choose(options)
+    if key is not None:  # the developer waits for the next start
+        choice = choice._replace(idle=IDLE)
     debug_key.choose(key, address_of(choice), again)
     variables = parse_variables(options.variables)
 
@@ -263,7 +270,7 @@ def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -
         put_error("pipeline serve", error)
         reloader.watch_files([str(split_name(options.ini)[0]), *files_of(error)])
         host, number = listener.getsockname()[:2]
-        choice = Choice("waitress", host, number, workers=1, threads=2, settings={})
+        choice = Choice("waitress", host, number, workers=1, threads=2, settings={}, idle=IDLE)
         debug_key.choose(key, address_of(choice), again)
         on_waitress.serve(choice, listener, partial(site_of, error))
         status = 1
@@ -280,6 +287,12 @@ def watched(options: argparse.Namespace) -> list[str]:
             files += step.source.inis
             for name in step.facts.packages:
                 found = find_spec(name.partition(".")[0])
-                for place in (found.submodule_search_locations or ()) if found else ():
-                    files += [f"{place}/**/*.{suffix}" for suffix in TEMPLATES]
+                if found is None:
+                    continue
+                if found.submodule_search_locations is None:  # a module beside the ini, with its templates beside it
+                    beside = Path(found.origin or "").parent
+                    places = [str(beside), f"{beside}/templates/**"]
+                else:
+                    places = [f"{place}/**" for place in found.submodule_search_locations]
+                files += [f"{place}/*.{suffix}" for place in places for suffix in TEMPLATES]
     return sorted(set(files))
