@@ -1,7 +1,7 @@
 """A mistake is saved while Chromium has the page open: it shows the mistake, and the page again after the mending.
 
-Each takes less than twice the time of the site's own start. The visitor asks again after a change, as a developer does who
-has saved a file. The page of a site that does not load comes back by itself.
+Each takes less than twice the time of the site's own start. A developer who has saved a file asks again. The page
+of a site that does not load comes back by itself.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ MISTAKES = {
     "a syntax error": Mistake("NAME_views.py", "def index(", "def index((", "NAME_views.py, line 4"),
     "a wrong order": Mistake("site.ini", "vhost traverse", "traverse vhost", "vhost must be outside traverse"),
     "a missing package": Mistake("NAME_views.py", "from", "import is_not_here\nfrom", "is_not_here"),
-    "a template error": Mistake("index.html", "{{ title }}</h1>", "{{ title }</h1>", "index.html, line 3", loads=True),
+    "a template error": Mistake("index.html", "{{ title }}</h1>", "{{ title }</h1>", "index.html, line 3", True),
 }
 
 

@@ -289,7 +289,7 @@ def watched(options: argparse.Namespace) -> list[str]:
                 found = find_spec(name.partition(".")[0])
                 if found is None:
                     continue
-                if found.submodule_search_locations is None:  # a module beside the ini, with its templates beside it
+                if found.submodule_search_locations is None:  # a module, with its templates beside it
                     beside = Path(found.origin or "").parent
                     places = [str(beside), f"{beside}/templates/**"]
                 else:

@@ -1,9 +1,9 @@
 """waitress: one process, several threads. SIGTERM lets it finish what it has begun.
 
 waitress stops accepting connections, finishes the requests that it has read and sends their answers, for
-``DRAIN`` seconds at most, and closes the other connections. The answer to a request on a connection that was kept
-alive says that the connection is closed, so that the client asks the next server. A request that arrives at the moment
-when an idle connection is closed is lost.
+``DRAIN`` seconds at most, and closes the other connections. These answers say that the connection is closed, so
+that the client asks the next server. A request that arrives
+at the moment when an idle connection is closed is lost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LastTask(WSGITask):  # type: ignore[misc]
 def serve(choice: Choice, listener: socket.socket | None, load: Load) -> None:
     """Serve until SIGTERM or SIGINT."""
     stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))  # until there is a server
     where: dict[str, Any] = {} if listener is None else {"sockets": [listener]}
     options = {"threads": choice.threads, **choice.settings, **where}
     connections: dict[int, Any] = {}
