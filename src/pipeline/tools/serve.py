@@ -32,7 +32,7 @@ from pipeline.tools.ini import (
     split_name,
 )
 from pipeline.tools.loading import application_of
-from pipeline.tools.not_loaded import files_of, site_of
+from pipeline.tools.not_loaded import HELD, files_of, site_of
 from pipeline.tools.reloading import Monitor, Starts
 from pipeline.tools.servers import on_waitress
 from pipeline.tools.servers.choice import Choice, is_everywhere
@@ -270,9 +270,10 @@ def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -
         put_error("pipeline serve", error)
         reloader.watch_files([str(split_name(options.ini)[0]), *files_of(error)])
         host, number = listener.getsockname()[:2]
-        choice = Choice("waitress", host, number, workers=1, threads=2, settings={}, idle=IDLE)
+        settings = {"channel_request_lookahead": "1"}  # so that it notices a visitor who goes away
+        choice = Choice("waitress", host, number, workers=1, threads=HELD + 4, settings=settings, idle=IDLE)
         debug_key.choose(key, address_of(choice), again)
-        on_waitress.serve(choice, listener, partial(site_of, error))
+        on_waitress.serve(choice, listener, partial(site_of, error, on_waitress.STOPPING))
         status = 1
     sys.exit(status)
 

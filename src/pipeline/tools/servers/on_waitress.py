@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import threading
 import time
 from typing import Any
 
@@ -22,6 +23,8 @@ from pipeline.tools.servers.choice import Choice, Load
 
 DRAIN = 30.0
 """Seconds that answers have to reach their clients after SIGTERM."""
+STOPPING = threading.Event()
+"""Set when this process begins to stop."""
 STEP = 0.2
 """Seconds after which a signal is noticed if nothing else happens."""
 
@@ -45,6 +48,7 @@ def serve(choice: Choice, listener: socket.socket | None, load: Load) -> None:
 
     def stop(number: int, frame: object) -> None:
         stopped.append(number)
+        STOPPING.set()
         for one in list(connections.values()):
             if isinstance(one, BaseWSGIServer):
                 one.pull_trigger()  # the loop does not wait for STEP
