@@ -6,8 +6,8 @@ import threading
 from typing import Any
 
 import pytest
+from webob import Request
 
-from asking import environ_of
 from pipeline.http import debug_key
 from pipeline.tools import not_loaded
 from pipeline.tools.not_loaded import HELD, site_of
@@ -26,7 +26,7 @@ def begin(app: Any, **more: Any) -> tuple[dict[str, str], Any]:
     """Ask as a browser with the key does. Return the headers and the body, which is not read."""
     headers: list[tuple[str, str]] = []
     asked = {"HTTP_COOKIE": f"{debug_key.COOKIE}={KEY}", "HTTP_ACCEPT": "text/html", **more}
-    body = app({**environ_of("/"), **asked}, lambda status, given, exc_info=None: headers.extend(given))
+    body = app({**Request.blank("/").environ, **asked}, lambda status, given, exc_info=None: headers.extend(given))
     return dict(headers), body
 
 
