@@ -51,8 +51,8 @@ def index(context, request):
 """
 TEMPLATE = "<!DOCTYPE html>\n<html lang='en'><title>{{ title }}</title>\n<h1>{{ title }}</h1></html>\n"
 WELL = "All is well"
-EVERY = 0.3
-"""Seconds after which the developer asks again."""
+FIRST, EVERY = 0.4, 1.0
+"""Seconds after which the developer asks for the page anew: after saving a file, and then again and again."""
 
 
 class Mistake(NamedTuple):
@@ -94,13 +94,14 @@ class Open(NamedTuple):
 
     def until(self, said: str, reload: bool) -> float:
         """Return the seconds until the page says something. Ask again and again if ``reload`` says so."""
-        began = asked = time.monotonic()
+        began = time.monotonic()
+        following = began + FIRST
         while said not in (shown := self.shown()):
             now = time.monotonic()
             assert now - began < 60, shown
-            if reload and now - asked > EVERY:
+            if reload and now > following:
                 self.browser.refresh()
-                asked = now
+                following = now + EVERY
             time.sleep(0.02)
         return time.monotonic() - began
 

@@ -175,6 +175,14 @@ def old_setuptools(site: Site) -> Iterator[Mapping[str, str]]:
 
 
 @contextmanager
+def without_multipart(site: Site) -> Iterator[Mapping[str, str]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "pipeline.elements.forms", raising=False)
+        patch.setitem(sys.modules, "multipart", None)
+        yield {}
+
+
+@contextmanager
 def in_its_directory(site: Site) -> Iterator[Mapping[str, str]]:
     with chdir(site.directory):
         yield {}
@@ -984,6 +992,19 @@ MISTAKES = [
         command=("show",),
         status=0,
         page=None,
+    ),
+    Mistake(
+        "view that asks for the request of an element that is not there",
+        ("SessionRequest", "asks (MODULE:", "Add the element"),
+        code="from pipeline.elements.session import SessionRequest\n"
+        + view("@view(context=Folder, name='a')\ndef asks(context, request: SessionRequest):\n    return ''"),
+    ),
+    Mistake(
+        "extra that is not installed",
+        ("the module multipart is missing", "pip install 'wsgi-pipeline[forms]'", "LINE:#forms"),
+        FORMS,
+        around=without_multipart,
+        page=("the module multipart is missing", "pip install 'wsgi-pipeline[forms]'"),
     ),
     # Seen by comparing what the parts have changed.
     Mistake(
