@@ -15,6 +15,7 @@ from typing import NamedTuple
 from urllib.request import urlopen
 
 import pytest
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 
@@ -51,8 +52,8 @@ def index(context, request):
 """
 TEMPLATE = "<!DOCTYPE html>\n<html lang='en'><title>{{ title }}</title>\n<h1>{{ title }}</h1></html>\n"
 WELL = "All is well"
-FIRST, EVERY = 0.4, 1.0
-"""Seconds after which the developer asks for the page anew: after saving a file, and then again and again."""
+HAND = 0.4
+"""Seconds from saving a file to asking for the page anew. If it is still the old one, the developer asks again."""
 
 
 class Mistake(NamedTuple):
@@ -95,20 +96,26 @@ class Open(NamedTuple):
     def until(self, said: str, reload: bool) -> float:
         """Return the seconds until the page says something. Ask again and again if ``reload`` says so."""
         began = time.monotonic()
-        following = began + FIRST
         while said not in (shown := self.shown()):
             now = time.monotonic()
             assert now - began < 60, shown
-            if reload and now > following:
+            if reload and now - began > HAND and not self.is_asked():
+                self.browser.execute_script("window.asked = true")
                 self.browser.refresh()
-                following = now + EVERY
             time.sleep(0.02)
         return time.monotonic() - began
+
+    def is_asked(self) -> bool:
+        """Return whether the page has been asked for anew, and has not come yet."""
+        try:
+            return bool(self.browser.execute_script("return window.asked === true"))
+        except WebDriverException:  # the page is being replaced
+            return True
 
     def shown(self) -> str:
         try:
             return self.browser.find_element(By.TAG_NAME, "body").text
-        except Exception:  # the page is being replaced
+        except WebDriverException:
             return ""
 
 

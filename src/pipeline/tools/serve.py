@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import hupper
+from hupper.worker import WatchSysModules
 from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.http import debug_key
@@ -261,6 +262,7 @@ def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -
     A site that does not load is a page with the mistake.
     """
     reloader = hupper.get_reloader()
+    WatchSysModules.poll_interval = PAUSE  # this process ends only when its watcher has slept
     options = parse(arguments)
     listener = socket.socket(fileno=descriptor)
     try:
