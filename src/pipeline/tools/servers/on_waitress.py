@@ -29,7 +29,7 @@ STEP = 0.2
 """Seconds after which a signal is noticed if nothing else happens."""
 
 
-class LastTask(WSGITask):  # type: ignore[misc]
+class LastTask(WSGITask):
     """A request that is answered while the server stops: the last one of its connection."""
 
     def __init__(self, channel: Any, request: Any) -> None:
