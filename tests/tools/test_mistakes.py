@@ -1097,7 +1097,7 @@ def page_of(mistake: Mistake, site: Site, words: Mapping[str, str]) -> str:
     asked = [with_words(word, words) for word in mistake.request] or ["GET", "/"]
     try:
         for chain in plan_of(str(site.ini), []):
-            chain.check()
+            chain.check_order()
         app = application_of(str(site.ini))
     except Exception as error:
         app = site_of(error)

@@ -58,7 +58,7 @@ class Middleware:
 def passed(request: Any, error: BaseException) -> Passed:
     """Return the way of a request up to an exception. Traversal and the look-up of the view run again."""
     pipeline = request.pipeline
-    contracts = (*pipeline.lineage, *pipeline.beyond) if pipeline is not None else ()
+    contracts = pipeline.all_contracts if pipeline is not None else ()
     last, middleware = way_of(error, contracts)
     when = ""
     if last < 0 and middleware is None:
@@ -104,7 +104,7 @@ def step_of(contract: Contract) -> Step:
         module = sys.modules.get(str(getattr(contract.handler, "__module__", "")))
         element = getattr(module, contract.name, None)
     if isinstance(element, Element) and element.name == contract.name:
-        element = element._with(options, source)
+        element = Element(element.factory, element.contract, options, source)
     else:
         element = Known(contract.name, contract.handler, contract, options)
     return Step(element, element.factory, source or InPython(element.factory), options)
