@@ -13,7 +13,7 @@ ARGS =
 # Processes in which `make test` runs the tests.
 WORKERS = 2
 
-.PHONY: help serve test test-all test-examples test-ztk test-servers faults bench bench-ci docs lint dist release clean
+.PHONY: help serve test test-all test-examples test-ztk test-servers faults bench bench-ci docs lint dist upload-check release clean
 .DELETE_ON_ERROR:
 
 help:
@@ -103,6 +103,10 @@ dist: $(VENV)/pyvenv.cfg
 
 # Set __version__ in src/pipeline/__init__.py to that of the release first. What this writes is committed and tagged by hand, and
 # `make dist` at the tag builds what is uploaded. The next commit sets __version__ to that of the next release, with ".dev0".
+# Fails while pyproject.toml lacks an address of the project.
+upload-check: $(VENV)/pyvenv.cfg
+	@$(VENV)/bin/python .ci/upload-check
+
 release: $(VENV)/release.stamp
 	$(VENV)/bin/towncrier build --yes \
 	    --version "$$($(VENV)/bin/python -W ignore -c 'import pipeline; print(pipeline.__version__)')"

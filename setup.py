@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -137,6 +138,30 @@ TOP = Path(__file__).parent
 NAMES = (TOP / "src/pipeline/__init__.py").read_text("utf-8")
 VERSION = re.findall(r'^__version__ = "(.+)"$', NAMES, re.MULTILINE)[0]
 
+ADDRESSES = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["tool"]["wsgi-pipeline"]
+REPOSITORY, DOCUMENTATION = ADDRESSES["repository"], ADDRESSES["documentation"]
+URLS = {"Documentation": DOCUMENTATION} if DOCUMENTATION else {}
+if REPOSITORY:
+    URLS |= {
+        "Repository": REPOSITORY,
+        "Issues": f"{REPOSITORY}/issues",
+        "Changelog": f"{REPOSITORY}/blob/main/CHANGES.rst",
+        "Security": f"{REPOSITORY}/security/policy",
+    }
+
+
+def readme():
+    """Return README for the package index, where its picture and its links need whole addresses."""
+    text = (TOP / "README.rst").read_text("utf-8")
+    tag = "main" if "dev" in VERSION else VERSION
+    if REPOSITORY:
+        text = text.replace(".. image:: docs/", f".. image:: {REPOSITORY}/raw/{tag}/docs/")
+    else:  # no picture is better than a broken one
+        text = re.sub(r"\.\. image:: docs/.*\n(   .*\n)+\n", "", text)
+    if DOCUMENTATION:
+        text = re.sub(r"``docs/([\w/-]+)\.rst``", rf"`docs/\1.rst <{DOCUMENTATION}/\1.html>`__", text)
+    return text
+
 
 class BuildWithPages(build_py):
     """Puts the pages of docs/ into pipeline.demo, whose site imports them when it is made."""
@@ -153,9 +178,12 @@ setup(
     name="wsgi-pipeline",
     version=VERSION,
     description="Web publishing as an ordered pipeline of elements, declared in a Paste Deploy ini",
-    long_description=(TOP / "README.rst").read_text("utf-8"),
+    long_description=readme(),
     long_description_content_type="text/x-rst",
     author="wsgi-pipeline contributors",
+    url=REPOSITORY or None,
+    project_urls=URLS,
+    keywords="wsgi web publisher traversal pipeline middleware paste zodb transaction framework",
     license="MIT",
     license_files=["LICENSE"],
     python_requires=">=3.11",
@@ -199,9 +227,10 @@ setup(
         "zodburi.resolvers": ["mariadb = pipeline.database.mariadb:resolver"],
     },
     classifiers=[
-        "Development Status :: 3 - Alpha",
+        "Development Status :: 4 - Beta",
         "Environment :: Web Environment",
         "Framework :: Paste",
+        "Framework :: ZODB",
         "Intended Audience :: Developers",
         "Programming Language :: Python :: 3 :: Only",
         "Programming Language :: Python :: 3.11",
@@ -209,7 +238,12 @@ setup(
         "Programming Language :: Python :: 3.13",
         "Programming Language :: Python :: 3.14",
         "Programming Language :: Python :: 3.15",
+        "Programming Language :: Python :: Implementation :: CPython",
+        "Topic :: Internet :: WWW/HTTP :: Dynamic Content",
         "Topic :: Internet :: WWW/HTTP :: WSGI",
+        "Topic :: Internet :: WWW/HTTP :: WSGI :: Application",
+        "Topic :: Internet :: WWW/HTTP :: WSGI :: Middleware",
+        "Topic :: Software Development :: Libraries :: Application Frameworks",
         "Typing :: Typed",
     ],
 )

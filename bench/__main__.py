@@ -1,7 +1,7 @@
 """``python -m bench [SUITE ...]``: measure, print tables and the budgets, keep the figures in bench/results.
 
 ``python -m bench ci`` measures a small part, and fails where a ratio is more than twice its budget;
-``python -m bench docs`` writes what was kept into docs/performance.rst, and its charts.
+``python -m bench docs`` writes what was kept into docs/performance.rst and docs/measurements.rst, with charts.
 """
 
 from __future__ import annotations

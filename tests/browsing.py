@@ -20,9 +20,13 @@ SWITCHES = [
 
 
 @contextmanager
-def chromium(program: Callable[[str, str], str], profile: Path) -> Iterator[WebDriver]:
-    """Headless Chromium with a profile of its own."""
+def chromium(program: Callable[[str, str], str], profile: Path, wait: str = "normal") -> Iterator[WebDriver]:
+    """Headless Chromium with a profile of its own.
+
+    wait  what a command waits for: "normal" for a page with all that it loads, "none" for nothing
+    """
     options = webdriver.ChromeOptions()
+    options.page_load_strategy = wait
     options.binary_location = program("chromium", "apt install chromium")
     for switch in [*SWITCHES, f"--user-data-dir={profile}"]:
         options.add_argument(switch)

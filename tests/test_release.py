@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import docutils.core
@@ -112,3 +113,79 @@ def test_a_release_is_built_and_tried_in_an_empty_environment(tmp_path: Path) ->
         "examples/mount/etc/site.ini",
         "tests/conftest.py",
     } <= inside
+
+
+# The addresses of the project.
+
+FILLED = {"repository": "https://code.example/o/wsgi-pipeline", "documentation": "https://docs.example/en/latest"}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The files that the metadata is made of."""
+    for name in ("setup.py", "README.rst", "pyproject.toml", ".ci/upload-check", "src/pipeline/__init__.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(TOP / name, path)
+    return tmp_path
+
+
+def fill_in(checkout: Path, **addresses: str) -> None:
+    file = checkout / "pyproject.toml"
+    text = file.read_text("utf-8")
+    for name, address in addresses.items():
+        text, count = re.subn(rf'^{name} = "[^"]*"', f'{name} = "{address}"', text, flags=re.MULTILINE)
+        assert count == 1
+    file.write_text(text, encoding="utf-8")
+
+
+def metadata(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("setuptools.setup", lambda **options: given.update(options))
+    runpy.run_path(str(checkout / "setup.py"))
+    return given
+
+
+def test_what_the_package_index_shows_has_the_addresses(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_in(checkout, **FILLED)
+    given = metadata(checkout, monkeypatch)
+    assert given["url"] == FILLED["repository"]
+    assert {"Repository", "Issues", "Documentation", "Changelog"} <= set(given["project_urls"])
+    page = given["long_description"]
+    assert f".. image:: {FILLED['repository']}/raw/" in page
+    assert f"<{FILLED['documentation']}/tutorial.html>" in page
+    assert "image:: docs/" not in page and "``docs/" not in page
+    docutils.core.publish_string(page, settings_overrides={"halt_level": 2, "report_level": 2})
+
+
+def test_without_addresses_there_is_no_broken_picture(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_in(checkout, repository="", documentation="")
+    given = metadata(checkout, monkeypatch)
+    assert given["project_urls"] == {} and "image::" not in given["long_description"]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "said"),
+    [
+        ({}, ""),
+        ({"repository": ""}, "repository: fill in the address, such as https://"),
+        ({"documentation": ""}, "documentation: fill in the address, such as https://"),
+        ({"repository": "git@code.example:o/x"}, "repository: 'git@code.example:o/x' is not an address such as"),
+        ({"documentation": "https://docs.example/"}, "documentation: 'https://docs.example/' is not an address"),
+    ],
+)
+def test_nothing_is_uploaded_before_the_addresses_are_filled_in(
+    checkout: Path, addresses: dict[str, str], said: str
+) -> None:
+    fill_in(checkout, **{**FILLED, **addresses})
+    command = [sys.executable, checkout / ".ci" / "upload-check"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == (1 if said else 0)
+    if said:
+        place, _, message = ran.stderr.strip().partition(": ")
+        number = int(place.removeprefix("pyproject.toml, line "))
+        assert message.startswith(said)
+        line = (checkout / "pyproject.toml").read_text("utf-8").splitlines()[number - 1]
+        assert line.startswith(message.partition(":")[0])
+    else:
+        assert ran.stderr == ""

@@ -51,18 +51,31 @@ def switch(loader: Any, global_conf: Mapping[str, str], **strings: str) -> WSGIA
         app: WSGIApp = loader.get_app(name, global_conf=global_conf)
         return app
 
-    table = tuple(_branch(line, get, where) for line in branch_lines(strings))
+    lines = branch_lines(strings)
+    table = tuple(_branch(line, get, where) for line in lines)
     default = options.get("default")
-    otherwise = get(default) if default else Pipeline(no_branch)
+    remedy = f"No line of the switch is for it: {'; '.join(lines)}. Add one ({where}), or the option default = NAME"
+    otherwise = get(default) if default else Pipeline(no_branch(remedy=remedy))
     return Switch(table, otherwise)
 
 
+class NoBranch(HTTPNotFound):
+    """A request that no line of a switch is for."""
+
+    def __init__(self, detail: str, remedy: str) -> None:
+        super().__init__(detail)
+        self.remedy = remedy
+
+
 @element
-def no_branch() -> Handler:
-    """Answer 404 to requests that no branch fits."""
+def no_branch(*, remedy: str) -> Handler:
+    """Answer 404 to requests that no branch fits.
+
+    remedy  what a developer reads
+    """
 
     def no_branch(request: Request, response: Response) -> None:
-        raise HTTPNotFound("There is nothing at this address.")
+        raise NoBranch("There is nothing at this address.", remedy)
 
     return no_branch
 

@@ -71,7 +71,7 @@ def in_process(place: Path) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """The table, as docs/reliability.rst has it."""
+    """The table, as docs/experiments.rst has it."""
     rows = config.stash[ROWS]
     if not rows:
         return

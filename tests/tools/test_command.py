@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import hupper
 import pytest
 
+from pipeline.http import debug_key
 from pipeline.tools import loading, serve
 from pipeline.tools.command import COMMANDS, main
 from tools.conftest import Site
@@ -73,6 +74,7 @@ def test_a_mistake_of_ours_is_a_traceback_with_the_request_to_report_it(
     """It is not taken for a mistake in the ini, whatever its class: in a command, a reload, and a trial."""
     monkeypatch.setattr("pipeline.tools.show.sentence", [].index)  # ValueError
     assert main(["show", str(site.ini)]) == 1
+    monkeypatch.setattr(debug_key, "_chosen", None)  # the test puts it back
     monkeypatch.setattr(hupper, "get_reloader", lambda: SimpleNamespace(watch_files=lambda files: None))
     monkeypatch.setattr(serve, "watched", {id: id}.__getitem__)  # KeyError, or TypeError
     monkeypatch.setattr("pipeline.tools.servers.on_waitress.serve", lambda choice, listener, load: listener.close())

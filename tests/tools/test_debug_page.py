@@ -22,6 +22,7 @@ from pipeline.elements.errors import errors
 from pipeline.elements.inspector import inspector
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
+from pipeline.elements.vhost import vhost
 from pipeline.http import debug_key
 from pipeline.paste import load
 from pipeline.tools import debug_page
@@ -66,7 +67,7 @@ def box(publish: Callable[..., Pipeline], key: str) -> Pipeline:
         ("GET", "/item", 404, ["there is not a default view for an object"]),
         ("GET", "/_secret", 404, ["must not start with '_' (S3)"]),
         ("GET", "/edit", 405, ["it accepts POST", "methods=(..., 'GET')", "test_debug_page.py, line "]),
-        ("GET", "/keep", 403, ["needs the permission keep", "test_debug_page.py, line "]),
+        ("GET", "/keep", 403, ["needs the permission 'keep'", "test_debug_page.py, line "]),
         ("GET", "/a/../b", 400, ["the path", "'..' in place of a name"]),
     ],
 )
@@ -148,6 +149,16 @@ def test_without_the_key_nothing_changes__S17(call: Callable[..., Any], box: Pip
     answer = call(box, path, HTTP_COOKIE=f"{debug_key.COOKIE}={'x' * 40}")
     assert "why" not in answer.text
     assert len(answer.text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("given", [KEY, "x" * 40])
+def test_an_error_of_an_outer_element_is_told_to_who_has_the_key__S17(
+    call: Callable[..., Any], publish: Callable[..., Pipeline], key: str, given: str
+) -> None:
+    app = publish(root=Box(), outer=(vhost(allowed_hosts=("www.example.com",)), errors(debug=True)))
+    answer = call(app, "/", HTTP_HOST="localhost", HTTP_COOKIE=f"{debug_key.COOKIE}={given}")
+    assert answer.status == 400
+    assert ("vhost refused the request" in answer.text) == (given == KEY)
 
 
 def test_what_it_says_is_escaped_in_a_page__S7(call: Callable[..., Any], box: Pipeline, key: str) -> None:
@@ -234,6 +245,6 @@ def test_with_the_inspector_the_page_has_times_and_databases(
 def test_what_fails_on_the_page_is_told_in_its_place(
     call: Callable[..., Any], failing: Pipeline, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(debug_page, "look_up", None)
+    monkeypatch.setattr(debug_page, "passed", None)
     page = page_of(call, failing, key)
     assert "This page could not find out more" in page and "ValueError: for the test" in page

@@ -628,3 +628,32 @@ def test_explain_runs_a_site_with_the_inspector(site: Site) -> None:
     site.write(f"{ini}\n[filter:inspector]\nuse = egg:wsgi-pipeline#inspector\n", CODE)
     status, said = site.run("explain", "GET", "/")
     assert status == 0 and "inspector" in said and "index" in said
+
+
+def test_what_the_parts_beside_one_another_tell_stands_on_the_page(inspected: Any) -> None:
+    @element
+    def shop(next: Any) -> Any:
+        def shop(request: Any, response: Any) -> None:
+            if request.method == "POST":
+                request.environ["wsgi.input"].read()
+            next(request, response)
+            response.headers["X-Shop"] = "two"
+
+        return shop
+
+    def stream(context: Any, request: Any, response: Any) -> Any:
+        def blocks() -> Iterator[bytes]:
+            yield b"one"
+            response.headers["X-Late"] = "yes"
+            yield b"two"
+
+        response.headers["X-Shop"] = "one"
+        return blocks()
+
+    app = inspected(view(name="s", methods=("GET", "POST"))(stream), outer=(shop(), errors(), forms()))
+    ask(app, "/s", method="POST", body=b"count=1", content_type="application/x-www-form-urlencoded")
+    assert "shop read the body of the request (7 bytes read), and forms found only the rest" in words(last(app))
+    assert ask(app, "/s").body == b"onetwo"
+    said = words(last(app))
+    assert "publisher set X-Shop, and shop" in said
+    assert "X-Late was set when the body had begun to be sent" in said

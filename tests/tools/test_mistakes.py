@@ -5,17 +5,27 @@ What ``explain`` says of the cause stands above the word "Elements", and only th
 
 from __future__ import annotations
 
+import argparse
+import re
 import socket
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, suppress
+from html import unescape
 from typing import NamedTuple
 
 import pytest
 import webob
 
+from pipeline.http import debug_key
 from pipeline.paste import load
+from pipeline.tools import loading
+from pipeline.tools.explain import answer_of, request_of
+from pipeline.tools.ini import plan_of
+from pipeline.tools.loading import application_of
+from pipeline.tools.not_loaded import site_of
 from tools.conftest import CODE, INI, Site
 from tools.test_commands import DATABASE, STORED
 
@@ -39,6 +49,9 @@ class Mistake(NamedTuple):
     """What else is the matter while the command runs. It yields words to replace in the ini and the request."""
     files: Mapping[str, str] = {}
     """Further files beside the ini."""
+    page: tuple[str, ...] | None = ()
+    """What the page of the error has in a browser, if that is not what the message has. None if there is no such
+    page: the answer is not an error, or it is not of this site, or nothing asks for a page."""
 
 
 def ini(*edits: tuple[str, str]) -> str:
@@ -87,8 +100,7 @@ FIELDS = (
     CODE + '\n@view(context=Folder, name="add")\ndef add(context, request, count: int):\n    return str(count)\n'
 )
 FOREIGN = ini(
-    ("errors traverse", "swallow errors_not_there traverse"),
-    ("errors_not_there ", ""),
+    ("errors traverse", "errors swallow traverse"),
     ("[filter:traverse]", "[filter:swallow]\npaste.filter_app_factory = MODULE:swallow\n\n[filter:traverse]"),
 )
 SWALLOW = (
@@ -163,6 +175,20 @@ def old_setuptools(site: Site) -> Iterator[Mapping[str, str]]:
 
 
 @contextmanager
+def without_multipart(site: Site) -> Iterator[Mapping[str, str]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "pipeline.elements.forms", raising=False)
+        patch.setitem(sys.modules, "multipart", None)
+        yield {}
+
+
+@contextmanager
+def in_its_directory(site: Site) -> Iterator[Mapping[str, str]]:
+    with chdir(site.directory):
+        yield {}
+
+
+@contextmanager
 def logged_in(site: Site) -> Iterator[Mapping[str, str]]:
     """A visitor with a session, as the login page begins it."""
     form = {"login": "ann", "password": "x"}
@@ -182,7 +208,7 @@ ANN = CHECK.replace("return None\n", "return login\n") + (
 )
 CHANGE = ("POST", "/change", "-H", "Cookie: COOKIE", "-d", "a=b")
 GRANTS = AUTHENTICATED.replace("MODULE:check", "MODULE:check\npolicy = pipeline.auth.policy:LocalGrants")
-GRANTED = CHECK.replace("return Folder(", "return Site(").replace(
+GRANTED = CHECK.replace("return None\n", "return login\n").replace("return Folder(", "return Site(").replace(
     "class Page:", "class Site(Folder):\n    __grants__ = {'ann': {'edit'}}\n\n\nclass Page:"
 ) + (
     "\n@view(context=Page, permission='edit')\ndef page(context, request):\n    return ''\n"
@@ -222,7 +248,7 @@ def hook(context, request):
 @view(context=Root, name="asks")
 def asks(context, request):
     from webob import Request
-    return Request.blank("/").get_response(request.pipeline)
+    return Request.blank("/", headers=request.headers).get_response(request.pipeline)
 """
 )
 READS = STORED.replace("context['count'] += 1".replace("'", '"'), "request.zodb.root()['new'] = 1", 1).replace(
@@ -289,6 +315,11 @@ BRANCHES = (
     "[composite:main]\nuse = egg:wsgi-pipeline#switch\n"
     "branches =\n    site header.Accept=*json*\n\n" + INI.replace("pipeline:main", "pipeline:site")
 )
+BODY_TAKEN = (
+    FORMS.replace("errors forms", "errors thing forms") + "\n[filter:thing]\npaste.filter_factory = MODULE:thing\n"
+)
+THING_READS = THING.replace("WORK", "request.environ['wsgi.input'].read()")
+SETS_COOKIE = "response)\n        response.set_cookie('basket', '2')\n\n    return"
 PAGE = view(
     "from pipeline import render\n\n\n"
     "@view(context=Folder, name='n')\ndef n(context, request):\n    return render('n.html')"
@@ -336,6 +367,7 @@ MISTAKES = [
         ("errors is in debug mode", "section [DEFAULT]", "LINE:debug = true"),
         "[DEFAULT]\ndebug = true\n\n" + ini(("#errors", "#errors\nget debug = debug")),
         status=0,
+        page=None,
     ),
     Mistake(
         "dotted name that leads nowhere",
@@ -409,18 +441,20 @@ MISTAKES = [
         ("@view stands bare on", "MODULE", "write @view()"),
         code=view("@view\ndef bare(context, request):\n    return ''"),
     ),
-    Mistake("fields without forms", ("add takes fields of a form (count)", "Put forms"), code=FIELDS),
+    Mistake("fields without forms", ("add takes fields of a form (count)", "Put forms"), code=FIELDS, page=None),
     Mistake(
         "unused section",
         ("no pipeline uses [filter:log]", "LINE:[filter:log]"),
         INI + "\n[filter:log]\nuse = egg:wsgi-pipeline#log\n",
         status=0,
+        page=None,
     ),
     Mistake(
         "debug in production",
         ("errors is in debug mode", "LINE:debug"),
         ini(("#errors", "#errors\ndebug = true")),
         status=0,
+        page=None,
     ),
     Mistake(
         "missing directory of a database",
@@ -433,6 +467,7 @@ MISTAKES = [
                 "[filter:zodb]\nuse = egg:wsgi-pipeline#zodb\nuri = file://HERE/no/Data.fs\n\n[filter:errors]",
             ),
         ),
+        page=("HERE/no", "No such file or directory", "LINE:[filter:zodb]", "Make that directory"),
     ),
     Mistake(
         "factory returns None",
@@ -464,7 +499,13 @@ MISTAKES = [
     ),
     Mistake("private name", ("must not start with '_' (S3)",), request=("GET", "/_private")),
     Mistake("dots", ("the path", "'..' in place of a name"), request=("GET", "/docs/../x")),
-    Mistake("missing slash", ("the address of its page ends in a slash",), request=("GET", "/docs"), status=0),
+    Mistake(
+        "missing slash",
+        ("the address of its page ends in a slash",),
+        request=("GET", "/docs"),
+        status=0,
+        page=None,
+    ),
     Mistake(
         "namespace that is not registered",
         ("the namespace skin: it is not registered",),
@@ -494,6 +535,7 @@ MISTAKES = [
         code=view("@view(context=Folder, name='docs')\ndef docs(context, request):\n    return ''"),
         request=("GET", "/docs/"),
         status=0,
+        page=None,
     ),
     Mistake(
         "view returns 42",
@@ -548,6 +590,7 @@ MISTAKES = [
         VHOST,
         request=("GET", "/", "-H", "X-Forwarded-Host: www.example.com"),
         status=0,
+        page=None,
     ),
     Mistake(
         "host that is not served",
@@ -581,10 +624,11 @@ MISTAKES = [
         SWALLOW + "\n@view(context=Folder, name='n')\ndef n(context, request):\n    1 / 0\n",
         ("GET", "/n"),
         0,
+        page=None,
     ),
     Mistake(
         "no branch",
-        ("no line of the switch is for it",),
+        ("line of the switch is for it",),
         "[composite:main]\nuse = egg:wsgi-pipeline#switch\n"
         "branches =\n    site method=PUT\n\n" + INI.replace("pipeline:main", "pipeline:site"),
         request=("GET", "/"),
@@ -596,6 +640,7 @@ MISTAKES = [
         CODE + FORGETFUL,
         ("GET", "/"),
         0,
+        page=None,
     ),
     Mistake(
         "plain function in the place of an element",
@@ -626,6 +671,7 @@ MISTAKES = [
         DATABASE,
         STORED,
         ("POST", "/own"),
+        page=None,
     ),
     # Ports, processes, servers.
     Mistake(
@@ -634,6 +680,7 @@ MISTAKES = [
         INI + "\n[server:main]\nuse = egg:waitress#main\nport = PORT\n",
         command=("serve", "--no-reload"),
         around=taken_port,
+        page=None,
     ),
     Mistake(
         "port that is taken, before paster serve",
@@ -641,29 +688,34 @@ MISTAKES = [
         INI + "\n[server:main]\nuse = egg:waitress#main\nport = PORT\n",
         status=0,
         around=taken_port,
+        page=None,
     ),
     Mistake(
         "paster serve in the directory of one's own package",
         ("HERE/shop.egg-info", "paster serve fails in this directory", "pip install 'setuptools>=77,<82'"),
         status=0,
         around=old_setuptools,
+        page=None,
     ),
     Mistake(
         "server mistyped",
         ("'waitres' is not installed", "LINE:waitres", "did you mean waitress?"),
         INI + "\n[server:main]\nuse = egg:waitres#main\n",
+        page=None,
     ),
     Mistake(
         "handler of the logging that is not there",
         ("[handler_file] is not there", "LINE:keys = a, file"),
         INI + LOGGING.replace("keys = a\n", "keys = a, file\n").replace("handlers = a", "handlers = file"),
+        page=None,
     ),
     Mistake(
         "handler of the logging that is not listed",
         ("the logger has the handler 'b', which [handlers] does not list", "LINE:handlers = b"),
         INI + LOGGING.replace("handlers = a", "handlers = b"),
+        page=None,
     ),
-    Mistake("section twice", ("section 'filter:errors' already exists", "line 15"), INI + "\n[filter:errors]\n"),
+    Mistake("section twice", ("section 'filter:errors' already exists", "line 16"), INI + "\n[filter:errors]\n"),
     # Databases.
     Mistake(
         "database that another process has open",
@@ -752,6 +804,7 @@ MISTAKES = [
         hooked("request.on_close(lambda: 1 / 0)"),
         ("GET", "/docs/"),
         0,
+        page=None,
     ),
     Mistake(
         "stream that fails at once",
@@ -764,6 +817,7 @@ MISTAKES = [
         ("200 OK, 3 bytes, then broken off", "failed in mid-stream", "MODULE, line LINE(1 / 0)"),
         code=in_view("yield b'one'", "1 / 0"),
         request=("GET", "/n"),
+        page=None,
     ),
     Mistake(
         "stream of text",
@@ -882,7 +936,7 @@ MISTAKES = [
     ),
     Mistake(
         "Accept without a match",
-        ("no line of the switch is for it", "site wants header.Accept=*json*", "LINE:branches"),
+        ("line of the switch is for it", "header.Accept=*json*", "LINE:branches"),
         BRANCHES,
         request=("GET", "/", "-H", "Accept: text/html"),
     ),
@@ -900,6 +954,7 @@ MISTAKES = [
         FOREIGN,
         in_swallow("start_response('403 Forbidden', [])", "return []"),
         ("GET", "/"),
+        page=None,
     ),
     Mistake(
         "foreign middleware that drops a header",
@@ -908,6 +963,7 @@ MISTAKES = [
         in_swallow("environ.pop('HTTP_X_SHOP')"),
         ("GET", "/", "-H", "X-Shop: yes"),
         0,
+        page=None,
     ),
     Mistake(
         "element of another package in a wrong order",
@@ -935,22 +991,136 @@ MISTAKES = [
         hooked("pass"),
         command=("show",),
         status=0,
+        page=None,
+    ),
+    Mistake(
+        "view that asks for the request of an element that is not there",
+        ("SessionRequest", "asks (MODULE:", "Add the element"),
+        code="from pipeline.elements.session import SessionRequest\n"
+        + view("@view(context=Folder, name='a')\ndef asks(context, request: SessionRequest):\n    return ''"),
+    ),
+    Mistake(
+        "extra that is not installed",
+        ("the module multipart is missing", "pip install 'wsgi-pipeline[forms]'", "LINE:#forms"),
+        FORMS,
+        around=without_multipart,
+        page=("the module multipart is missing", "pip install 'wsgi-pipeline[forms]'"),
+    ),
+    # Seen by comparing what the parts have changed.
+    Mistake(
+        "element that reads the body before forms",
+        ("thing read the body of the request (7 bytes read), and forms found only the rest", "LINE:[filter:thing]"),
+        BODY_TAKEN,
+        FIELDS.replace('name="add"', 'name="add", methods=("POST",)') + THING_READS,
+        ("POST", "/add", "-d", "count=1"),
+        page=("The body of the request broke off", "outside of forms has read wsgi.input", "LINE:[filter:forms]"),
+    ),
+    Mistake(
+        "header behind the first block",
+        ("X-Late was set when the body had begun to be sent", "MODULE, line LINE(name='n')"),
+        code=in_view(
+            "yield b'one'", "response.headers['X-Late'] = 'a'", "yield b'two'", takes="context, request, response"
+        ),
+        request=("GET", "/n"),
+        status=0,
+        page=None,
+    ),
+    Mistake(
+        "cookie that two parts set",
+        ("publisher set the cookie basket, and thing (INI, section [filter:thing]", "again", "LINE(name='n')"),
+        with_thing(),
+        in_view("response.set_cookie('basket', '1')", takes="context, request, response")
+        + THING.replace("WORK", "pass").replace("response)\n\n    return", SETS_COOKIE),
+        ("GET", "/n"),
+        0,
+        page=None,
+    ),
+    Mistake(
+        "header that two parts set",
+        ("publisher set X-Shop, and thing (INI, section [filter:thing]", "set it again", "LINE(name='n')"),
+        with_thing(),
+        in_view("response.headers['X-Shop'] = 'one'", takes="context, request, response")
+        + THING.replace("WORK", "response.headers['X-Shop'] = 'two'"),
+        ("GET", "/n"),
+        0,
+        page=None,
+    ),
+    Mistake(
+        "branch of a switch that no request reaches",
+        ("no request reaches the line 'site method=POST path=/shop/cart'", "'site path=/shop' takes", "line 5"),
+        BRANCHES.replace("site header.Accept=*json*", "site path=/shop\n    site method=POST path=/shop/cart"),
+        status=0,
+        page=("No line of the switch is for it", "LINE:branches"),
+    ),
+    Mistake(
+        "relative path",
+        ("the path a.log begins in the working directory", "LINE:file = a.log", "Write %(here)s/a.log"),
+        ini(
+            ("errors traverse", "log errors traverse"),
+            ("[filter:traverse]", "[filter:log]\nuse = egg:wsgi-pipeline#log\nfile = a.log\n\n[filter:traverse]"),
+        ),
+        status=0,
+        around=in_its_directory,
+        page=None,
     ),
 ]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.name for mistake in MISTAKES])
-def test_the_message_leads_to_the_cause_and_the_place(mistake: Mistake, site: Site) -> None:
-    site.write(mistake.ini, mistake.code)
+def test_the_message_leads_to_the_cause_and_the_place(
+    mistake: Mistake, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = "#errors\n" if "debug" in mistake.ini else "#errors\ndebug = true\n"
+    site.write(mistake.ini.replace("#errors\n", errors), mistake.code)
     for name, text in mistake.files.items():
         (site.directory / name).write_text(text)
     with mistake.around(site) as words:
         status, said = ask(mistake, site, words)
+        monkeypatch.setattr(debug_key, "_key", KEY)
+        monkeypatch.setattr(loading, "set_up_logging", lambda ini, variables: None)  # the log is that of pytest
+        page = "" if mistake.command else page_of(mistake, site, words)
     assert status == mistake.status, said
     cause = said.partition(" Elements, outermost first")[0]
     for expected in mistake.said:
         assert in_words(with_words(expected, words), site) in cause
     assert "Traceback" not in said
+    assert bool(page) == (mistake.page is not None)
+    for expected in mistake.page or (mistake.said if page else ()):
+        assert in_words(with_words(expected, words), site) in page
+
+
+KEY = "k" * 40
+
+
+def page_of(mistake: Mistake, site: Site, words: Mapping[str, str]) -> str:
+    """Return the text of the page of an error that a browser with the debug key gets, or "" if it gets none."""
+    asked = [with_words(word, words) for word in mistake.request] or ["GET", "/"]
+    try:
+        for chain in plan_of(str(site.ini), []):
+            chain.check_order()
+        app = application_of(str(site.ini))
+    except Exception as error:
+        app = site_of(error)
+        asked = ["GET", "/"]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("method")
+    parser.add_argument("path")
+    parser.add_argument("-H", dest="headers", action="append", default=[])
+    parser.add_argument("-d", dest="data", action="append", default=[])
+    parser.add_argument("--user")
+    parser.add_argument("--commit", action="store_true")
+    options = parser.parse_args(asked)
+    environ = request_of(options.method, options.path, options.headers, options.data)
+    cookie = f"{debug_key.COOKIE}={KEY}"
+    environ["HTTP_COOKIE"] = f"{environ['HTTP_COOKIE']}; {cookie}" if "HTTP_COOKIE" in environ else cookie
+    environ.setdefault("HTTP_ACCEPT", "text/html")
+    if options.user:
+        environ["HTTP_AUTHORIZATION"] = f"Basic {b64encode(f'{options.user}:x'.encode()).decode()}"
+    line, _, body, _ = answer_of(app, environ)
+    cause = re.search('<div class="cause">.*?</div>', body.decode(), re.DOTALL)
+    html = (cause[0] if cause else body.decode()).replace("<code>", "where ")
+    page = " ".join(unescape(re.sub("<[^>]+>", "", html)).split())
+    return page if line >= "400" else ""
 
 
 IN_THE_SITE = [mistake for mistake in MISTAKES if (mistake.ini, mistake.code) != (INI, CODE)]
@@ -982,7 +1152,8 @@ def with_words(text: str, words: Mapping[str, str]) -> str:
 
 def in_words(expected: str, site: Site) -> str:
     """What a message must have, with the files and the lines of the site."""
-    expected = expected.replace("MODULE", str(site.code)).replace("HERE", str(site.directory))
+    files = {"MODULE": str(site.code), "INI": str(site.ini), "HERE": str(site.directory)}
+    expected = with_words(expected, files)
     if expected.startswith("LINE:"):
         text = expected.removeprefix("LINE:").replace("= M", f"= {site.module}")
         return f"line {site.line(text, site.ini)}"

@@ -35,6 +35,8 @@ class Outage:
         self.damaged = False
         """True if the content of the database cannot be read, so that another try does not help."""
         self._state = "cannot be reached"
+        self._reason = ""
+        """The error that began the outage: its class and what it says."""
         self._next_try = 0.0
         self._lock = Lock()
 
@@ -61,10 +63,10 @@ class Outage:
             if self.since is None:
                 self.since = now
             self._state, self.damaged = state, damaged
+            self._reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         if first:
-            what = " ".join(f"{type(error).__name__}: {error}".split())
             status = 500 if damaged else 503
-            log.error("%s %s; requests that need it are answered %d: %.500s", self.name, state, status, what)
+            log.error("%s %s; requests that need it are answered %d: %s", self.name, state, status, self._reason)
         return self.unavailable()
 
     def end(self) -> None:
@@ -76,8 +78,10 @@ class Outage:
 
     def unavailable(self) -> Exception:
         """Return the exception for a request that needs the database."""
-        if self.damaged:
-            return Damaged(f"{self.name} {self._state}")
-        error = Unavailable(f"{self.name} {self._state}")
-        error.logged = True
+        said = f"{self.name} {self._state}"
+        error: Exception = Damaged(said)
+        if not self.damaged:
+            error = unavailable = Unavailable(said)
+            unavailable.logged = True
+        error.add_note(self._reason)
         return error

@@ -28,8 +28,8 @@ def scheme_of(uri: str) -> str:
 def files_of(uri: str) -> Iterator[str]:
     """Yield the files that the URI of an object database names, and the directories, with a slash at the end."""
     parts = urlsplit(uri)
-    if parts.scheme == "file" and parts.path:
-        yield unquote(parts.path)
+    if parts.scheme == "file" and (path := parts.netloc + parts.path):  # file://Data.fs is a relative path
+        yield unquote(path)
     if parts.scheme == "sqlite" and parts.path:
         yield f"{unquote(parts.path)}/"
     options = dict(parse_qsl(parts.query))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from webob.exc import HTTPException, WSGIHTTPException
+from webob.exc import HTTPException
 
 from pipeline.composition import Offers, element
 from pipeline.http import debug_key
@@ -66,7 +66,7 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
     """
 
     if debug:
-        debug_key.make()
+        debug_key.make(tell)
 
     def errors(request: ErrorsRequest, response: Response) -> None:
         if debug:
@@ -105,7 +105,7 @@ def answer_error(request: ErrorsRequest, response: Response, error: Exception) -
                 return
             problem = problem_in_view(request, problem, error, failure)
             error = failure
-    if request.debug and (problem.id or isinstance(error, WSGIHTTPException)):
+    if request.debug:
         problem = tell(request, error, problem)
     put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
 

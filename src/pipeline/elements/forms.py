@@ -92,6 +92,15 @@ def forms(
     return Offers(forms, form=read)
 
 
+class TakenBody(HTTPBadRequest):
+    """A body of which an outer part has read. If a client sent too little, the reader of the pipeline says so."""
+
+    remedy = (
+        "A part outside of forms has read wsgi.input. Let it read request.body, which leaves the body for others. "
+        "pipeline explain and the element inspector say which part it is."
+    )
+
+
 class Reading:
     """Reads the forms of requests, within limits."""
 
@@ -204,7 +213,7 @@ class Reading:
                 raise _too_large(limit)
             yield block
         if length and left:  # R11
-            raise HTTPBadRequest("The body of the request broke off.")
+            raise TakenBody("The body of the request broke off.")
 
 
 def _too_large(limit: int) -> HTTPRequestEntityTooLarge:

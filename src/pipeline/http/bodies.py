@@ -230,6 +230,11 @@ class ShortBody:
         self.body = body
         self.whole: io.BytesIO | None = None
 
+    @property
+    def given(self) -> int:
+        """Bytes that were read."""
+        return self.whole.tell() if self.whole is not None else 0
+
     def reader(self) -> ShortBody:
         """Return the body, to be read from its start."""
         if self.whole is not None:

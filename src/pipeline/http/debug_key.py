@@ -16,6 +16,8 @@ import logging
 import os
 import re
 import secrets
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote
 
 from pipeline.http.cookies import cookies_of
@@ -31,10 +33,13 @@ PARAMETER = COOKIE = "debug-key"
 _FORM = re.compile(r"[A-Za-z0-9_-]{32,200}")
 """A key that cannot be guessed, and that needs no quoting in a URL or a cookie."""
 
+Teller = Callable[[Any, Exception, Any], Any]
+
 _key: str | None = None
 _chosen: str | None = None
 _address = ""
 _told = False
+_tell: Teller | None = None
 
 
 def choose(key: str | None, address: str, told: bool = False) -> None:
@@ -48,12 +53,21 @@ def choose(key: str | None, address: str, told: bool = False) -> None:
     _chosen, _address, _told = key, address, told
 
 
-def make() -> None:
+def tell(request: Any, error: Exception, problem: Any) -> Any:
+    """Return the problem of an error with what a developer may see, by the function that ``make`` was given."""
+    return problem if _tell is None else _tell(request, error, problem)
+
+
+def make(tell: Teller | None = None) -> None:
     """Make the key of this process, unless it has one, and log the address that hands it over.
+
+    tell  ``(request, error, problem) -> problem``, for errors that no element ``errors`` answers, such as those of
+          an element outside of it
 
     ConfigurationError if the environment variable holds a key that is too weak.
     """
-    global _key
+    global _key, _tell
+    _tell = tell or _tell
     if _key is not None:
         return
     key = os.environ.get(VARIABLE, _chosen)

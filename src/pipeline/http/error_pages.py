@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
 
+from pipeline.http import debug_key
 from pipeline.http.accept import accepted, bounded
 from pipeline.http.exceptions import adopt_exception
 from pipeline.interfaces import Unavailable
@@ -196,7 +197,10 @@ def put_problem(response: Response, problem: Problem, accept: str | None) -> Non
 def put_error(request: Request, response: Response, error: Exception) -> None:
     """Answer an error with a page of ours, or as it says itself."""
     if not put_answer(request, response, error):
-        put_problem(response, problem_of(request, error), request.environ.get("HTTP_ACCEPT"))
+        problem = problem_of(request, error)
+        if debug_key.may_see(request):
+            problem = debug_key.tell(request, error, problem)
+        put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
 
 
 def put_last_resort(request: Request, response: Response, failure: Exception) -> None:

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.forms.converters import FieldError
+from pipeline.http.error_pages import text_of
 from pipeline.http.forwarding import READER, form_of_path
 from pipeline.http.origins import CrossSiteRequest
 from pipeline.tools.candidates import Look
 from pipeline.tools.element import providers
 from pipeline.tools.inspector.secrets import told_option
+from pipeline.tools.noticed import Noticed, lost_headers, readers, set_twice
 from pipeline.tools.remedies import REMEDIES, chain_of, remedy_of
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.walking import Walk
@@ -74,6 +76,11 @@ def causes(
     if walk is not None and (walk.cause is not None or walk.view is not None):
         yield of_zope(walk, status)
         return
+    noticed = noticed_of(path)
+    misread = [Cause(*one) for one in readers(noticed)]
+    is_refused = failed and isinstance(failed[-1].error, HTTPException)
+    if is_refused:  # the form was not what it should be, or the view says so
+        yield from misread
     met = {id(error) for visit in failed for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
     if failed and not missed:
@@ -83,9 +90,25 @@ def causes(
     if not failed and not missed and not (unmet and status >= 500):
         yield of_answer(path[-1], look, status)
     yield from swallowed(path)
+    if not is_refused:
+        yield from misread
+    yield from (Cause(*one) for one in set_twice(noticed))
+    end = place_of(look.chosen.function) if look is not None and look.chosen is not None else path[-1].step.where
+    yield from (Cause(*one) for one in lost_headers(end, recorder.late_headers))
     yield from dropped(path)
     if walk is not None:
         yield from hidden(walk)
+
+
+def noticed_of(path: list[Visit]) -> list[Noticed]:
+    """Return the changes of the parts. The place of the end is that of its view."""
+    return [Noticed(one.step, _place(one), one.changed(), one.answered()) for one in path]
+
+
+def _place(visit: Visit) -> str:
+    if visit.look is not None and visit.look.chosen is not None:
+        return place_of(visit.look.chosen.function)
+    return visit.step.where if visit.step.element is not None else place_of(visit.step.factory)
 
 
 def of_zope(walk: Walk, status: int) -> Cause:
@@ -223,8 +246,9 @@ def of_exception(failure: Failure) -> Cause:
     """Return the cause of an exception that is not an HTTP exception."""
     error = failure.error
     what, remedy = _told(error), remedy_of(error)
-    if error.__cause__ is not None:
-        what += f" (caused by {type(error.__cause__).__name__}: {short(str(error.__cause__), 200)})"
+    led = [f"{type(error.__cause__).__name__}: {text_of(error.__cause__)}"] if error.__cause__ is not None else []
+    if led := led or getattr(error, "__notes__", []):
+        what += f" (caused by {short(led[0], 200)})"
     if stored := stored_by(error):
         what += f", when {stored} was to be stored"
         view = failure.look.chosen if failure.look is not None else None
@@ -463,13 +487,13 @@ def last_frame(error: BaseException | None) -> str | None:
 
 
 def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {short(str(error), 600)}"
+    return f"{type(error).__name__}: {short(text_of(error), 600)}"
 
 
 def _detail(error: BaseException | None) -> str:
     if isinstance(error, HTTPException):
         return str(getattr(error, "detail", None) or error)
-    return str(error)
+    return text_of(error)
 
 
 def _name(view: View) -> str:

@@ -12,6 +12,7 @@ from pipeline.composition import Element
 from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
 from pipeline.paste import Chain, Step, refuse_unadded
+from pipeline.tools.branches import of_switches
 from pipeline.tools.building import Built, build
 from pipeline.tools.command import is_ours
 from pipeline.tools.element import providers
@@ -79,6 +80,8 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     for chain in chains:
         findings += of_chain(chain, debug)
     findings += of_sections(path, name)
+    if chains:
+        findings += of_switches(path, parse_variables(words))
     findings += of_server(path, parse_variables(words))
     findings += of_logging(path)
     findings += of_paster(Path.cwd())
@@ -249,8 +252,12 @@ def _weak_password(uri: str) -> str:
 
 
 def of_files(step: Step) -> Iterator[Finding]:
-    """Yield the files that an element writes and that are missing, with their directories."""
+    """Yield the files that an element writes and that are missing, with their directories, and relative paths."""
     for file in (Path(path) for path in step.facts.writes if not path.endswith("/")):
+        if not file.is_absolute():
+            where = place_of_value(step, str(file))
+            what = f"the path {file} begins in the working directory, which a server may have elsewhere"
+            yield Finding("warning", where, what, f"Write %(here)s/{file}: it begins in the directory of the ini.")
         if file.exists():
             continue
         where = place_of_value(step, str(file))

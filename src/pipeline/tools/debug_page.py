@@ -16,23 +16,17 @@ from typing import Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
 
-from pipeline.elements import traverse
 from pipeline.http.error_pages import Problem, text_of, traceback_of
-from pipeline.publisher import publisher
-from pipeline.tools.candidates import Look, look_up
-from pipeline.tools.causes import Cause, last_frame, no_view, of_traversal, wrong_method
+from pipeline.tools.candidates import Look
+from pipeline.tools.causes import Cause, Failure, Late, last_frame, of_error, of_late
 from pipeline.tools.inspector.secrets import told_variable, value_of
 from pipeline.tools.inspector.styling import policy, style
+from pipeline.tools.passed import passed
 from pipeline.tools.remedies import remedy_of
 from pipeline.tools.repeating import command_of, ini_of, test_of
 from pipeline.tools.telling import look_lines, look_title, walk_lines
-from pipeline.tools.walking import Walk, walk_again
-from pipeline.tools.words import is_of_the_site, place_of
-
-FIRST: dict[str, Any] = {"context": None}
-FIRST |= dict.fromkeys("default_steps more_steps namespaces subpath".split(), ())  # noqa: SIM905
-FIRST["view_name"] = ""
-"""The fields that traversal sets, as they are before it."""
+from pipeline.tools.walking import Walk
+from pipeline.tools.words import is_of_the_site
 
 WATCHERS = {str(Path(__file__).with_name("inspector") / name) for name in ("recording.py", "inspecting.py")}
 """Files whose frames say nothing about an error."""
@@ -73,55 +67,22 @@ def tell(request: Any, error: Exception, problem: Problem) -> Problem:
 
 def told_of(request: Any, error: Exception) -> Told:
     """Return where an error arose and why."""
-    frames = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
-    walked, found = traverse.__file__ in frames, publisher.factory.__code__.co_filename in frames
-    walk = walk_again(request, FIRST) if walked else None
-    look = look_up(request) if found else None
-    frame = last_frame(error)
-    cause = cause_of(request, error, walk, look) if isinstance(error, WSGIHTTPException) else None
-    if cause is None:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = frame or f"{last.filename}, line {last.lineno}"
-        cause = Cause(where, f"{type(error).__name__}: {text_of(error)}", remedy_of(error))
-    return Told(cause, walk, look)
+    way = passed(request, error)
+    if not way.visits:
+        return Told(unplaced(error), None, None)
+    if way.when:
+        return Told(of_late(Late(way.when, error), way.visits[-1], way.look), way.walk, way.look)
+    ini = ini_of(request)
+    directory = Path(ini).parent if ini else Path.cwd()
+    cause = of_error(Failure(error, way.visits[-1], way.visits, way.walk, way.look, directory))
+    return Told(cause, way.walk, way.look)
 
 
-def cause_of(request: Any, error: WSGIHTTPException, walk: Walk | None, look: Look | None) -> Cause | None:
-    """Return the cause of an HTTP error that the view itself did not raise, or None."""
-    raised = error.status_int
-    if last_frame(error) is not None:
-        return None
-    if look is not None and look.chosen is None:
-        where = part_at(request, "", publisher)
-        if raised == 404:
-            return no_view(where, request.views, look, walk, Path.cwd())
-        return wrong_method(where, look) if raised == 405 else None
-    if look is None and walk is not None:
-        return of_traversal(part_at(request, "context", traverse.traverse), error, walk)
-    if look is not None and look.chosen is not None and raised in (401, 403):
-        needs = look.chosen.permission or "one that the policy gives for views without a permission"
-        asked = request.principal or "a visitor who is not logged in"
-        why = f"the view needs the permission {needs}; the request is of {asked}"
-        remedy = "Log in, grant the permission, or declare @view(permission='public')."
-        return Cause(place_of(look.chosen.function), why, remedy)
-    return None
-
-
-def part_at(request: Any, provided: str, part: Any) -> str:
-    """Return the place of a part of the pipeline as ``pipeline explain`` tells it. Without an ini it is the code.
-
-    provided  what an element provides, or "" for the end of the pipeline
-    """
-    pipeline = request.pipeline
-    contracts = pipeline.all_contracts if pipeline is not None else ()
-    for contract in reversed(contracts):
-        source, options = contract.place
-        if source is not None and (not provided or provided in contract.provides):
-            where: str = source.section_of(options)
-            return f"{contract.name}, {where}" if provided else where
-        if not provided:
-            break
-    return place_of(part)
+def unplaced(error: Exception) -> Cause:
+    """Return the cause of an error that no element has met."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = last_frame(error) or (f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "")
+    return Cause(where, f"{type(error).__name__}: {text_of(error)}", remedy_of(error))
 
 
 def lines_of(told: Told) -> Iterator[str]:

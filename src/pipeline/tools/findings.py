@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+from pipeline.ini import place_of_value
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import in_one_line
-from pipeline.tools.words import bold, line_of_the_site
+from pipeline.tools.words import OUR_CODE, bold, line_of_the_site
 
 Level: TypeAlias = Literal["error", "warning", "note"]
 """error: the site does not load, or fails when it is used; warning: it is not safe, or not what was meant."""
@@ -46,10 +49,19 @@ def of_error(error: BaseException, ini: str) -> Finding:
     place = re.match(r"(?P<where>\S[^:]*?(?:, section \[[^][]++\])?, line \d+): (?P<what>.*)", said, re.DOTALL)
     if place:
         return Finding("error", place["where"], place["what"])
+    if isinstance(error, ModuleNotFoundError):
+        return Finding("error", place_of_element(error, ini), said)
     line = line_of_the_site(error)
     if line and not isinstance(error, (ConfigurationError, LookupError, OSError)):
         return Finding("error", line, said)
     return Finding("error", ini, said)
+
+
+def place_of_element(error: BaseException, ini: str) -> str:
+    """Return the place of the element of ours whose import has raised an error; the ini if it is not one."""
+    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    names = (file.stem for file in reversed(files) if file.parent == Path(OUR_CODE, "elements"))
+    return place_of_value(ini, f"egg:wsgi-pipeline#{next(names, '')}")
 
 
 def put_findings(findings: Iterable[Finding]) -> None:

@@ -9,15 +9,26 @@ import json
 import logging.config
 import os
 import signal
+import traceback
 from configparser import ConfigParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from paste.deploy import loadwsgi, util
 
 from pipeline.interfaces import ConfigurationError, WSGIApp
+from pipeline.options import on_demand
 from pipeline.paste import load
 from pipeline.tools.command import put_error
 from pipeline.tools.ini import make_importable, split_name
 
+if TYPE_CHECKING:
+    from pipeline.tools.building import build
+else:  # a site that loads does not need it
+    build = on_demand("pipeline.tools.building:build")
+
+PASTE = (loadwsgi.__file__, util.__file__)
+"""The files whose code calls the factories of an ini."""
 LONGEST_LOAD = 30
 """Seconds that the site may take to load before a reload."""
 
@@ -52,7 +63,12 @@ def application_of(ini: str, **variables: str) -> WSGIApp:
     path, name = split_name(ini)
     make_importable(path)
     set_up_logging(path, variables)
-    return load(f"config:{path}", name, **variables)
+    try:
+        return load(f"config:{path}", name, **variables)
+    except TypeError as error:
+        if traceback.extract_tb(error.__traceback__)[-1].filename in PASTE:  # no part of the site is at work
+            build(ini, [f"{variable}={value}" for variable, value in variables.items()])  # which says it plainly
+        raise
 
 
 def deployed(ini: str, file: str | None = None, /, **variables: str) -> WSGIApp:

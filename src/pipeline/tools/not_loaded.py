@@ -1,9 +1,15 @@
-"""The site that ``pipeline serve`` shows in place of one that does not load: a page with the mistake."""
+"""The site that ``pipeline serve`` shows in place of one that does not load: a page with the mistake.
+
+The page of a developer comes at once, and its end only when the server stops, since a file was mended. Then the
+browser asks again, and waits for the site. Any other page has the browser ask each second.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import traceback
+from collections.abc import Callable, Iterator
 
 from pipeline.composition import Pipeline, element
 from pipeline.http import debug_key
@@ -14,16 +20,22 @@ from pipeline.tools.command import place_and_words
 
 AGAIN = ("Refresh", "1")
 """Has a browser ask again after a second, until the site loads."""
+HELD = 8
+"""Pages that wait for the end of the server. Each takes a thread."""
+PAUSE = 0.5
+"""Seconds after which a page that waits looks whether its visitor has gone away."""
 DETAIL = "The site does not load. The terminal of pipeline serve shows the mistake, and where it is."
 
 
 @element(adds=DebugRequest)
-def mistake(*, error: Exception) -> Handler:
+def mistake(*, error: Exception, stopping: threading.Event | None = None) -> Handler:
     """Answer each request with the page of an error, in full to visitors who have the debug key (S17).
 
-    error  the error with which the site did not load
+    error     the error with which the site did not load
+    stopping  set when the server begins to stop
     """
     debug_key.make()
+    free = threading.Semaphore(HELD)
 
     def mistake(request: DebugRequest, response: Response) -> None:
         if debug_key.hand_over(request, response):
@@ -32,14 +44,31 @@ def mistake(*, error: Exception) -> Handler:
         problem = Problem("500 Internal Server Error", DETAIL, headers=[AGAIN])
         if request.debug:
             problem = problem._replace(detail=place_and_words(error), traceback=traceback_of(error))
-        put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
+        environ = request.environ
+        put_problem(response, problem, environ.get("HTTP_ACCEPT"))
+        is_shown = request.debug and environ["REQUEST_METHOD"] == "GET" and response.content_type == "text/html"
+        if stopping is not None and is_shown and free.acquire(blocking=False):
+            request.on_close(free.release)
+            response.headers["Refresh"] = "0"
+            page = b"".join(response.app_iter)
+            response.app_iter = held(page, stopping, environ.get("waitress.client_disconnected", bool))
 
     return mistake
 
 
-def site_of(error: Exception) -> Pipeline:
-    """Return an app that answers each request with the page of that error."""
-    return Pipeline(mistake(error=error))
+def held(page: bytes, stopping: threading.Event, is_gone: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield a page, and end when the server stops or the visitor is gone."""
+    yield page
+    while not stopping.wait(PAUSE) and not is_gone():
+        pass
+
+
+def site_of(error: Exception, stopping: threading.Event | None = None) -> Pipeline:
+    """Return an app that answers each request with the page of that error.
+
+    stopping  set when the server begins to stop
+    """
+    return Pipeline(mistake(error=error, stopping=stopping))
 
 
 def files_of(error: Exception) -> list[str]:

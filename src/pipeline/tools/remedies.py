@@ -13,6 +13,8 @@ REMEDIES = {
     "server: zeo:// or postgres:// (docs/howto/data.rst).",
     "Damaged": "Stop the server, keep a copy of the file, and restore it from a backup (repozo), or save what can "
     "be read (python -m ZODB.fsrecover).",
+    "FileNotFoundError": "Make that directory or file, or correct its path. A path that does not begin with / is "
+    "looked for in the working directory of the server: in an ini write %(here)s/ before it.",
     "Unavailable": "Start that server, or correct its address.",
     "NotStorable": "Keep numbers, texts, lists, dicts and persistent objects in it, and not functions, open files, "
     "locks or requests.",
@@ -33,8 +35,9 @@ def remedy_of(error: BaseException | None) -> str:
     """Return what to do about an exception, first of all about its cause; "" if that is not known."""
     if error is None:
         return ""
-    known = (REMEDIES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in REMEDIES)
-    return remedy_of(error.__cause__) or next(known, "")
+    noted = [note.partition(":")[0] for note in getattr(error, "__notes__", ())]  # of an outage that lasts
+    names = [*noted, *(kind.__name__ for kind in type(error).__mro__)]
+    return remedy_of(error.__cause__) or next((REMEDIES[name] for name in names if name in REMEDIES), "")
 
 
 def chain_of(error: BaseException | None) -> Iterator[BaseException]:

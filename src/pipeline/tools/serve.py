@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import hupper
+from hupper.worker import WatchSysModules
 from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.http import debug_key
@@ -32,7 +33,7 @@ from pipeline.tools.ini import (
     split_name,
 )
 from pipeline.tools.loading import application_of
-from pipeline.tools.not_loaded import files_of, site_of
+from pipeline.tools.not_loaded import HELD, files_of, site_of
 from pipeline.tools.reloading import Monitor, Starts
 from pipeline.tools.servers import on_waitress
 from pipeline.tools.servers.choice import Choice, is_everywhere
@@ -48,8 +49,10 @@ SERVERS = {
 ADDRESSES = ("listen", "unix_socket", "bind", "uds")
 """Options of [server:main] with which a server opens its sockets by itself."""
 # A look at the 540 files of the demo takes 1.3 ms of processor time, half a percent of it.
-LOOK = 0.25
+PAUSE = 0.25
 """Seconds between two looks of the reloader at the files, and at least between two starts of the site."""
+IDLE = 0.1
+"""Seconds after which a connection is idle when a change starts the site again."""
 TEMPLATES = ("html", "htm", "jinja2", "j2", "pt", "xml", "txt", "md", "rst", "mo")
 """Suffixes of files beside the code whose change reloads the site."""
 
@@ -81,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
             hupper.start_reloader(
                 "pipeline.tools.serve.reloaded",
                 worker_args=worker,
-                reload_interval=LOOK,
+                reload_interval=PAUSE,
                 shutdown_interval=DRAIN + 1,
                 logger=starts,
                 monitor_factory=partial(Monitor, starts),
@@ -227,6 +230,8 @@ def run(
     path, _ = split_name(options.ini)
     make_importable(path)
     choice = choose(options)
+    if key is not None:  # the developer waits for the next start
+        choice = choice._replace(idle=IDLE)
     debug_key.choose(key, address_of(choice), again)
     variables = parse_variables(options.variables)
 
@@ -258,6 +263,7 @@ def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -
     A site that does not load is a page with the mistake.
     """
     reloader = hupper.get_reloader()
+    WatchSysModules.poll_interval = PAUSE  # this process ends only when its watcher has slept
     options = parse(arguments)
     listener = socket.socket(fileno=descriptor)
     try:
@@ -267,9 +273,10 @@ def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -
         put_error("pipeline serve", error)
         reloader.watch_files([str(split_name(options.ini)[0]), *files_of(error)])
         host, number = listener.getsockname()[:2]
-        choice = Choice("waitress", host, number, workers=1, threads=2, settings={})
+        settings = {"channel_request_lookahead": "1"}  # so that it notices a visitor who goes away
+        choice = Choice("waitress", host, number, workers=1, threads=HELD + 4, settings=settings, idle=IDLE)
         debug_key.choose(key, address_of(choice), again)
-        on_waitress.serve(choice, listener, partial(site_of, error))
+        on_waitress.serve(choice, listener, partial(site_of, error, on_waitress.STOPPING))
         status = 1
     sys.exit(status)
 
@@ -284,6 +291,12 @@ def watched(options: argparse.Namespace) -> list[str]:
             files += step.source.inis
             for name in step.facts.packages:
                 found = find_spec(name.partition(".")[0])
-                for place in (found.submodule_search_locations or ()) if found else ():
-                    files += [f"{place}/**/*.{suffix}" for suffix in TEMPLATES]
+                if found is None:
+                    continue
+                if found.submodule_search_locations is None:  # a module, with its templates beside it
+                    beside = Path(found.origin or "").parent
+                    places = [str(beside), f"{beside}/templates/**"]
+                else:
+                    places = [f"{place}/**" for place in found.submodule_search_locations]
+                files += [f"{place}/*.{suffix}" for place in places for suffix in TEMPLATES]
     return sorted(set(files))

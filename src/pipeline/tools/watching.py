@@ -17,6 +17,7 @@ from pipeline.interfaces import Handler
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Step
 from pipeline.tools.candidates import Look, look_up
+from pipeline.tools.noticed import BODY, bytes_read, header_key, watch_stream
 from pipeline.tools.walking import Walk, walk_again, walked_fields
 from pipeline.tools.words import short
 
@@ -67,9 +68,13 @@ class Visit:
         return changes(self.request, self.inner[0].request) if self.inner else {}
 
     def answered(self) -> dict[str, str]:
-        """Return what the part changed on the response on its way out."""
-        before = self.inner[-1].response if self.inner and self.inner[-1].error is None else self.begun
-        return changes(before, self.response) if self.error is None else {}
+        """Return what the part changed on the response, on its way in and out."""
+        if self.error is not None:
+            return {}
+        inner = self.inner[-1] if self.inner else None
+        before = inner.response if inner is not None and inner.error is None else self.begun
+        set_first = changes(self.begun, inner.begun) if inner is not None and inner.error is None else {}
+        return {**set_first, **changes(before, self.response)}
 
 
 class Recorder:
@@ -85,6 +90,8 @@ class Recorder:
         self.changed = 0
         """Objects that were changed when a transaction ended."""
         self.statements: list[str] = []
+        self.late_headers: list[str] = []
+        """Headers that were set when the body had begun to be sent."""
         self._stack: list[Visit] = []
         self._connections: list[Any] = []
 
@@ -124,6 +131,8 @@ class Recorder:
             visit.seconds = ended - started
             if outer is not None:
                 outer.outside += perf_counter() - began
+            else:
+                watch_stream(response, self.late_headers.extend)
 
     def _identify(self, request: Any, outermost: bool = False) -> None:
         if self.user is not None:
@@ -188,6 +197,8 @@ def state_of_request(request: Any) -> State:
     for key, value in request.environ.items():
         if not key.startswith(("pipeline.", "webob.", "wsgi.errors")):
             told[f"environ[{key!r}]"] = short(value)
+    if read := bytes_read(request):
+        told[BODY] = f"{read} bytes read"
     return told
 
 
@@ -199,7 +210,8 @@ def state_of_response(response: Any) -> State:
         state["encodings"] = ", ".join(_called(one) for one, _ in response.delivery_filters)
     state["body"] = f"{sum(map(len, body))} bytes" if response.in_memory else type(body).__name__
     for name, value in response.headerlist:
-        state[f"header {name}"] = short(value)
+        key = f"header {header_key(name, value)}"
+        state[key] = f"{state[key]}, {short(value)}" if key in state else short(value)
     return state
 
 

@@ -7,6 +7,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from pipeline.tools.inspector.secrets import LONGEST, PLAIN, is_plain, told, told_header, told_variable, value_of
+from pipeline.tools.noticed import BODY, bytes_read, header_key
 from pipeline.tools.watching import TOLD, UNTOLD
 
 GONE = "(gone)"
@@ -74,11 +75,13 @@ class State(NamedTuple):
     """The attributes that elements have added, and those of the core that are not fields."""
     fields: tuple[Any, ...]
     """The fields of ``pipeline.tools.watching.TOLD``."""
+    read: int
+    """Bytes of the body that were read."""
 
 
 def state_of(request: Any) -> State:
     """Return the state of a request."""
-    return State(request.environ.copy(), request.__dict__.copy(), _told_of(request))
+    return State(request.environ.copy(), request.__dict__.copy(), _told_of(request), bytes_read(request))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -111,6 +114,8 @@ def changed_request(before: State, now: State) -> dict[str, str]:
         for name, value, was in zip(TOLD, now.fields, before.fields, strict=True):
             if value is not was:
                 changed[f"request.{name}"] = value_of(name, value)
+    if now.read != before.read:
+        changed[BODY] = f"{now.read} bytes read"
     return changed
 
 
@@ -135,7 +140,8 @@ def changed_response(before: tuple[Any, ...], now: Answer) -> dict[str, str]:
         changed["status"] = status
     if headers != was:
         known = set(was)
-        changed |= kept_headers([pair for pair in headers if pair not in known])
+        new = kept_headers([pair for pair in headers if pair not in known])
+        changed |= {header_key(*pair): pair[1] for pair in new}
         left = {name for name, _ in headers}
         changed |= {name: GONE for name, _ in was if name not in left}
     if body is not was_body:

@@ -13,8 +13,10 @@ from pipeline.tools.causes import Cause, causes
 from pipeline.tools.inspector.changes import GONE
 from pipeline.tools.inspector.recording import Part, Record, named
 from pipeline.tools.inspector.secrets import HEADERS, masked_text
+from pipeline.tools.noticed import BODY, Noticed, lost_headers, readers, set_twice
 from pipeline.tools.walking import Walk, walk_again
 from pipeline.tools.watching import Recorder, Visit
+from pipeline.tools.words import place_of
 
 log = logging.getLogger("pipeline")
 
@@ -50,6 +52,24 @@ def nested(record: Record, parts: list[Part]) -> list[Visit]:
     return outermost
 
 
+def noticed_of(record: Record, look: Look | None) -> list[Cause]:
+    """Return what the parts beside one another tell, and what ``explain`` has not told of them.
+
+    look  the look-up of the view, if it is known
+    """
+    last = [part for part in record.parts if part.attempt == record.attempts]
+    view = look.chosen if look is not None else None
+    end = place_of(view.function) if view is not None else (last[-1].step.where if last else "")
+    inward = {id(part.outer): part.changed for part in last}
+    noticed = [
+        Noticed(part.step, end if part is last[-1] else part.step.where, inward.get(id(part), {}), part.answered)
+        for part in last
+    ]
+    found = [*readers(noticed), *set_twice(noticed), *lost_headers(end, record.late_headers)]
+    told = {cause.why for cause in record.causes}
+    return [cause for cause in (Cause(*map(masked_text, one)) for one in found) if cause.why not in told]
+
+
 def status_of(parts: list[Part], number: int) -> str:
     """Return the status of the response as a part has left it."""
     answered = (part.answered["status"] for part in parts[number:] if "status" in part.answered)
@@ -60,7 +80,7 @@ def apply(state: dict[str, str], changed: dict[str, str]) -> dict[str, str]:
     """Return what stands on a request after a change."""
     state = dict(state)
     for name, value in changed.items():
-        key = name if name.startswith("request.") else f"environ[{name!r}]"
+        key = name if name.startswith("request.") or name == BODY else f"environ[{name!r}]"
         if value == GONE:
             state.pop(key, None)
         else:

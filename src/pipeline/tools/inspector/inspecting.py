@@ -15,6 +15,7 @@ from pipeline.tools.inspector import pages
 from pipeline.tools.inspector.databases import listen
 from pipeline.tools.inspector.explaining import explain
 from pipeline.tools.inspector.recording import Record, current, is_error, linked
+from pipeline.tools.noticed import watch_stream
 
 MINUTE = 60.0
 
@@ -61,6 +62,7 @@ class Inspector:
             explain(record, escaped, 0)
             raise
         record.answered = perf_counter()
+        watch_stream(response, partial(setattr, record, "late_headers"))
         if not record.has_failed:
             return
         error = next((part.error for part in record.failed_parts()), None)

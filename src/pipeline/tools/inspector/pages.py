@@ -17,7 +17,7 @@ from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
 from pipeline.tools.drawing import drawing
 from pipeline.tools.inspector.changes import GONE
-from pipeline.tools.inspector.explaining import parts_by_attempt, walk_of
+from pipeline.tools.inspector.explaining import noticed_of, parts_by_attempt, walk_of
 from pipeline.tools.inspector.recording import Part, Record
 from pipeline.tools.inspector.secrets import value_of
 from pipeline.tools.inspector.styling import TEMPLATES, policy, style
@@ -202,6 +202,7 @@ def told_request(record: Record, inspector: Any) -> dict[str, Any]:
     look = walked.look if walked is not None else None
     return {
         "record": record,
+        "causes": [*record.causes, *noticed_of(record, look)],
         "slow": inspector.slow,
         "bars": attempts[-1][1] if attempts else bars_of(record, ()),
         "attempts": attempts,

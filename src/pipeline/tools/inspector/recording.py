@@ -36,6 +36,7 @@ from pipeline.tools.inspector.changes import (
 )
 from pipeline.tools.inspector.databases import watch_connection
 from pipeline.tools.inspector.secrets import LONGEST, masked_text, told_variable
+from pipeline.tools.noticed import BODY, bytes_read
 from pipeline.tools.walking import FIELDS, Walk, walk_again
 from pipeline.tools.watching import is_traverse
 
@@ -137,6 +138,8 @@ class Record:
     error = traceback = ""
     causes: Sequence[Any] = ()
     """Why it failed (``pipeline.tools.causes.Cause``)."""
+    late_headers: Sequence[str] = ()
+    """Headers that were set when the body had begun to be sent."""
     again: Again | None = None
     """Everything that is needed to walk again."""
 
@@ -295,7 +298,7 @@ class Record:
                 for name, value in one.changed.items():
                     if value == GONE:
                         state.pop(name, None)
-                    elif not name.startswith("request."):
+                    elif not name.startswith("request.") and name != BODY:
                         state[name] = value
             if one is part:
                 break
@@ -348,6 +351,8 @@ def watcher(step: Step, next: Handler) -> Handler:
         # To compare the values takes a third of the time that it takes to compare the dicts.
         seen = [*request.environ.values(), *added.values(), request.context, request.view_name]
         seen.append(request.virtual_root_path)
+        if request.announces_body:
+            seen.append(bytes_read(request))
         try:
             if seen != record.seen:
                 part.changed = record.entered(request, seen)

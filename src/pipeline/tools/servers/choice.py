@@ -25,6 +25,8 @@ class Choice(NamedTuple):
     threads: int
     settings: Mapping[str, str]
     """Other options of [server:main], as the server that it names takes them."""
+    idle: float = 1.0
+    """Seconds without a byte after which waitress takes a connection for idle while it stops."""
 
 
 def is_everywhere(address: str) -> bool:

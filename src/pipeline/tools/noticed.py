@@ -1,0 +1,95 @@
+"""Mistakes that no error tells of, and that the parts of a pipeline beside one another show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import GeneratorType
+from typing import Any, NamedTuple
+
+from pipeline.between import Step
+
+COOKIE = "Set-Cookie"
+BODY = "body of the request"
+"""The name of the change if a part has read of the body."""
+SHARED = {"Allow", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "ETag"}
+SHARED |= {"Link", "Server-Timing", "Vary", "WWW-Authenticate"}
+"""Headers that several parts may set: lists, and those that follow from a body that is changed on the way."""
+
+
+class Noticed(NamedTuple):
+    """The changes of one part."""
+
+    step: Step
+    where: str
+    changed: Mapping[str, str]
+    """Changes to the request on the way in."""
+    answered: Mapping[str, str]
+    """Changes to the response on the way out."""
+
+
+def bytes_read(request: Any) -> int:
+    """Return the number of bytes of the body that were read, as far as the pipeline's own reader knows."""
+    return getattr(request.environ.get("wsgi.input"), "given", 0) if request.announces_body else 0
+
+
+def header_key(name: str, value: str) -> str:
+    """Return the name of a header; with the name of the cookie for one that sets a cookie."""
+    return f"{COOKIE} {value.partition('=')[0].strip()}" if name.lower() == "set-cookie" else name
+
+
+def readers(parts: Sequence[Noticed]) -> Iterator[tuple[str, str, str]]:
+    """Yield the parts outside of the element of forms that have read of the body: place, why, and remedy."""
+    for number, part in enumerate(parts):
+        reader = next((one for one in parts[number + 1 :] if reads_forms(one.step)), None)
+        read = part.changed.get(BODY)
+        if read is not None and reader is not None and not reads_forms(part.step):
+            why = f"{part.step} read the body of the request ({read}), and {reader.step} found only the rest"
+            remedy = f"Read request.body, which leaves the body for others, or stand inside of {reader.step}."
+            yield part.where, why, remedy
+
+
+def reads_forms(step: Step) -> bool:
+    """Return whether a part reads the forms of requests."""
+    return step.element is not None and "form" in step.element.contract.provides
+
+
+def set_twice(parts: Sequence[Noticed]) -> Iterator[tuple[str, str, str]]:
+    """Yield each header and cookie that two parts set: place, why, and remedy."""
+    first: dict[str, Noticed] = {}
+    for part in reversed(parts):
+        for name, value in part.answered.items():
+            key = name.removeprefix("header ")
+            is_header = key != name or key[:1].isupper()
+            if not is_header or key in SHARED or value == "(gone)":
+                continue
+            inner = first.setdefault(key, part)
+            if inner is not part:
+                what = f"the cookie {key.removeprefix(COOKIE).strip()}" if key.startswith(COOKIE) else key
+                why = f"{inner.step} set {what}, and {part.step} ({part.where}) set it again: a browser takes one"
+                yield inner.where, why, "Let one of the two set it."
+
+
+def lost_headers(where: str, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the headers that were set too late: place, why, and remedy."""
+    if told := ", ".join(names):
+        why = f"{told} was set when the body had begun to be sent, so no visitor gets it"
+        yield where, why, "Set headers and cookies before the first block of the body."
+
+
+def watch_stream(response: Any, lose: Callable[[list[str]], None]) -> None:
+    """Have a streamed body watched: the headers that are set behind its first block are told to ``lose``."""
+    if type(response._app_iter) is GeneratorType:
+        response._app_iter = _watched(response._app_iter, response, lose)
+
+
+def _watched(body: Any, response: Any, lose: Callable[[list[str]], None]) -> Iterator[bytes]:
+    sent: list[tuple[str, str]] | None = None
+    try:
+        for block in body:
+            yield block
+            if sent is None:
+                sent = [*(response._own_headers or ())]
+    finally:
+        body.close()
+        late = [pair for pair in response._own_headers or () if sent is not None and pair not in sent]
+        lose([header_key(*pair) for pair in late])

@@ -1,0 +1,71 @@
+"""The page of a site that does not load: it waits for the mending, and never takes all threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from webob import Request
+
+from pipeline.http import debug_key
+from pipeline.tools import not_loaded
+from pipeline.tools.not_loaded import HELD, site_of
+
+KEY = "k" * 40
+
+
+@pytest.fixture
+def stopping(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    monkeypatch.setattr(debug_key, "_key", KEY)
+    monkeypatch.setattr(not_loaded, "PAUSE", 0.01)
+    return threading.Event()
+
+
+def begin(app: Any, **more: Any) -> tuple[dict[str, str], Any]:
+    """Ask as a browser with the key does. Return the headers and the body, which is not read."""
+    headers: list[tuple[str, str]] = []
+    asked = {"HTTP_COOKIE": f"{debug_key.COOKIE}={KEY}", "HTTP_ACCEPT": "text/html", **more}
+    body = app({**Request.blank("/").environ, **asked}, lambda status, given, exc_info=None: headers.extend(given))
+    return dict(headers), body
+
+
+def test_the_page_ends_when_the_server_stops(stopping: threading.Event) -> None:
+    headers, body = begin(site_of(ValueError("a mistake"), stopping))
+    assert headers["Refresh"] == "0" and "Content-Length" not in headers
+    blocks = iter(body)
+    assert b"a mistake" in next(blocks)
+    rest: list[list[bytes]] = []
+    reading = threading.Thread(target=lambda: rest.append(list(blocks)))
+    reading.start()
+    reading.join(0.1)
+    assert reading.is_alive()
+    stopping.set()
+    reading.join(10)
+    assert rest == [[]]
+    body.close()
+
+
+def test_the_page_ends_when_its_visitor_is_gone(stopping: threading.Event) -> None:
+    gone = {"waitress.client_disconnected": lambda: True}
+    body = begin(site_of(ValueError("a mistake"), stopping), **gone)[1]
+    assert len(list(body)) == 1
+    body.close()
+
+
+@pytest.mark.parametrize(
+    "asked", [{"HTTP_COOKIE": ""}, {"HTTP_ACCEPT": "*/*"}, {"REQUEST_METHOD": "HEAD"}, {"REQUEST_METHOD": "POST"}]
+)
+def test_only_a_page_of_the_developer_waits(stopping: threading.Event, asked: dict[str, str]) -> None:
+    headers, body = begin(site_of(ValueError("a mistake"), stopping), **asked)
+    assert type(body) is list and headers["Refresh"] == "1"
+
+
+def test_there_is_always_a_thread_for_a_further_page(stopping: threading.Event) -> None:
+    app = site_of(ValueError("a mistake"), stopping)
+    held = [begin(app)[1] for _ in range(HELD)]
+    assert type(begin(app)[1]) is list
+    held.pop().close()
+    assert type(begin(app)[1]) is not list
+    for body in held:
+        body.close()
