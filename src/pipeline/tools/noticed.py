@@ -78,8 +78,8 @@ def lost_headers(where: str, names: Iterable[str]) -> Iterator[tuple[str, str, s
 
 def watch_stream(response: Any, lose: Callable[[list[str]], None]) -> None:
     """Have a streamed body watched: the headers that are set behind its first block are told to ``lose``."""
-    if type(response._app_iter) is GeneratorType:
-        response._app_iter = _watched(response._app_iter, response, lose)
+    if type(response.app_iter) is GeneratorType:
+        response.app_iter = _watched(response.app_iter, response, lose)
 
 
 def _watched(body: Any, response: Any, lose: Callable[[list[str]], None]) -> Iterator[bytes]:
@@ -88,8 +88,8 @@ def _watched(body: Any, response: Any, lose: Callable[[list[str]], None]) -> Ite
         for block in body:
             yield block
             if sent is None:
-                sent = [*(response._own_headers or ())]
+                sent = [*response.headerlist]
     finally:
         body.close()
-        late = [pair for pair in response._own_headers or () if sent is not None and pair not in sent]
+        late = [pair for pair in response.headerlist if sent is not None and pair not in sent]
         lose([header_key(*pair) for pair in late])
