@@ -292,7 +292,7 @@ class Logged(NamedTuple):
     asked: Asked
     status: int
     view: str
-    """The view that has answered it, or its URL if the log does not say that. "" if no view was found."""
+    """The view that has answered it, or its URL; "" if it was refused, and no view was found."""
 
     @property
     def kind(self) -> tuple[str, str, int]:
@@ -326,4 +326,5 @@ def read_log(path: str) -> Iterator[Logged]:
                 accept = "text/html,*/*;q=0.8" if agent.startswith("Mozilla/") else "*/*"
                 headers = (("Accept", accept), *([("User-Agent", agent)] if agent else []))
                 asked = Asked(method, url, b"", headers, "" if user == "-" else user, f"{path}, line {number}")
-                yield Logged(asked, status, entry.get("view", unquote(url)) or "")
+                is_refused = "view" in entry and status >= 400  # by an element: any URL may be asked
+                yield Logged(asked, status, entry.get("view") or ("" if is_refused else unquote(url)))

@@ -77,12 +77,15 @@ class Process:
             cwd=cwd,
             text=True,
         )
-        Thread(target=self._read, daemon=True).start()
+        self.reader = Thread(target=self._read, daemon=True)
+        self.reader.start()
         self._write({"ini": self.ini, "words": list(words), "allow": list(allow), "live": live})
 
     def _read(self) -> None:
-        for line in self.process.stdout or ():
-            self.lines.put(line)
+        if self.process.stdout is not None:
+            with self.process.stdout as lines:
+                for line in lines:
+                    self.lines.put(line)
         self.lines.put("")
 
     def _write(self, value: Any) -> None:
@@ -141,6 +144,7 @@ class Process:
                 break
             end()
         self.process.wait()
+        self.reader.join(GRACE)
         if self.directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 

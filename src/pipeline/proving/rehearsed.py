@@ -27,7 +27,7 @@ from pipeline.interfaces import Handler
 from pipeline.paste import Step
 from pipeline.proving.asked import Asked
 from pipeline.proving.runs import Run
-from pipeline.proving.site import OF_DATABASES, Site, of_database, quiet
+from pipeline.proving.site import EFFECTS, OF_DATABASES, Site, of_database, quiet
 from pipeline.tools.building import build
 from pipeline.tools.causes import Cause, Late, causes, no_branch
 from pipeline.tools.command import place_and_words
@@ -145,7 +145,7 @@ class Stage(Site):
             self.recorder.watch(step, lambda *both: watch(step, handler, *both), request, response)
 
     def _effect(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not (self.live and of_database((*OF_DATABASES, "ZODB", "zc"))):
+        if event in EFFECTS and not (self.live and of_database((*OF_DATABASES, "ZODB", "zc"))):
             super()._effect(event, arguments)
 
     def files(self) -> list[str]:
