@@ -15,7 +15,7 @@ import pytest
 
 from pipeline.database.storages import open_database, storage_of
 from pipeline.proving.asked import Asked
-from pipeline.proving.corpus import Logged, read_log
+from pipeline.proving.logged import Logged, read_log
 from pipeline.proving.rehearsal import Rehearsal, newest, rehearse, worse
 from pipeline.proving.rehearsal_side import Process, directory_of
 from pipeline.proving.rehearsed import CIRCLE, Answer, Measured, Stage
@@ -95,7 +95,8 @@ def about(shop, request):
 TEMPLATE = "<h1>{{ title.upper() }}</h1>"
 FILES = {"__init__.py": CODE, "more.py": MORE, "about.html": TEMPLATE, "site.ini": INI}
 
-SLOW = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 500000) SELECT CAST(max(x) AS TEXT) FROM c"
+ALL = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 500000)"
+SLOW = f"{ALL} SELECT 'tea' FROM c WHERE x = 499999"
 
 ASKED = [
     *(Asked("GET", url, user="") for url in ("/", "/@@orders?page=1", "/@@about", "/@@old", "/@@admin", "/@@data")),
@@ -457,7 +458,13 @@ def test_the_budget_ends_what_hangs_and_leaves_no_copies(
 ) -> None:
     made: list[str] = []
     monkeypatch.setattr("pipeline.proving.rehearsal.HANGS", 0.1)
-    monkeypatch.setattr(Process, "load", lambda side, load=Process.load: (load(side), made.append(side.directory)))
+    load = Process.load
+
+    def noting(side: Process) -> None:
+        load(side)
+        made.append(side.directory)
+
+    monkeypatch.setattr(Process, "load", noting)
     began = monotonic()
     assert main([*releases(HANGS), "--budget", "12"]) == 1
     assert monotonic() - began < 20
@@ -484,3 +491,42 @@ def test_the_old_code_has_a_working_directory_of_its_own(
         path.write_text("")
     monkeypatch.chdir(here)
     assert directory_of(old.format(there=tmp_path), new) == expected.format(there=tmp_path)
+
+
+WRITES = [(PAGE, "    rows =", f"    shop['new'] = 1\n    {NEW_INDEX}\n    rows =")]
+
+
+def test_live_stores_nothing_and_asks_views_alone(data: Path, tmp_path: Path) -> None:
+    def stored() -> list[bytes]:
+        return [(data / name).read_bytes() for name in ("Data.fs", "orders.sqlite")]
+
+    before = stored()
+    stage = Stage(written(tmp_path, WRITES, data), live=True)
+    with stage.loaded():
+        answer = stage.answer(ASKED[1], 200)
+        stage.measure(ASKED[1], 60)
+        assert stage.answer(ASKED[3], 302).leads_to == 200
+    assert (answer.status, answer.left) == (200, "")
+    assert stored() == before
+
+
+PAGE_OF_A_LOG = Asked("GET", "/")
+FOREIGN = """
+def foreign(global_conf):
+    def app(environ, start_response):
+        raise AssertionError("it is asked")
+    return app
+"""
+
+
+def test_live_does_not_ask_a_foreign_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "foreign_to_rehearse.py").write_text(FOREIGN)
+    monkeypatch.syspath_prepend(tmp_path)
+    ini = tmp_path / SETTINGS
+    ini.write_text(
+        "[pipeline:main]\npipeline = errors app\n[filter:errors]\nuse = egg:wsgi-pipeline#errors\n"
+        "[app:app]\npaste.app_factory = foreign_to_rehearse:foreign\n"
+    )
+    stage = Stage(str(ini), live=True)
+    with stage.loaded():
+        assert stage.answer(PAGE_OF_A_LOG, 200).left == "only views are asked on the live database"

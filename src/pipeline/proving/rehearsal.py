@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pipeline.proving.corpus import Logged
+from pipeline.proving.logged import Logged
 from pipeline.proving.rehearsal_side import Side, SideFailed
 from pipeline.proving.rehearsed import CIRCLE, Answer, leads_nowhere
 
@@ -95,7 +95,7 @@ class Line:
 
 @dataclass
 class Rehearsal:
-    """What was rehearsed."""
+    """The requests that were rehearsed, and why the rest was not."""
 
     lines: list[Line]
     failed: str = ""

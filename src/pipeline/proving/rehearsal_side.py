@@ -30,7 +30,7 @@ class SideFailed(Exception):
 
 
 class Side(Protocol):
-    """What ``rehearse`` needs of a side. ``rehearsed.Stage`` is one in this process."""
+    """The methods of a side that ``rehearse`` calls. ``rehearsed.Stage`` is one in this process."""
 
     def answer(self, request: Asked, expected: int) -> Answer:
         """Run a request once. TimeoutError if the budget is over before it is answered."""

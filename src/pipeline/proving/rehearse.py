@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.corpus import Logged, read_log
+from pipeline.proving.logged import Logged, read_log
 from pipeline.proving.rehearsal import Line, Rehearsal, Tolerance, newest, rehearse
 from pipeline.proving.rehearsal_side import SideFailed, directory_of, started
 from pipeline.tools.findings import put_json

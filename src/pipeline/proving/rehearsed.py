@@ -98,7 +98,7 @@ class Stage(Site):
         self.recorder: Recorder | None = None
         self.missed: list[Cause] = []
         self.reached: dict[tuple[str | None, str], int | str] = {}
-        """Where each link has led to, by user and URL."""
+        """The status that each link has led to, by user and URL."""
 
     @contextmanager
     def loaded(self) -> Iterator[None]:
@@ -120,6 +120,7 @@ class Stage(Site):
     def load(self) -> list[Views]:
         """Load the app, with watchers that tell the cause of an answer."""
         self.chains = plan_of(self.path, self.words)
+        self.ends = {chain.steps[-1].where for chain in self.chains if chain.steps}
         built = build(self.path, self.words, self.watch, self.opened, self.miss, self.copies.redirect)
         self.app = built.app
         return [views for _, views in built.views()]
@@ -135,7 +136,7 @@ class Stage(Site):
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
         """Call the handler of a part, and have the recorder watch it."""
-        if self.live and step.element is not None and step.element.is_end and request.views is None:
+        if self.live and step.where in self.ends and request.views is None:
             self.left = "only views are asked on the live database"
             raise LookupError(self.left)
         if self.recorder is None:
