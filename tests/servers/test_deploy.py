@@ -413,3 +413,45 @@ def test_systemd_keeps_the_socket_behind_nginx(tmp_path: Path) -> None:
     assert f"\nListenStream={tmp_path}/site/run/site.sock\n" in files["site.socket"]
     assert "\nSocketMode=0660\n" in files["site.socket"]
     assert f"server unix:{tmp_path}/site/run/site.sock" in files["nginx.conf"]
+
+
+@pytest.mark.parametrize("target", deploy.TARGETS)
+def test_a_rehearsal_is_written_into_what_runs_before_a_reload(target: str, tmp_path: Path) -> None:
+    assert "before_reload(" not in "".join(written(tmp_path, target).values())
+    files = written(tmp_path, target, "--rehearse", "/data/access.json")
+    assert " or before_reload(INI, '/data/access.json', PRIVATE, **VARIABLES))" in files["wsgi.py"]
+    if target == "container":  # new code is a new container
+        assert '["sh", "-c", "python /srv/site/wsgi.py && exec gunicorn' in files["Dockerfile"]
+    if target == "systemd":
+        [unit] = [text for name, text in files.items() if name.endswith(".service")]
+        assert f"ExecReload={sys.executable} {tmp_path}/site/wsgi.py\n" in unit
+
+
+BROKEN_SITE = """
+from pipeline import view
+
+@view(context=dict)
+def index(context, request):
+    return context["no such key"]
+"""
+
+
+def test_what_runs_before_a_reload_refuses_an_answer_that_got_worse(tmp_path: Path) -> None:
+    code, log = tmp_path / "shop_before_a_reload.py", tmp_path / "access.json"
+    code.write_text(BROKEN_SITE.replace('context["no such key"]', '"the shop"'))
+    ini = tmp_path / "shop.ini"
+    ini.write_text(
+        "[pipeline:main]\npipeline = errors traverse publisher\n[filter:errors]\nuse = egg:wsgi-pipeline#errors\n"
+        "[filter:traverse]\nuse = egg:wsgi-pipeline#traverse\nroot = builtins:dict\n"
+        "[app:publisher]\nuse = egg:wsgi-pipeline#publisher\nscan = shop_before_a_reload\n"
+    )
+    written(tmp_path, "gunicorn", "--rehearse", str(log), ini=str(ini))
+    first = load(tmp_path)
+    assert (first.returncode, "has no requests: nothing is rehearsed" in first.stdout) == (0, True), first
+    log.write_text('{"method": "GET", "url": "/", "status": 200, "user": null}\n')
+    sound = load(tmp_path)
+    assert (sound.returncode, "0 are worse" in sound.stdout) == (0, True), sound
+    code.write_text(BROKEN_SITE)
+    broken = load(tmp_path)
+    assert (broken.returncode, "WORSE GET /  200 -> 500" in broken.stdout) == (1, True), broken
+    assert "KeyError" in broken.stdout

@@ -8,21 +8,19 @@ site, so that its tokens and revisions are right; else they are made from the ty
 from __future__ import annotations
 
 import inspect
-import json
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 from xmlrpc.client import dumps
 
 from webtest import TestResponse
 from webtest.forms import Upload
 from zope.interface import Interface, implementedBy
 
-from pipeline.interfaces import ConfigurationError, IXMLRPCRequest
+from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
 from pipeline.proving.asked import OWN, Asked, asked
 from pipeline.proving.runs import Run
@@ -285,23 +283,3 @@ def multipart(fields: Sequence[tuple[str, str]], files: Sequence[tuple[str, str,
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{file}"\r\n'
         parts.append(f"{head}Content-Type: text/plain\r\n\r\n".encode() + data + b"\r\n")
     return f"multipart/form-data; boundary={boundary}", b"".join(parts) + f"--{boundary}--\r\n".encode()
-
-
-def of_log(path: str) -> Iterator[Asked]:
-    """Yield the requests of an access log in JSON (``format = json`` of the element log), the newest of each
-    view and status. A body is not in the log, so these are GET and HEAD."""
-    newest: dict[tuple[Any, Any, Any], Asked] = {}
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-        try:
-            entry = json.loads(line)
-            method, url = entry["method"], entry["url"]
-        except (ValueError, LookupError, TypeError):
-            raise ConfigurationError(
-                f"{path}, line {number}: it is not a line of an access log in JSON, which the element log writes "
-                f"with format = json"
-            ) from None
-        if method in ("GET", "HEAD") and str(url).startswith("/"):
-            key = method, entry.get("view") or unquote(url), entry.get("status")
-            user = entry.get("user") or "-"
-            newest[key] = Asked(method, url, user="" if user == "-" else user, source=f"{path}, line {number}")
-    return iter(newest.values())

@@ -13,10 +13,11 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.proving.asked import Asked
 from pipeline.proving.attack import prove_attack
-from pipeline.proving.corpus import NO_OBJECT, identity_of, of_log, of_views, rows
+from pipeline.proving.corpus import NO_OBJECT, identity_of, of_views, rows
 from pipeline.proving.crash import prove_crash
 from pipeline.proving.faults import Tried, Whole, judged, prove_faults
 from pipeline.proving.judges import Judge, judges
+from pipeline.proving.logged import of_log
 from pipeline.proving.pairs import SCHEDULES, prove_pairs, stores
 from pipeline.proving.report import Report, Waiver
 from pipeline.proving.runs import FAULTS, Plan, Run

@@ -231,11 +231,11 @@ hooks: list[Callable[[str, tuple[Any, ...]], None]] = []
 hooked: list[bool] = []
 
 
-def of_database() -> bool:
+def of_database(packages: Sequence[str] = OF_DATABASES) -> bool:
     """Return whether the driver of a database is at work in this thread."""
     frame = sys._getframe(1)
     return any(
-        str(one.f_globals.get("__name__", "")).partition(".")[0] in OF_DATABASES for one, _ in walk_stack(frame)
+        str(one.f_globals.get("__name__", "")).partition(".")[0] in packages for one, _ in walk_stack(frame)
     )
 
 

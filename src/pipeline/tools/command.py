@@ -26,6 +26,7 @@ COMMANDS = {
     "views": ("pipeline.tools.views", "list every view: path, methods, request type, permission, source line"),
     "explain": ("pipeline.tools.explain", "run one request and show the way it took, and why it was answered so"),
     "prove": ("pipeline.proving.command", "ask for every view, with every failure at every point"),
+    "rehearse": ("pipeline.proving.rehearse", "ask new code what visitors asked last, before it is served"),
     "new": ("pipeline.tools.new", "make a site to start from, in a new directory"),
     "shell": ("pipeline.tools.shell", "start Python with the root of a site, a request and a transaction"),
     "element": ("pipeline.tools.element", "say what an element does, takes, requires and provides"),

@@ -65,6 +65,8 @@ def main(arguments: Sequence[str]) -> int:
     site = site_of(options)
     deployment = TARGETS[options.target][0](site)
     refuse_unreadable(site)
+    if site.rehearse and "wsgi.py" not in deployment.files:
+        raise ConfigurationError("--rehearse: the site runs elsewhere, so nothing is reloaded here")
     put(site, deployment)
     say(options.target, site, deployment)
     return check_deployment(options.target, site, deployment) if options.check else 0
@@ -117,6 +119,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         default="www-data",
         help="nginx: its group, which may connect to the UNIX socket of the site (default: %(default)s)",
     )
+    parser.add_argument(
+        "--rehearse",
+        metavar="LOG",
+        help="before a reload, ask for what visitors asked last, by this access log in JSON: see pipeline rehearse",
+    )
     parser.add_argument("--check", action="store_true", help="have the server check what was written")
     return options_of(parser, arguments)
 
@@ -153,6 +160,7 @@ def site_of(options: argparse.Namespace) -> Site:
         user=options.user,
         group=options.group,
         upstreams=tuple(options.upstream),
+        rehearse=str(Path(options.rehearse).absolute()) if options.rehearse else "",
         max_body=limit_of(facts),
         health=health_of(chains, prefix),
         writable=directories_of(facts, directory),

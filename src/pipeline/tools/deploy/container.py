@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.deploy.gunicorn import configuration_of
-from pipeline.tools.deploy.site import APPLICATION, ENVIRONMENT, Deployment, Site, password_in
+from pipeline.tools.deploy.site import APPLICATION, ENVIRONMENT, Deployment, Site, check_of, password_in
 from pipeline.tools.ini import facts_of, plan_of
 
 DOCKERFILE = """\
@@ -37,10 +37,18 @@ EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD \\
     ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8080{health}', timeout=4)"]
 
+{entry}
+"""
+
+ENTRY = """\
 # No shell in between: SIGTERM reaches gunicorn, which lets requests finish. Give it 40 s: docker stop -t 40.
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["gunicorn", "-c", "/srv/site/gunicorn.conf.py"]
-"""
+ENTRYPOINT ["gunicorn", "-c", "/srv/site/gunicorn.conf.py"]"""
+REHEARSED_ENTRY = """\
+# A container whose answers got worse ends before it serves. gunicorn takes the place of the shell: SIGTERM reaches
+# it, and it lets requests finish. Give it 40 s: docker stop -t 40.
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["sh", "-c", "python /srv/site/wsgi.py && exec gunicorn -c /srv/site/gunicorn.conf.py"]"""
 
 IN_MEMORY = """\
 # In memory: a disk that is slow would stop the sign of life.
@@ -71,6 +79,7 @@ def write(site: Site) -> Deployment:
         private="/run/secrets/variables.json" if site.variables else None,
         python="python",
         file="/srv/site/wsgi.py",
+        check=check_of(inside(ini.parent, site.rehearse) if site.rehearse else ""),
     )
     environment = f"--env-file {site.directory}/{ENVIRONMENT} " if site.variables else ""
     dockerfile = DOCKERFILE.format(
@@ -82,6 +91,7 @@ def write(site: Site) -> Deployment:
         directory=directory,
         health=site.health,
         volumes=" ".join(volumes),
+        entry=REHEARSED_ENTRY if site.rehearse else ENTRY,
     )
     mounts = " ".join(f"-v site{volume.replace('/', '-')}:{volume}" for volume in volumes)
     # Every address of the container, for a proxy in front of it: its ports say who else can reach it.

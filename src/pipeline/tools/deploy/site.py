@@ -36,9 +36,15 @@ PRIVATE = {private!r}
 VARIABLES = {variables!r}
 
 if __name__ == "__main__":
-    sys.exit(try_out(INI, PRIVATE, **VARIABLES))
+{check}
 application = deployed(INI, PRIVATE, **VARIABLES)
 '''
+CHECK = "    sys.exit(try_out(INI, PRIVATE, **VARIABLES))"
+REHEARSAL = """\
+    from pipeline.proving.rehearse import before_reload
+
+    # The new code answers what visitors asked last, by the access log. It is refused if an answer got worse.
+    sys.exit(try_out(INI, PRIVATE, **VARIABLES) or before_reload(INI, {log!r}, PRIVATE, **VARIABLES))"""
 VARIABLES = "variables.json"
 """The file with the variables of the command line. Only the user that runs the service can read it (S25)."""
 ENVIRONMENT = "variables.env"
@@ -89,6 +95,8 @@ class Site(NamedTuple):
     """The lines of inis with a password, such as "line 7", by the path of the ini."""
     upstreams: Sequence[str] = ()
     """Instances on other addresses, which nginx asks in turn."""
+    rehearse: str = ""
+    """The access log whose requests are rehearsed before a reload; "" for no rehearsal."""
     behind_proxy: bool = False
     """True if the site listens on a UNIX socket for the proxy."""
 
@@ -120,6 +128,7 @@ class Site(NamedTuple):
             private=str(file) if self.variables else None,
             python=self.python,
             file=self.directory / "wsgi.py",
+            check=check_of(self.rehearse),
         )
         variables = {VARIABLES: json.dumps(self.variables, indent=1)} if self.variables else {}
         return {"wsgi.py": text, **variables}
@@ -143,6 +152,11 @@ class Deployment(NamedTuple):
     notes: Sequence[str] = ()
     group: str = ""
     """The group of ``run/``, and so of the UNIX socket there; "" for that of this user."""
+
+
+def check_of(log: str) -> str:
+    """Return the lines of the script that run before a reload. log is the access log of a rehearsal, or ""."""
+    return REHEARSAL.format(log=log) if log else CHECK
 
 
 def need_program(name: str, remedy: str) -> str:

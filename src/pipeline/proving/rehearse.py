@@ -1,0 +1,164 @@
+"""``pipeline rehearse INI --log access.json [--against OLD]``: ask new code what visitors asked last."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.proving.logged import Logged, read_log
+from pipeline.proving.rehearsal import Line, Rehearsal, Tolerance, newest, rehearse
+from pipeline.proving.rehearsal_side import SideFailed, directory_of, started
+from pipeline.tools.findings import put_json
+from pipeline.tools.ini import ini_parser, options_of
+from pipeline.tools.loading import private_variables
+from pipeline.tools.words import bold
+
+BUDGET = 30.0
+"""Seconds of a rehearsal. systemd waits 90 for a reload."""
+EACH = 2
+"""How many URLs of each view and status are asked."""
+
+EPILOG = """\
+examples:
+  pipeline rehearse site.ini --log /srv/log/access.json
+  pipeline rehearse new/site.ini --against old/site.ini --log access.json zodb_uri=file:///srv/data/Data.fs
+  pipeline rehearse site.ini --against /srv/old/site.ini --python /srv/old/venv/bin/python --log access.json
+
+Both sides work on copies of the databases. An answer is worse with a status of a higher class, when it is open to
+a visitor who was refused, without a header that it had, with links or redirects that lead nowhere, after more
+attempts, or when it takes longer than the tolerance. Exit status: 0 nothing is worse, 1 an answer got worse, 2
+wrong usage, 3 the budget was over before every request was rehearsed."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    parser = ini_parser(
+        "rehearse",
+        "Asks for what visitors asked last, of the code that is served now and of the code that is about to be "
+        "served, and refuses the new code if an answer got worse.",
+        EPILOG,
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--log", metavar="FILE", required=True, help="the access log, in JSON (format = json)")
+    parser.add_argument("--against", metavar="OLD", help="the ini of the code that is served now")
+    parser.add_argument("--python", metavar="FILE", default=sys.executable, help="the Python of OLD")
+    parser.add_argument("--budget", metavar="SECONDS", type=float, default=BUDGET, help="default %(default)g")
+    parser.add_argument("--each", type=int, default=EACH, help="URLs of each view and status; default %(default)s")
+    parser.add_argument("--slower", metavar="RATIO", type=float, default=2.0, help="tolerance; default %(default)g")
+    parser.add_argument(
+        "--floor", metavar="MS", type=float, default=50.0, help="and at least so much more; default %(default)g"
+    )
+    parser.add_argument("--allow", metavar="EFFECT", action="append", default=[], help="host:port, or a program")
+    parser.add_argument(
+        "--live", action="store_true", help="no copies: ask views alone, and doom each transaction"
+    )
+    options = options_of(parser, arguments)
+    try:
+        requests = requests_of(options.log, options.each)
+        if not requests:
+            raise ConfigurationError(f"{options.log} has no GET and no HEAD, so nothing can be rehearsed")
+        rehearsal = on_both_sides(options, requests)
+    except (OSError, ConfigurationError, SideFailed) as error:
+        parser.exit(2, f"pipeline rehearse: {error}\n")
+    if options.json:
+        put_json({"ini": options.ini, "against": options.against, **rehearsal.as_dict()})
+    else:
+        put(rehearsal)
+    return rehearsal.exit_status
+
+
+def requests_of(log: str, each: int = EACH) -> list[Logged]:
+    """Return the requests of an access log that are rehearsed."""
+    return newest(read_log(log), each)
+
+
+def on_both_sides(options: argparse.Namespace, requests: Sequence[Logged]) -> Rehearsal:
+    """Load both sides, each in a process of its own, and rehearse the requests."""
+    began = monotonic()
+    ends = began + options.budget
+    words, allow, live = options.variables, options.allow, options.live
+    with ExitStack() as stack:
+        new = stack.enter_context(started(options.ini, words, ends, allow=allow, live=live))
+        old = None
+        if options.against is not None:
+            cwd = directory_of(options.against, options.ini)
+            side = started(options.against, words, ends, python=options.python, cwd=cwd, allow=allow, live=live)
+            old = stack.enter_context(side)
+            try:
+                old.load()
+            except (SideFailed, TimeoutError) as error:
+                raise SideFailed(
+                    f"{options.against}: the code that is served now cannot be asked: {error or 'budget over'}. "
+                    f"Without --against, the status of the log is compared"
+                ) from error
+        try:
+            new.load()
+        except (SideFailed, TimeoutError) as error:
+            failed = f"{options.ini} does not load: {error or 'the budget was over'}"
+            return Rehearsal([Line(logged, left="the new code does not load") for logged in requests], failed)
+        tolerance = Tolerance(options.slower, options.floor)
+        rehearsal = rehearse(requests, new, old, ends=ends, tolerance=tolerance)
+        if old is not None and old.files == new.files:
+            rehearsal.note = f"both sides have the views of {', '.join(new.files) or 'wsgi-pipeline alone'}"
+        rehearsal.seconds = monotonic() - began
+        return rehearsal
+
+
+def put(rehearsal: Rehearsal) -> None:
+    """Print the requests, and what got worse."""
+    for line in rehearsal.lines:
+        put_line(line)
+    kinds = len({line.logged.kind for line in rehearsal.lines if line.new is not None})
+    asked = sum(line.new is not None for line in rehearsal.lines)
+    if rehearsal.failed:
+        print(rehearsal.failed)
+    if rehearsal.note:
+        print(f"note: {rehearsal.note}")
+    said = f"{asked} requests of {kinds} kinds were rehearsed in {rehearsal.seconds:.1f} s"
+    print(bold(f"{said}: {len(rehearsal.worse)} are worse, {len(rehearsal.left)} are left"))
+
+
+def put_line(line: Line) -> None:
+    """Print one request."""
+    user = f" as {line.logged.asked.user}" if line.logged.asked.user else ""
+    status = "" if line.new is None else f"  {line.before or '-'} -> {line.new.status or '-'}"
+    times = f"  {' -> '.join(f'{one:g}' for one in line.milliseconds)} ms" if line.milliseconds else ""
+    said = f"  ({line.note or line.left})" if line.note or (line.left and not line.worse) else ""
+    print(f"{line.verdict:5} {line.logged.asked}{user}{status}{times}{said}")
+    if line.worse:
+        for what in line.worse:
+            print(f"      {what}")
+        for cause in line.new.causes if line.new is not None else ():
+            print(f"      {cause['why']}\n      at {cause['where']}")
+            if cause["remedy"]:
+                print(f"      {cause['remedy']}")
+
+
+def before_reload(ini: str, log: str, file: str | None = None, /, **variables: str) -> int:
+    """Rehearse what the code of an ini is about to serve; return 1 if an answer got worse, and else 0.
+
+    For the check that runs before a reload, which ``pipeline deploy --rehearse`` writes. A log that is missing or
+    empty, as in front of the first start, refuses nothing.
+
+    log   the access log, with whose status the answers are compared
+    file  the file with the variables of the command line, as for ``pipeline.tools.loading.deployed``
+    """
+    if not Path(log).exists() or not (requests := requests_of(log)):
+        print(f"{log} has no requests: nothing is rehearsed.")
+        return 0
+    words = [f"{name}={value}" for name, value in (variables | private_variables(file)).items()]
+    options = argparse.Namespace(
+        ini=ini, variables=words, against=None, budget=BUDGET, allow=(), live=False, slower=2.0, floor=50.0
+    )
+    try:
+        rehearsal = on_both_sides(options, requests)
+    except (OSError, ConfigurationError, SideFailed) as error:
+        print(f"{ini} cannot be rehearsed: {error}", file=sys.stderr)
+        return 1
+    put(rehearsal)
+    return int(rehearsal.exit_status == 1)
