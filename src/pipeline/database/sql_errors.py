@@ -74,9 +74,9 @@ def code_of(error: BaseException | None) -> str | int | None:
 
 
 def was_answered(error: BaseException) -> bool:
-    """Return whether an error comes from the database, rather than from the connection to it."""
+    """Return whether an error comes from the database, rather than from the connection or the disk."""
     code = code_of(error)
-    return not (code is None or (isinstance(code, int) and 2000 <= code < 3000))
+    return not (code in (None, "SQLITE_IOERR") or (isinstance(code, int) and 2000 <= code < 3000))
 
 
 def is_lost(error: BaseException) -> bool:

@@ -1,0 +1,169 @@
+"""The copy of a MariaDB or MySQL database: a database whose tables are filled again if a run changes them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.proving.sql_servers import ServerCopy
+
+TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{}' AND table_type = 'BASE TABLE'"
+COLUMNS = """
+SELECT column_name FROM information_schema.columns
+WHERE table_schema = '{}' AND table_name = :table AND coalesce(generation_expression, '') = ''
+ORDER BY ordinal_position
+"""
+MORE = """
+SELECT 'view', table_name FROM information_schema.views WHERE table_schema = '{0}'
+UNION SELECT 'trigger', trigger_name FROM information_schema.triggers WHERE trigger_schema = '{0}'
+UNION SELECT 'routine', routine_name FROM information_schema.routines WHERE routine_schema = '{0}'
+"""
+OTHERS = "SELECT id FROM information_schema.processlist WHERE db = '{}' AND id <> connection_id()"
+NUMBER = "SHOW GLOBAL STATUS LIKE 'Innodb_lsn_current'"
+"""The length of the log of changes. It grows by each change, also in other databases and by what is rolled back.
+MySQL does not tell it."""
+
+
+class MariaDB(ServerCopy):
+    """The copy of a MariaDB or MySQL database."""
+
+    asks_for_name = "SELECT database()"
+    words = ("database", "db")
+
+    def make(self, connection: Connection) -> None:
+        more = connection.exec_driver_sql(MORE.format(self.name)).all()
+        if more:
+            named = ", ".join(f"{kind} {name}" for kind, name in more)
+            raise ConfigurationError(f"it has what is bound to the name of its database: {named}")
+        # at this level the rows are read without locks
+        connection.exec_driver_sql("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        connection.exec_driver_sql(f"CREATE DATABASE {self.copy} {self.charset(connection)}")
+        made = structure(connection, self.name)
+        self.known = ""
+        self.structure: dict[str, str] = {}
+        with self.engine(self.copy).connect() as target:
+            for table, create in made.items():
+                if re.search(r"REFERENCES `[^`]+`\.`", create):
+                    raise ConfigurationError(f"the table {table} refers to another database")
+                self.fill(target, self.name, self.copy, table, create)
+
+    def charset(self, connection: Connection) -> str:
+        """Return the defaults of the database as words of a statement."""
+        charset, collation = connection.exec_driver_sql(
+            "SELECT @@character_set_database, @@collation_database"
+        ).one()
+        return f"CHARACTER SET {charset} COLLATE {collation}"
+
+    def cause(self, what: str) -> str:
+        if "Access denied" in what:
+            what = rf"{what}. The user needs: GRANT ALL ON `prove\_%`.* TO ..."
+        return super().cause(what)
+
+    def check(self, statement: str) -> None:
+        """Refuse a statement that names the original: it would reach it."""
+        if re.search(rf"(?<![\w`.@])`?{re.escape(self.name)}`?\s*\.\s*[`\w]", statement):
+            raise ConfigurationError(f"a statement names the database {self.name}, so it would change the original")
+
+    def fill(self, connection: Connection, source: str, target: str, table: str, create: str) -> None:
+        """Make a table as another one. The database of the connection is the target."""
+        names = connection.execute(text(COLUMNS.format(source)), {"table": table}).scalars()
+        columns = ", ".join(map(quoted, names))
+        connection.exec_driver_sql("SET SESSION foreign_key_checks = 0, SESSION unique_checks = 0")
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {quoted(target)}.{quoted(table)}")
+        connection.exec_driver_sql(create.replace("%", "%%"))
+        connection.exec_driver_sql(
+            f"INSERT INTO {quoted(target)}.{quoted(table)} ({columns}) "
+            f"SELECT {columns} FROM {quoted(source)}.{quoted(table)}"
+        )
+
+    def freeze(self) -> None:
+        self.note_rows()
+        with self.look.connect() as connection:
+            self.structure = structure(connection, self.copy)
+            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {self.frozen}")
+            connection.exec_driver_sql(f"CREATE DATABASE {self.frozen} {self.charset(connection)}")
+        with self.engine(self.frozen).connect() as connection:
+            for table, create in self.structure.items():
+                self.fill(connection, self.copy, self.frozen, table, create)
+            self.known = number(connection)
+
+    def reset(self) -> None:
+        if not self.structure and not self.known:
+            return
+        with self.look.connect() as connection:
+            self.end_others(connection)
+            if number(connection) != self.known or not self.known:
+                for table in self.changed_tables(connection):
+                    if table in self.structure:
+                        self.fill(connection, self.frozen, self.copy, table, self.structure[table])
+                    else:
+                        connection.exec_driver_sql("SET SESSION foreign_key_checks = 0")
+                        connection.exec_driver_sql(f"DROP TABLE {quoted(table)}")
+                self.known = number(connection)
+
+    def changed(self) -> tuple[Any, ...]:
+        with self.look.connect() as connection:
+            if self.known and number(connection) == self.known:
+                return ()
+        return self.changed_rows()
+
+    def changed_tables(self, connection: Connection) -> set[str]:
+        """Return the names of the tables that differ from the state before the run."""
+        now = structure(connection, self.copy)
+        tables = {table for table in {*now, *self.structure} if now.get(table) != self.structure.get(table)}
+        for table in {*now} - tables:
+            rows = connection.exec_driver_sql(f"SELECT * FROM {quoted(table)}")
+            if [tuple(rows.keys()), *map(tuple, rows)] != self.rows.get((None, table)):
+                tables.add(table)
+        return tables
+
+    def end_others(self, connection: Connection) -> None:
+        """End the connections that a run has left open."""
+        for one in connection.exec_driver_sql(OTHERS.format(self.copy)).scalars().all():
+            try:
+                connection.exec_driver_sql(f"KILL {one}")
+            except DBAPIError:  # it has ended in the meantime
+                continue
+
+    def conflict(self, cursor: Any, text: str) -> None:
+        cursor.execute("ROLLBACK")  # as the server does
+        cursor.execute(f"SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = '{text}'")
+
+    def end_connection(self, cursor: Any) -> None:
+        cursor.execute("SELECT connection_id()")
+        one = cursor.fetchall()[0][0]
+        with self.look.connect() as connection:
+            connection.exec_driver_sql(f"KILL {one}")
+
+    def drop(self) -> None:
+        try:
+            with self.original.connect() as connection:
+                for database in (self.copy, self.frozen):
+                    connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {database}")
+        except DBAPIError:
+            if hasattr(self, "look"):  # it was made
+                raise
+
+
+def number(connection: Connection) -> str:
+    """Return a number that grows by each change, or "" if the server has none."""
+    row = connection.exec_driver_sql(NUMBER).first()
+    return str(row[1]) if row is not None else ""
+
+
+def quoted(name: str) -> str:
+    """Return a name for a statement."""
+    return "`{}`".format(name.replace("`", "``"))
+
+
+def structure(connection: Connection, database: str) -> dict[str, str]:
+    """Return the statement that makes each table of a database."""
+    names = connection.exec_driver_sql(TABLES.format(database)).scalars().all()
+    return {
+        name: str(connection.exec_driver_sql(f"SHOW CREATE TABLE {quoted(database)}.{quoted(name)}").one()[1])
+        for name in names
+    }

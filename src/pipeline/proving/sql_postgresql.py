@@ -1,0 +1,175 @@
+"""The copy of a PostgreSQL database: a database that is made of a template, as is each state before a run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from pipeline.database.sql_errors import code_of
+from pipeline.interfaces import ConfigurationError
+from pipeline.proving.sql_servers import ServerCopy
+
+IN_USE, NOT_ALLOWED = "55006", "42501"
+"""SQLSTATEs: others are connected to the template; the role does not own it, or may not create databases."""
+LIKE = """
+SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = current_database()
+"""
+COMMITTED = """
+SELECT coalesce(bool_or(txid_status(id) = 'committed'), false)
+FROM generate_series({first}, txid_snapshot_xmax(txid_current_snapshot()) - 1) AS id
+"""
+"""Whether a transaction of the server has stored something since its transaction ids were at ``first``. It asks for
+each id, so it errs on the safe side only: by the transactions of other databases."""
+NEXT = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
+END_OTHERS = """
+SELECT pg_terminate_backend(pid), pg_sleep(0.002) FROM pg_stat_activity
+WHERE datname = '{}' AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
+PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = '{}'"
+ENVIRONMENT = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD"}
+ENVIRONMENT |= {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT"}
+
+
+class PostgreSQL(ServerCopy):
+    """The copy of a PostgreSQL database."""
+
+    asks_for_name = "SELECT current_database()"
+    words = ("dbname", "database")
+
+    def __init__(self, directory: Any, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> None:
+        if dialect.driver == "pg8000":
+            self.words = ("database",)
+        super().__init__(directory, dialect, arguments, options)
+        self.template = self.engine(self.frozen)
+        self.control: Connection | None = None
+        """A connection to the template. It stays open, since one that ends would be in the way for a moment."""
+        self.first = 0
+        """The next transaction id of the server at the begin of the run."""
+
+    def make(self, connection: Connection) -> None:
+        try:
+            connection.exec_driver_sql(f'CREATE DATABASE {self.copy} TEMPLATE "{self.name}"')
+        except DBAPIError as error:
+            if state_of(error) not in (IN_USE, NOT_ALLOWED):
+                raise
+            self.load(connection, error)
+
+    def load(self, connection: Connection, error: DBAPIError) -> None:
+        """Copy by a dump, since a template must have no other connection and be owned by the role."""
+        encoding, collate, kind = connection.exec_driver_sql(LIKE).one()
+        connection.exec_driver_sql(
+            f"CREATE DATABASE {self.copy} TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE '{collate}' "
+            f"LC_CTYPE '{kind}'"
+        )
+        dump, psql = shutil.which("pg_dump"), shutil.which("psql")
+        if dump is None or psql is None:
+            raise ConfigurationError(
+                f"{str(error.orig).strip()}. Stop the programs that are connected to it and let the role own it, "
+                f"or install pg_dump and psql"
+            )
+        environ = dict(os.environ)
+        environ.update(
+            {ENVIRONMENT[key]: str(value) for key, value in self.options.items() if key in ENVIRONMENT and value}
+        )
+        dumped = subprocess.Popen(
+            [dump, "--no-owner", "--no-privileges", "--dbname", self.name],
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        loaded = subprocess.run(
+            [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "--dbname", self.copy],
+            env=environ,
+            stdin=dumped.stdout,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        said = dumped.communicate()[1] + loaded.stderr
+        if dumped.returncode or loaded.returncode:
+            raise ConfigurationError(said.decode("utf-8", "replace").strip())
+
+    def cause(self, what: str) -> str:
+        if "permission denied to create database" in what:
+            what = f"{what}. Use a role that may: ALTER ROLE ... CREATEDB"
+        return super().cause(what)
+
+    def freeze(self) -> None:
+        self.note_rows()
+        self.close_control()
+        with self.look.connect() as connection:
+            end_others(connection, self.copy)
+            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {self.frozen}")
+            connection.exec_driver_sql(f"CREATE DATABASE {self.frozen} TEMPLATE {self.copy}")
+        self.control = self.template.connect()
+        self.first = int(self.control.exec_driver_sql(NEXT).scalar_one())
+
+    def reset(self) -> None:
+        if self.control is None:
+            return
+        end_others(self.control, self.copy)
+        if self.control.exec_driver_sql(PREPARED.format(self.copy)).first() is not None:
+            self.end_prepared()
+        if self.has_stored():
+            self.control.exec_driver_sql(f"DROP DATABASE IF EXISTS {self.copy}")
+            self.control.exec_driver_sql(f"CREATE DATABASE {self.copy} TEMPLATE {self.frozen}")
+            self.first = int(self.control.exec_driver_sql(NEXT).scalar_one())
+
+    def changed(self) -> tuple[Any, ...]:
+        return self.changed_rows() if self.has_stored() else ()
+
+    def has_stored(self) -> bool:
+        """Return whether a transaction was committed since the begin of the run."""
+        if self.control is None:
+            return False
+        return bool(self.control.exec_driver_sql(COMMITTED.format(first=self.first)).scalar())
+
+    def end_prepared(self) -> None:
+        """Roll back what a run has prepared and not ended: it would keep its locks."""
+        with self.look.connect() as connection:
+            for (gid,) in connection.exec_driver_sql(PREPARED.format(self.copy)):
+                connection.exec_driver_sql(f"ROLLBACK PREPARED '{gid}'")
+            end_others(connection, self.copy)
+
+    def close_control(self) -> None:
+        """Close the connection to the template."""
+        if self.control is not None:
+            self.control.close()
+            self.control = None
+
+    def conflict(self, cursor: Any, text: str) -> None:
+        cursor.execute(f"DO $$ BEGIN RAISE SQLSTATE '40001' USING MESSAGE = '{text}'; END $$")
+
+    def end_connection(self, cursor: Any) -> None:
+        cursor.execute("SELECT pg_backend_pid()")
+        number = cursor.fetchone()[0]
+        with self.look.connect() as connection:
+            connection.exec_driver_sql(f"SELECT pg_terminate_backend({number})")
+
+    def drop(self) -> None:
+        try:
+            if hasattr(self, "control"):
+                self.close_control()
+            with self.original.connect() as connection:
+                for database in (self.copy, self.frozen):
+                    end_others(connection, database)
+                    connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {database}")
+        except DBAPIError:
+            if hasattr(self, "look"):  # it was made
+                raise
+
+
+def end_others(connection: Connection, database: str) -> None:
+    """End the connections that a run has left open, and wait until they have ended."""
+    for _ in range(1000):
+        if not connection.exec_driver_sql(END_OTHERS.format(database)).all():
+            return
+
+
+def state_of(error: DBAPIError) -> Any:
+    """Return the SQLSTATE of an error."""
+    return code_of(error.orig)
