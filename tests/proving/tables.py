@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from filestore import StoreRequest
 from sqlalchemy import ForeignKey, String, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from filestore import StoreRequest
 from pipeline import Request, redirect, view
 from pipeline.elements.sql import SqlRequest
 from pipeline.interfaces import PUBLIC

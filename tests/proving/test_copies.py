@@ -1,4 +1,4 @@
-"""Sites on database servers are proved on copies. The original stays as it is, and nothing is left on the server."""
+"""Sites on database servers are proved on copies. The original stays as it is, and nothing is left there."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
 
 from pipeline.database import forks
+from pipeline.database.sql_errors import is_lost, is_transient
+from pipeline.interfaces import ConfigurationError
 from pipeline.proving.asked import asked
 from pipeline.proving.proof import Proof
+from pipeline.proving.runs import Run, started
+from pipeline.proving.sql_copies import SqlCopies
 from proving import bugs, tables
 from servers.sql_places import MARIADB, OTHER_DRIVERS, POSTGRES, SQLITE
 
@@ -68,16 +73,23 @@ class Place:
         """Return every row, byte for byte, and the numbers that come next."""
         engine = create_engine(self.url)
         with engine.connect() as connection:
-            found = [
-                tuple(row) for table in tables.Base.metadata.sorted_tables for row in connection.execute(table.select())
-            ]
+            every = tables.Base.metadata.sorted_tables
+            found = [tuple(row) for table in every for row in connection.execute(table.select())]
             if self.kind == "Postgres":
                 found += map(tuple, connection.exec_driver_sql("SELECT sequencename, last_value FROM pg_sequences"))
             if self.kind == "MariaDB":
-                query = f"SELECT table_name, auto_increment FROM information_schema.tables WHERE table_schema = '{self.name}'"
+                query = "SELECT table_name, auto_increment FROM information_schema.tables WHERE table_schema = "
+                query += f"'{self.name}'"
                 found += map(tuple, connection.exec_driver_sql(query))
         engine.dispose()
         return [*found, (Path(self.ini).parent / "store.json").read_bytes()]
+
+    def do(self, statement: str) -> None:
+        """Execute a statement on the original."""
+        engine = create_engine(self.url)
+        with engine.begin() as connection:
+            connection.exec_driver_sql(statement)
+        engine.dispose()
 
     def databases(self) -> str:
         """Return the databases of the server."""
@@ -107,20 +119,135 @@ def place(request: Any, tmp_path: Path) -> Iterator[Place]:
         server.ask(f'DROP DATABASE "{name}"')
 
 
-def proved(place: Place, view: str = "", judge: str = "faults") -> str:
+def proved(place: Place, view: str = "", judge: str = "faults", **tried: Any) -> str:
     """Prove the site. Return what is found."""
+    before = place.content()
     proof = Proof(place.ini, corpus=CORPUS, view=view)
     with proof.loaded():
-        proof.pairs(20) if judge == "pairs" else getattr(proof, judge)()
+        getattr(proof, judge)(**tried)
         assert place.kind == "" or "prove_" in place.databases(), "the copies are there"
     assert proof.report.runs > 5
-    return "\n".join(f"{one.what} ({one.count}) {one.request} [{one.plan}] {one.where}" for one in proof.report.found)
+    assert place.content() == before, "the original is as it was"
+    assert "prove_" not in place.databases(), "nothing is left on the server"
+    return "\n".join(f"{one.what} {one.request} [{one.plan}] {one.where}" for one in proof.report.found)
 
 
-@pytest.mark.parametrize("place", [SQLITE, POSTGRES, MARIADB, *OTHER_DRIVERS], indirect=True)
+ON_SERVERS = [POSTGRES, MARIADB]
+
+
+@pytest.mark.parametrize("place", [SQLITE, *ON_SERVERS], indirect=True)
 @pytest.mark.timeout(300)
-def test_a_sound_site_is_proved_and_stays_as_it_was(place: Place) -> None:
-    before = place.content()
+def test_nothing_is_found_in_a_sound_site(place: Place) -> None:
     assert proved(place) == ""
-    assert place.content() == before
+
+
+@pytest.mark.parametrize("place", OTHER_DRIVERS, indirect=True)
+@pytest.mark.timeout(300)
+def test_nothing_is_found_with_another_driver(place: Place) -> None:
+    assert proved(place, "raw", kinds=("conflict", "error")) == ""
+
+
+@pytest.mark.parametrize("judge", ["pairs", "crash"])
+@pytest.mark.parametrize("place", ON_SERVERS, indirect=True)
+def test_nothing_is_found_by_the_other_judges(place: Place, judge: str) -> None:
+    assert proved(place, "raw", judge, **({"most": 12} if judge == "pairs" else {})) == ""
+
+
+PUT_BACK: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
+    (bugs.commit_on_error, "R3: it failed before the commit, and is stored"),
+    (bugs.silent_uncertainty, "R4: it is answered 500 and is stored"),
+]
+
+
+@pytest.mark.parametrize(("bug", "rule"), PUT_BACK, ids=[bug.__name__ for bug, _ in PUT_BACK])
+@pytest.mark.parametrize("place", [SQLITE, *ON_SERVERS], indirect=True)
+def test_a_bug_that_is_put_back_is_found(
+    place: Place, bug: Callable[[pytest.MonkeyPatch], None], rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch)
+    assert rule in proved(place, "title", kinds=("error",))
+
+
+@pytest.mark.parametrize("place", ON_SERVERS, indirect=True)
+def test_faults_are_those_that_the_driver_raises(place: Place) -> None:
+    engine = create_engine(place.url)
+    with SqlCopies(Path(place.ini).parent).in_use(), engine.connect() as connection:
+        assert place.databases().count("prove_") == 1
+        run = Run({"sql.execute:before": "conflict"})
+        with started(run), pytest.raises(DBAPIError) as conflict:
+            connection.exec_driver_sql("SELECT 1")
+        assert is_transient(conflict.value)
+        connection.rollback()
+        run = Run({"sql.commit:before": "error"})
+        connection.exec_driver_sql("UPDATE entry SET title = 'lost'")
+        with started(run), pytest.raises(DBAPIError) as lost:
+            connection.commit()
+        assert lost.value.connection_invalidated or is_lost(lost.value.orig)
+    engine.dispose()
+    assert "prove_" not in place.databases()
+
+
+@pytest.mark.parametrize("place", ON_SERVERS, indirect=True)
+def test_a_change_of_the_structure_is_undone(place: Place) -> None:
+    copies = SqlCopies(Path(place.ini).parent)
+    engine = create_engine(place.url)
+    with copies.in_use():
+        with engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE entry SET title = 'frozen'")
+        engine.dispose()
+        copies.freeze()
+        assert copies.changed() == ()
+        for statement in (
+            "CREATE TABLE another (id integer)",
+            "ALTER TABLE entry ADD COLUMN more integer",
+            "DROP TABLE remark",
+            "DELETE FROM remark",
+            "INSERT INTO entry (title, made) SELECT title, made FROM entry",
+        ):
+            with engine.begin() as connection:
+                connection.exec_driver_sql(statement)
+            engine.dispose()
+            assert copies.changed(), statement
+            copies.reset()
+            assert copies.changed() == (), statement
+            with engine.connect() as connection:
+                rows = connection.exec_driver_sql("SELECT * FROM entry JOIN remark ON entry_id = entry.id").all()
+                assert [(len(row), row[1]) for row in rows] == [(6, "frozen")], statement
+            engine.dispose()
+
+
+@pytest.mark.parametrize("place", [POSTGRES], indirect=True)
+def test_others_may_be_connected_to_the_original(place: Place) -> None:
+    engine = create_engine(place.url)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("SELECT 1")
+        assert proved(place, "title", kinds=("error",)) == ""
+    engine.dispose()
+
+
+@pytest.mark.parametrize("place", [POSTGRES], indirect=True)
+def test_a_role_that_only_reads_the_original_proves_it(place: Place) -> None:
+    role = f"reader_{place.name}"
+    place.server.ask(f"CREATE ROLE {role} LOGIN CREATEDB")
+    place.server.ask(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}", place.name)
+    place.server.ask(f"GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO {role}", place.name)
+    url = place.url.replace("postgres@", f"{role}@")
+    Path(place.ini).write_text(Path(place.ini).read_text().replace(place.url, url))
+    assert proved(place, "title", kinds=("error",)) == ""
+    place.server.ask(f"ALTER ROLE {role} NOCREATEDB")
+    with pytest.raises(ConfigurationError, match="CREATEDB"):
+        proved(place, "title")
+
+
+@pytest.mark.parametrize("place", [MARIADB], indirect=True)
+def test_what_would_reach_the_original_is_refused(place: Place) -> None:
+    engine = create_engine(place.url)
+    with SqlCopies(Path(place.ini).parent).in_use():
+        for statement in (f"DELETE FROM {place.name}.entry", f"DELETE FROM `{place.name}`.`entry`"):
+            with engine.connect() as connection, pytest.raises(ConfigurationError, match="names the database"):
+                connection.exec_driver_sql(statement)
+    engine.dispose()
+    place.do("CREATE VIEW titles AS SELECT title FROM entry")
+    with pytest.raises(ConfigurationError, match="view titles"):
+        proved(place, "title")
     assert "prove_" not in place.databases()

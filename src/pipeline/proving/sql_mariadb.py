@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.sql_servers import ServerCopy
+from pipeline.proving.sql_servers import ServerCopy, quoted, rows_of
 
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{}' AND table_type = 'BASE TABLE'"
 COLUMNS = """
@@ -23,6 +23,9 @@ UNION SELECT 'trigger', trigger_name FROM information_schema.triggers WHERE trig
 UNION SELECT 'routine', routine_name FROM information_schema.routines WHERE routine_schema = '{0}'
 """
 OTHERS = "SELECT id FROM information_schema.processlist WHERE db = '{}' AND id <> connection_id()"
+AUTO_INCREMENT = re.compile(r" AUTO_INCREMENT=\d+")
+"""The next number of a table. It is not put back: that would make the table again, and new numbers are compared by
+their order."""
 NUMBER = "SHOW GLOBAL STATUS LIKE 'Innodb_lsn_current'"
 """The length of the log of changes. It grows by each change, also in other databases and by what is rolled back.
 MySQL does not tell it."""
@@ -68,17 +71,20 @@ class MariaDB(ServerCopy):
         if re.search(rf"(?<![\w`.@])`?{re.escape(self.name)}`?\s*\.\s*[`\w]", statement):
             raise ConfigurationError(f"a statement names the database {self.name}, so it would change the original")
 
-    def fill(self, connection: Connection, source: str, target: str, table: str, create: str) -> None:
-        """Make a table as another one. The database of the connection is the target."""
+    def fill(self, connection: Connection, source: str, target: str, table: str, create: str = "") -> None:
+        """Give a table the rows of another one, and make it first if ``create`` is given. The database of the
+        connection is the target."""
         names = connection.execute(text(COLUMNS.format(source)), {"table": table}).scalars()
-        columns = ", ".join(map(quoted, names))
+        columns = ", ".join(quoted(connection, name) for name in names)
+        here, there = quoted(connection, target, table), quoted(connection, source, table)
         connection.exec_driver_sql("SET SESSION foreign_key_checks = 0, SESSION unique_checks = 0")
-        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {quoted(target)}.{quoted(table)}")
-        connection.exec_driver_sql(create.replace("%", "%%"))
-        connection.exec_driver_sql(
-            f"INSERT INTO {quoted(target)}.{quoted(table)} ({columns}) "
-            f"SELECT {columns} FROM {quoted(source)}.{quoted(table)}"
-        )
+        if create:
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {here}")
+            connection.exec_driver_sql(create.replace("%", "%%"))
+        connection.exec_driver_sql("START TRANSACTION")
+        connection.exec_driver_sql(f"DELETE FROM {here}")
+        connection.exec_driver_sql(f"INSERT INTO {here} ({columns}) SELECT {columns} FROM {there}")
+        connection.exec_driver_sql("COMMIT")
 
     def freeze(self) -> None:
         self.note_rows()
@@ -97,12 +103,15 @@ class MariaDB(ServerCopy):
         with self.look.connect() as connection:
             self.end_others(connection)
             if number(connection) != self.known or not self.known:
-                for table in self.changed_tables(connection):
-                    if table in self.structure:
-                        self.fill(connection, self.frozen, self.copy, table, self.structure[table])
-                    else:
-                        connection.exec_driver_sql("SET SESSION foreign_key_checks = 0")
-                        connection.exec_driver_sql(f"DROP TABLE {quoted(table)}")
+                now = structure(connection, self.copy)
+                connection.exec_driver_sql("SET SESSION foreign_key_checks = 0")
+                for table in {*now} - {*self.structure}:
+                    connection.exec_driver_sql(f"DROP TABLE {quoted(connection, table)}")
+                for table, create in self.structure.items():
+                    if now.get(table) != create:
+                        self.fill(connection, self.frozen, self.copy, table, create)
+                    elif dict(rows_of(connection, [(None, table)])) != {(None, table): self.rows[None, table]}:
+                        self.fill(connection, self.frozen, self.copy, table)
                 self.known = number(connection)
 
     def changed(self) -> tuple[Any, ...]:
@@ -110,16 +119,6 @@ class MariaDB(ServerCopy):
             if self.known and number(connection) == self.known:
                 return ()
         return self.changed_rows()
-
-    def changed_tables(self, connection: Connection) -> set[str]:
-        """Return the names of the tables that differ from the state before the run."""
-        now = structure(connection, self.copy)
-        tables = {table for table in {*now, *self.structure} if now.get(table) != self.structure.get(table)}
-        for table in {*now} - tables:
-            rows = connection.exec_driver_sql(f"SELECT * FROM {quoted(table)}")
-            if [tuple(rows.keys()), *map(tuple, rows)] != self.rows.get((None, table)):
-                tables.add(table)
-        return tables
 
     def end_others(self, connection: Connection) -> None:
         """End the connections that a run has left open."""
@@ -155,15 +154,11 @@ def number(connection: Connection) -> str:
     return str(row[1]) if row is not None else ""
 
 
-def quoted(name: str) -> str:
-    """Return a name for a statement."""
-    return "`{}`".format(name.replace("`", "``"))
-
-
 def structure(connection: Connection, database: str) -> dict[str, str]:
     """Return the statement that makes each table of a database."""
     names = connection.exec_driver_sql(TABLES.format(database)).scalars().all()
-    return {
-        name: str(connection.exec_driver_sql(f"SHOW CREATE TABLE {quoted(database)}.{quoted(name)}").one()[1])
-        for name in names
-    }
+    made = {}
+    for name in names:
+        create = connection.exec_driver_sql(f"SHOW CREATE TABLE {quoted(connection, database, name)}").one()[1]
+        made[name] = AUTO_INCREMENT.sub("", create)
+    return made

@@ -1,10 +1,16 @@
-"""The copy of a PostgreSQL database: a database that is made of a template, as is each state before a run."""
+"""The copy of a PostgreSQL database: another database, made of a template.
+
+A run that has changed rows alone is undone by rows that lie in a schema of the copy. After any other change, the
+copy is made again of a template, which takes the server much longer.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from sqlalchemy import Connection
@@ -12,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from pipeline.database.sql_errors import code_of
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.sql_servers import ServerCopy
+from pipeline.proving.sql_servers import FROZEN, ServerCopy, quoted
 
 IN_USE, NOT_ALLOWED = "55006", "42501"
 """SQLSTATEs: others are connected to the template; the role does not own it, or may not create databases."""
@@ -31,6 +37,29 @@ SELECT pg_terminate_backend(pid), pg_sleep(0.002) FROM pg_stat_activity
 WHERE datname = '{}' AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
 PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = '{}'"
+SPECIAL = """
+SELECT EXISTS (SELECT 1 FROM pg_trigger WHERE NOT tgisinternal) OR EXISTS (SELECT 1 FROM pg_inherits
+JOIN pg_class ON oid = inhrelid WHERE relkind = 'r') OR EXISTS (SELECT 1 FROM pg_rewrite WHERE rulename <> '_RETURN'
+AND oid >= 16384) OR EXISTS (SELECT 1 FROM pg_largeobject_metadata)
+"""
+"""Whether more than rows changes with the rows, or inserting them does more."""
+STRUCTURE = """
+SELECT md5(string_agg(t, ',' ORDER BY t)) FROM (
+SELECT format('%%s %%s %%s %%s', attrelid, attname, atttypid, attnotnull) AS t FROM pg_attribute
+WHERE attrelid >= 16384 AND attnum > 0 AND NOT attisdropped
+UNION SELECT format('%%s %%s', oid, relname) FROM pg_class WHERE oid >= 16384
+UNION SELECT format('%%s %%s', oid, prosrc) FROM pg_proc WHERE oid >= 16384
+UNION SELECT format('%%s %%s', oid, tgname) FROM pg_trigger WHERE NOT tgisinternal
+UNION SELECT format('%%s %%s', oid, conname) FROM pg_constraint WHERE oid >= 16384) AS all_of_it
+"""
+SEQUENCES = """
+SELECT format('%%I.%%I', schemaname, sequencename), coalesce(last_value, start_value), last_value IS NOT NULL
+FROM pg_sequences
+"""
+COLUMNS = """
+SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+WHERE attrelid = '{}'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+"""
 ENVIRONMENT = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD"}
 ENVIRONMENT |= {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT"}
 
@@ -50,6 +79,9 @@ class PostgreSQL(ServerCopy):
         """A connection to the template. It stays open, since one that ends would be in the way for a moment."""
         self.first = 0
         """The next transaction id of the server at the begin of the run."""
+        self.refill: list[str] = []
+        """The statements that put back all rows; none if that does not put back all."""
+        self.structure: Any = None
 
     def make(self, connection: Connection) -> None:
         try:
@@ -99,10 +131,15 @@ class PostgreSQL(ServerCopy):
         return super().cause(what)
 
     def freeze(self) -> None:
-        self.note_rows()
         self.close_control()
         with self.look.connect() as connection:
             end_others(connection, self.copy)
+            connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {FROZEN} CASCADE")
+        self.note_rows()
+        with self.look.connect() as connection:
+            end_others(connection, self.copy)
+            self.refill = list(self.kept(connection))
+            self.structure = connection.exec_driver_sql(STRUCTURE).scalar()
             connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {self.frozen}")
             connection.exec_driver_sql(f"CREATE DATABASE {self.frozen} TEMPLATE {self.copy}")
         self.control = self.template.connect()
@@ -114,10 +151,50 @@ class PostgreSQL(ServerCopy):
         end_others(self.control, self.copy)
         if self.control.exec_driver_sql(PREPARED.format(self.copy)).first() is not None:
             self.end_prepared()
-        if self.has_stored():
+        if not self.has_stored():
+            return
+        if not self.is_refilled():
+            end_others(self.control, self.copy)
             self.control.exec_driver_sql(f"DROP DATABASE IF EXISTS {self.copy}")
             self.control.exec_driver_sql(f"CREATE DATABASE {self.copy} TEMPLATE {self.frozen}")
-            self.first = int(self.control.exec_driver_sql(NEXT).scalar_one())
+        self.first = int(self.control.exec_driver_sql(NEXT).scalar_one())
+
+    def kept(self, connection: Connection) -> Iterator[str]:
+        """Keep the rows in a schema of the copy. Yield the statements that put them back."""
+        if connection.exec_driver_sql(SPECIAL).scalar():
+            return
+        try:
+            parents = {table: shape.parents for table, shape in self.tables.items()}
+            order = list(TopologicalSorter(parents).static_order())
+        except CycleError:
+            return
+        names = {table: quoted(connection, *table) for table in order}
+        yield from (f"DELETE FROM {names[table]}" for table in reversed(order))
+        connection.exec_driver_sql(f"CREATE SCHEMA {FROZEN}")
+        for number, table in enumerate(order):
+            kept = f"{FROZEN}.kept{number}"
+            connection.exec_driver_sql(f"CREATE TABLE {kept} AS TABLE {names[table]}")
+            columns = connection.exec_driver_sql(COLUMNS.format(names[table])).scalar()
+            if columns:
+                columns = columns.replace("%", "%%")
+                values = f"({columns}) OVERRIDING SYSTEM VALUE SELECT {columns}"
+                yield f"INSERT INTO {names[table]} {values} FROM {kept}"
+        for name, value, is_called in connection.exec_driver_sql(SEQUENCES):
+            yield f"SELECT setval('{name.replace('%', '%%')}', {value}, {is_called})"
+
+    def is_refilled(self) -> bool:
+        """Put back all rows, if that undoes the run. Return whether it does."""
+        if not self.refill:
+            return False
+        with self.look.connect() as connection:
+            if connection.exec_driver_sql(STRUCTURE).scalar() != self.structure:
+                return False
+            connection.exec_driver_sql("SET synchronous_commit = off")
+            connection.exec_driver_sql("BEGIN")
+            for statement in self.refill:
+                connection.exec_driver_sql(statement)
+            connection.exec_driver_sql("COMMIT")
+        return True
 
     def changed(self) -> tuple[Any, ...]:
         return self.changed_rows() if self.has_stored() else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -24,6 +24,8 @@ Table = tuple[str | None, str]
 Rows = dict[Table, list[tuple[Any, ...]]]
 PREFIX = "prove_"
 """The names of the databases that are made begin with this."""
+FROZEN = "prove_frozen"
+"""The schema of PostgreSQL that has the rows before each run."""
 
 
 class ServerCopy:
@@ -94,7 +96,7 @@ class ServerCopy:
     def changed_rows(self) -> tuple[Any, ...]:
         """Return the rows that are gone and those that are new, for each table that differs."""
         with self.look.connect() as connection:
-            now = dict(rows_of(connection, {**dict(shapes(connection)), **self.tables}))
+            now = dict(rows_of(connection, dict(shapes(connection))))
         return tuple(differences(self.tables, self.rows, now))
 
     def faults(self, target: Any, has_ended: bool) -> Faults:
@@ -147,6 +149,8 @@ class Shape(NamedTuple):
     """The column that is its key; "" if there is none, or several."""
     references: dict[str, Table]
     """The table whose key a column has, by the name of the column."""
+    parents: frozenset[Table]
+    """The other tables that must have their rows before it."""
 
 
 def shapes(connection: Connection) -> Iterator[tuple[Table, Shape]]:
@@ -154,32 +158,35 @@ def shapes(connection: Connection) -> Iterator[tuple[Table, Shape]]:
     found = inspect(connection)
     schemas: list[str | None] = [None]
     if connection.dialect.name == "postgresql":
-        others = (found.default_schema_name, "information_schema")
+        others = (found.default_schema_name, "information_schema", FROZEN)
         schemas += [one for one in found.get_schema_names() if one not in others and not one.startswith("pg_")]
     for schema in schemas:
         keys = found.get_multi_pk_constraint(schema)
         references = found.get_multi_foreign_keys(schema)
-        for table in found.get_table_names(schema):
-            columns = (keys.get((schema, table)) or {}).get("constrained_columns") or []
+        for (_, table), key in keys.items():
+            columns = (key or {}).get("constrained_columns") or []
+            foreign = [
+                (one["constrained_columns"], (one["referred_schema"], one["referred_table"]))
+                for one in references.get((schema, table)) or []
+            ]
             yield (schema, table), Shape(
                 columns[0] if len(columns) == 1 else "",
-                {
-                    one["constrained_columns"][0]: (one["referred_schema"], one["referred_table"])
-                    for one in references.get((schema, table)) or []
-                    if len(one["constrained_columns"]) == 1
-                },
+                {names[0]: parent for names, parent in foreign if len(names) == 1},
+                frozenset(parent for _, parent in foreign) - {(schema, table)},
             )
 
 
-def rows_of(connection: Connection, tables: dict[Table, Shape]) -> Iterator[tuple[Table, list[tuple[Any, ...]]]]:
-    """Yield the rows of each table, the names of its columns first. A table that is gone has none."""
-    there = dict(shapes(connection)).keys() if tables else ()
-    quote = connection.dialect.identifier_preparer.quote
+def rows_of(connection: Connection, tables: Iterable[Table]) -> Iterator[tuple[Table, list[tuple[Any, ...]]]]:
+    """Yield the rows of each table, the names of its columns first."""
     for table in tables:
-        if table in there:
-            name = ".".join(quote(part) for part in table if part is not None)
-            result = connection.exec_driver_sql(f"SELECT * FROM {name}")
-            yield table, [tuple(result.keys()), *map(tuple, result)]
+        result = connection.exec_driver_sql(f"SELECT * FROM {quoted(connection, *table)}")
+        yield table, [tuple(result.keys()), *map(tuple, result)]
+
+
+def quoted(connection: Connection, *names: str | None) -> str:
+    """Return a name for a statement, behind that of its schema if there is one."""
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    return ".".join(quote(name) for name in names if name is not None).replace("%", "%%")
 
 
 def differences(tables: dict[Table, Shape], before: Rows, now: Rows) -> Iterator[tuple[Any, ...]]:
@@ -187,7 +194,7 @@ def differences(tables: dict[Table, Shape], before: Rows, now: Rows) -> Iterator
     new_keys = {table: dict(numbered(shape, before.get(table, []), now.get(table, []))) for table, shape in
                 tables.items()}
     for table in sorted({*before, *now}, key=str):
-        shape = tables.get(table, Shape("", {}))
+        shape = tables.get(table, Shape("", {}, frozenset()))
         old, new = before.get(table, []), now.get(table, [])
         if old == new:
             continue
