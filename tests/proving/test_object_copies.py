@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,7 +25,7 @@ from proving.notes import Note, root
 
 INI = """
 [pipeline:main]
-pipeline = retry zodb errors transaction session forms authenticate traverse publisher
+pipeline = retry zodb errors transaction forms authenticate traverse publisher
 [filter:retry]
 use = egg:wsgi-pipeline#retry
 [filter:zodb]
@@ -35,21 +36,24 @@ root = proving.notes:root
 use = egg:wsgi-pipeline#errors
 [filter:transaction]
 use = egg:wsgi-pipeline#transaction
-[filter:session]
-use = egg:wsgi-pipeline#session
-secret = a secret of the tests, which is long enough
 [filter:forms]
 use = egg:wsgi-pipeline#forms
 [filter:authenticate]
 use = egg:wsgi-pipeline#authenticate
+check = proving.objects:check
 [filter:traverse]
 use = egg:wsgi-pipeline#traverse
 [app:publisher]
 use = egg:wsgi-pipeline#publisher
-scan = proving.notes
+scan = proving.notes proving.objects
 """
+LOGIN = {"Authorization": f"Basic {b64encode(b'editor:secret').decode()}"}
+FILE = b'--edge\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\na file\r\n--edge--\r\n'
 CORPUS = [asked("GET", "/"), asked("GET", "/@@stream"), asked("POST", "/@@add", [("text", "one")])]
-CORPUS += [asked("POST", "/@@plain")]
+CORPUS += [asked("POST", "/@@plain"), asked("PUT", "/@@title")._replace(body=b"put")]
+CORPUS += [asked("DELETE", "/@@first").with_headers(LOGIN), asked("DELETE", "/@@first")]
+UPLOAD = asked("POST", "/@@upload")._replace(body=FILE)
+CORPUS += [UPLOAD.with_headers({"Content-Type": "multipart/form-data; boundary=edge"})]
 
 
 class Stored:
@@ -84,7 +88,7 @@ def uri_of(request: Any, kind: str, directory: Path) -> str:
     """Return the URI of a new database."""
     blobs = f"blob_dir={directory}/blobs"
     if kind == "sqlite":
-        return f"sqlite://{directory}/relstorage?{blobs}"
+        return f"sqlite://?data_dir={directory}/relstorage&{blobs}"
     server = request.getfixturevalue(kind)
     if kind == "zeo":
         return str(server.uri(options=blobs))
@@ -100,7 +104,6 @@ KINDS = ["sqlite"] + [pytest.param(kind, marks=pytest.mark.servers) for kind in 
 def stored(request: Any, tmp_path: Path) -> Iterator[Stored]:
     if request.param == "sqlite":
         pytest.importorskip("relstorage")
-        (tmp_path / "relstorage").mkdir()
     yield Stored(uri_of(request, request.param, tmp_path), tmp_path / "site.ini")
     forks.close_all()
 
@@ -109,14 +112,14 @@ def proved(stored: Stored, view: str) -> str:
     proof = Proof(stored.ini, corpus=CORPUS, view=view)
     with proof.loaded():
         proof.faults()
-    assert proof.report.runs > 5
+    assert [line.status for line in proof.report.lines] in ([200, 200, 302, 200, 200, 200, 401, 302], [302], [200])
     return "\n".join(f"{one.what} {one.request} [{one.plan}] {one.where}" for one in proof.report.found)
 
 
 @pytest.mark.timeout(200)
 def test_nothing_is_found_and_nothing_is_written(stored: Stored) -> None:
     before = stored.digest()
-    assert proved(stored, "GET|add") == ""
+    assert proved(stored, "") == ""
     assert stored.digest() == before
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.sql_servers import ServerCopy, quoted, rows_of
+from pipeline.proving.sql_servers import ServerCopy, quoted, rows_of, run
 
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{}' AND table_type = 'BASE TABLE'"
 COLUMNS = """
@@ -38,13 +38,13 @@ class MariaDB(ServerCopy):
     words = ("database", "db")
 
     def make(self, connection: Connection) -> None:
-        more = connection.exec_driver_sql(MORE.format(self.name)).all()
+        more = run(connection, MORE.format(self.name)).all()
         if more:
             named = ", ".join(f"{kind} {name}" for kind, name in more)
             raise ConfigurationError(f"it has what is bound to the name of its database: {named}")
         # at this level the rows are read without locks
-        connection.exec_driver_sql("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        connection.exec_driver_sql(f"CREATE DATABASE {self.copy} {self.charset(connection)}")
+        run(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        run(connection, f"CREATE DATABASE {self.copy} {self.charset(connection)}")
         made = structure(connection, self.name)
         self.known = ""
         self.structure: dict[str, str] = {}
@@ -56,9 +56,7 @@ class MariaDB(ServerCopy):
 
     def charset(self, connection: Connection) -> str:
         """Return the defaults of the database as words of a statement."""
-        charset, collation = connection.exec_driver_sql(
-            "SELECT @@character_set_database, @@collation_database"
-        ).one()
+        charset, collation = run(connection, "SELECT @@character_set_database, @@collation_database").one()
         return f"CHARACTER SET {charset} COLLATE {collation}"
 
     def cause(self, what: str) -> str:
@@ -77,21 +75,21 @@ class MariaDB(ServerCopy):
         names = connection.execute(text(COLUMNS.format(source)), {"table": table}).scalars()
         columns = ", ".join(quoted(connection, name) for name in names)
         here, there = quoted(connection, target, table), quoted(connection, source, table)
-        connection.exec_driver_sql("SET SESSION foreign_key_checks = 0, SESSION unique_checks = 0")
+        run(connection, "SET SESSION foreign_key_checks = 0, SESSION unique_checks = 0")
         if create:
-            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {here}")
-            connection.exec_driver_sql(create.replace("%", "%%"))
-        connection.exec_driver_sql("START TRANSACTION")
-        connection.exec_driver_sql(f"DELETE FROM {here}")
-        connection.exec_driver_sql(f"INSERT INTO {here} ({columns}) SELECT {columns} FROM {there}")
-        connection.exec_driver_sql("COMMIT")
+            run(connection, f"DROP TABLE IF EXISTS {here}")
+            run(connection, create)
+        run(connection, "START TRANSACTION")
+        run(connection, f"DELETE FROM {here}")
+        run(connection, f"INSERT INTO {here} ({columns}) SELECT {columns} FROM {there}")
+        run(connection, "COMMIT")
 
     def freeze(self) -> None:
         self.note_rows()
         with self.look.connect() as connection:
             self.structure = structure(connection, self.copy)
-            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {self.frozen}")
-            connection.exec_driver_sql(f"CREATE DATABASE {self.frozen} {self.charset(connection)}")
+            run(connection, f"DROP DATABASE IF EXISTS {self.frozen}")
+            run(connection, f"CREATE DATABASE {self.frozen} {self.charset(connection)}")
         with self.engine(self.frozen).connect() as connection:
             for table, create in self.structure.items():
                 self.fill(connection, self.copy, self.frozen, table, create)
@@ -104,9 +102,9 @@ class MariaDB(ServerCopy):
             self.end_others(connection)
             if number(connection) != self.known or not self.known:
                 now = structure(connection, self.copy)
-                connection.exec_driver_sql("SET SESSION foreign_key_checks = 0")
+                run(connection, "SET SESSION foreign_key_checks = 0")
                 for table in {*now} - {*self.structure}:
-                    connection.exec_driver_sql(f"DROP TABLE {quoted(connection, table)}")
+                    run(connection, f"DROP TABLE {quoted(connection, table)}")
                 for table, create in self.structure.items():
                     if now.get(table) != create:
                         self.fill(connection, self.frozen, self.copy, table, create)
@@ -122,9 +120,9 @@ class MariaDB(ServerCopy):
 
     def end_others(self, connection: Connection) -> None:
         """End the connections that a run has left open."""
-        for one in connection.exec_driver_sql(OTHERS.format(self.copy)).scalars().all():
+        for one in run(connection, OTHERS.format(self.copy)).scalars().all():
             try:
-                connection.exec_driver_sql(f"KILL {one}")
+                run(connection, f"KILL {one}")
             except DBAPIError:  # it has ended in the meantime
                 continue
 
@@ -136,13 +134,13 @@ class MariaDB(ServerCopy):
         cursor.execute("SELECT connection_id()")
         one = cursor.fetchall()[0][0]
         with self.look.connect() as connection:
-            connection.exec_driver_sql(f"KILL {one}")
+            run(connection, f"KILL {one}")
 
     def drop(self) -> None:
         try:
             with self.original.connect() as connection:
                 for database in (self.copy, self.frozen):
-                    connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {database}")
+                    run(connection, f"DROP DATABASE IF EXISTS {database}")
         except DBAPIError:
             if hasattr(self, "look"):  # it was made
                 raise
@@ -150,15 +148,15 @@ class MariaDB(ServerCopy):
 
 def number(connection: Connection) -> str:
     """Return a number that grows by each change, or "" if the server has none."""
-    row = connection.exec_driver_sql(NUMBER).first()
+    row = run(connection, NUMBER).first()
     return str(row[1]) if row is not None else ""
 
 
 def structure(connection: Connection, database: str) -> dict[str, str]:
     """Return the statement that makes each table of a database."""
-    names = connection.exec_driver_sql(TABLES.format(database)).scalars().all()
+    names = run(connection, TABLES.format(database)).scalars().all()
     made = {}
     for name in names:
-        create = connection.exec_driver_sql(f"SHOW CREATE TABLE {quoted(connection, database, name)}").one()[1]
+        create = run(connection, f"SHOW CREATE TABLE {quoted(connection, database, name)}").one()[1]
         made[name] = AUTO_INCREMENT.sub("", create)
     return made

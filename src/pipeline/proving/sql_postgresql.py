@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from pipeline.database.sql_errors import code_of
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.sql_servers import FROZEN, ServerCopy, quoted
+from pipeline.proving.sql_servers import FROZEN, ServerCopy, quoted, run
 
 IN_USE, NOT_ALLOWED = "55006", "42501"
 """SQLSTATEs: others are connected to the template; the role does not own it, or may not create databases."""
@@ -45,15 +45,15 @@ AND oid >= 16384) OR EXISTS (SELECT 1 FROM pg_largeobject_metadata)
 """Whether more than rows changes with the rows, or inserting them does more."""
 STRUCTURE = """
 SELECT md5(string_agg(t, ',' ORDER BY t)) FROM (
-SELECT format('%%s %%s %%s %%s', attrelid, attname, atttypid, attnotnull) AS t FROM pg_attribute
+SELECT format('%s %s %s %s', attrelid, attname, atttypid, attnotnull) AS t FROM pg_attribute
 WHERE attrelid >= 16384 AND attnum > 0 AND NOT attisdropped
-UNION SELECT format('%%s %%s', oid, relname) FROM pg_class WHERE oid >= 16384
-UNION SELECT format('%%s %%s', oid, prosrc) FROM pg_proc WHERE oid >= 16384
-UNION SELECT format('%%s %%s', oid, tgname) FROM pg_trigger WHERE NOT tgisinternal
-UNION SELECT format('%%s %%s', oid, conname) FROM pg_constraint WHERE oid >= 16384) AS all_of_it
+UNION SELECT format('%s %s', oid, relname) FROM pg_class WHERE oid >= 16384
+UNION SELECT format('%s %s', oid, prosrc) FROM pg_proc WHERE oid >= 16384
+UNION SELECT format('%s %s', oid, tgname) FROM pg_trigger WHERE NOT tgisinternal
+UNION SELECT format('%s %s', oid, conname) FROM pg_constraint WHERE oid >= 16384) AS all_of_it
 """
 SEQUENCES = """
-SELECT format('%%I.%%I', schemaname, sequencename), coalesce(last_value, start_value), last_value IS NOT NULL
+SELECT format('%I.%I', schemaname, sequencename), coalesce(last_value, start_value), last_value IS NOT NULL
 FROM pg_sequences
 """
 COLUMNS = """
@@ -68,7 +68,7 @@ class PostgreSQL(ServerCopy):
     """The copy of a PostgreSQL database."""
 
     asks_for_name = "SELECT current_database()"
-    words = ("dbname", "database")
+    words: tuple[str, ...] = ("dbname", "database")
 
     def __init__(self, directory: Any, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> None:
         if dialect.driver == "pg8000":
@@ -85,7 +85,7 @@ class PostgreSQL(ServerCopy):
 
     def make(self, connection: Connection) -> None:
         try:
-            connection.exec_driver_sql(f'CREATE DATABASE {self.copy} TEMPLATE "{self.name}"')
+            run(connection, f'CREATE DATABASE {self.copy} TEMPLATE "{self.name}"')
         except DBAPIError as error:
             if state_of(error) not in (IN_USE, NOT_ALLOWED):
                 raise
@@ -93,11 +93,9 @@ class PostgreSQL(ServerCopy):
 
     def load(self, connection: Connection, error: DBAPIError) -> None:
         """Copy by a dump, since a template must have no other connection and be owned by the role."""
-        encoding, collate, kind = connection.exec_driver_sql(LIKE).one()
-        connection.exec_driver_sql(
-            f"CREATE DATABASE {self.copy} TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE '{collate}' "
-            f"LC_CTYPE '{kind}'"
-        )
+        encoding, collate, kind = run(connection, LIKE).one()
+        like = f"ENCODING '{encoding}' LC_COLLATE '{collate}' LC_CTYPE '{kind}'"
+        run(connection, f"CREATE DATABASE {self.copy} TEMPLATE template0 {like}")
         dump, psql = shutil.which("pg_dump"), shutil.which("psql")
         if dump is None or psql is None:
             raise ConfigurationError(
@@ -134,34 +132,34 @@ class PostgreSQL(ServerCopy):
         self.close_control()
         with self.look.connect() as connection:
             end_others(connection, self.copy)
-            connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {FROZEN} CASCADE")
+            run(connection, f"DROP SCHEMA IF EXISTS {FROZEN} CASCADE")
         self.note_rows()
         with self.look.connect() as connection:
             end_others(connection, self.copy)
             self.refill = list(self.kept(connection))
-            self.structure = connection.exec_driver_sql(STRUCTURE).scalar()
-            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {self.frozen}")
-            connection.exec_driver_sql(f"CREATE DATABASE {self.frozen} TEMPLATE {self.copy}")
+            self.structure = run(connection, STRUCTURE).scalar()
+            run(connection, f"DROP DATABASE IF EXISTS {self.frozen}")
+            run(connection, f"CREATE DATABASE {self.frozen} TEMPLATE {self.copy}")
         self.control = self.template.connect()
-        self.first = int(self.control.exec_driver_sql(NEXT).scalar_one())
+        self.first = int(run(self.control, NEXT).scalar_one())
 
     def reset(self) -> None:
         if self.control is None:
             return
         end_others(self.control, self.copy)
-        if self.control.exec_driver_sql(PREPARED.format(self.copy)).first() is not None:
+        if run(self.control, PREPARED.format(self.copy)).first() is not None:
             self.end_prepared()
         if not self.has_stored():
             return
         if not self.is_refilled():
             end_others(self.control, self.copy)
-            self.control.exec_driver_sql(f"DROP DATABASE IF EXISTS {self.copy}")
-            self.control.exec_driver_sql(f"CREATE DATABASE {self.copy} TEMPLATE {self.frozen}")
-        self.first = int(self.control.exec_driver_sql(NEXT).scalar_one())
+            run(self.control, f"DROP DATABASE IF EXISTS {self.copy}")
+            run(self.control, f"CREATE DATABASE {self.copy} TEMPLATE {self.frozen}")
+        self.first = int(run(self.control, NEXT).scalar_one())
 
     def kept(self, connection: Connection) -> Iterator[str]:
         """Keep the rows in a schema of the copy. Yield the statements that put them back."""
-        if connection.exec_driver_sql(SPECIAL).scalar():
+        if run(connection, SPECIAL).scalar():
             return
         try:
             parents = {table: shape.parents for table, shape in self.tables.items()}
@@ -170,30 +168,29 @@ class PostgreSQL(ServerCopy):
             return
         names = {table: quoted(connection, *table) for table in order}
         yield from (f"DELETE FROM {names[table]}" for table in reversed(order))
-        connection.exec_driver_sql(f"CREATE SCHEMA {FROZEN}")
+        run(connection, f"CREATE SCHEMA {FROZEN}")
         for number, table in enumerate(order):
             kept = f"{FROZEN}.kept{number}"
-            connection.exec_driver_sql(f"CREATE TABLE {kept} AS TABLE {names[table]}")
-            columns = connection.exec_driver_sql(COLUMNS.format(names[table])).scalar()
+            run(connection, f"CREATE TABLE {kept} AS TABLE {names[table]}")
+            columns = run(connection, COLUMNS.format(names[table])).scalar()
             if columns:
-                columns = columns.replace("%", "%%")
                 values = f"({columns}) OVERRIDING SYSTEM VALUE SELECT {columns}"
                 yield f"INSERT INTO {names[table]} {values} FROM {kept}"
-        for name, value, is_called in connection.exec_driver_sql(SEQUENCES):
-            yield f"SELECT setval('{name.replace('%', '%%')}', {value}, {is_called})"
+        for name, value, is_called in run(connection, SEQUENCES):
+            yield f"SELECT setval('{name}', {value}, {is_called})"
 
     def is_refilled(self) -> bool:
         """Put back all rows, if that undoes the run. Return whether it does."""
         if not self.refill:
             return False
         with self.look.connect() as connection:
-            if connection.exec_driver_sql(STRUCTURE).scalar() != self.structure:
+            if run(connection, STRUCTURE).scalar() != self.structure:
                 return False
-            connection.exec_driver_sql("SET synchronous_commit = off")
-            connection.exec_driver_sql("BEGIN")
+            run(connection, "SET synchronous_commit = off")
+            run(connection, "BEGIN")
             for statement in self.refill:
-                connection.exec_driver_sql(statement)
-            connection.exec_driver_sql("COMMIT")
+                run(connection, statement)
+            run(connection, "COMMIT")
         return True
 
     def changed(self) -> tuple[Any, ...]:
@@ -203,13 +200,13 @@ class PostgreSQL(ServerCopy):
         """Return whether a transaction was committed since the begin of the run."""
         if self.control is None:
             return False
-        return bool(self.control.exec_driver_sql(COMMITTED.format(first=self.first)).scalar())
+        return bool(run(self.control, COMMITTED.format(first=self.first)).scalar())
 
     def end_prepared(self) -> None:
         """Roll back what a run has prepared and not ended: it would keep its locks."""
         with self.look.connect() as connection:
-            for (gid,) in connection.exec_driver_sql(PREPARED.format(self.copy)):
-                connection.exec_driver_sql(f"ROLLBACK PREPARED '{gid}'")
+            for (gid,) in run(connection, PREPARED.format(self.copy)):
+                run(connection, f"ROLLBACK PREPARED '{gid}'")
             end_others(connection, self.copy)
 
     def close_control(self) -> None:
@@ -225,7 +222,7 @@ class PostgreSQL(ServerCopy):
         cursor.execute("SELECT pg_backend_pid()")
         number = cursor.fetchone()[0]
         with self.look.connect() as connection:
-            connection.exec_driver_sql(f"SELECT pg_terminate_backend({number})")
+            run(connection, f"SELECT pg_terminate_backend({number})")
 
     def drop(self) -> None:
         try:
@@ -234,7 +231,7 @@ class PostgreSQL(ServerCopy):
             with self.original.connect() as connection:
                 for database in (self.copy, self.frozen):
                     end_others(connection, database)
-                    connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {database}")
+                    run(connection, f"DROP DATABASE IF EXISTS {database}")
         except DBAPIError:
             if hasattr(self, "look"):  # it was made
                 raise
@@ -243,7 +240,7 @@ class PostgreSQL(ServerCopy):
 def end_others(connection: Connection, database: str) -> None:
     """End the connections that a run has left open, and wait until they have ended."""
     for _ in range(1000):
-        if not connection.exec_driver_sql(END_OTHERS.format(database)).all():
+        if not run(connection, END_OTHERS.format(database)).all():
             return
 
 

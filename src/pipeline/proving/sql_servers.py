@@ -33,7 +33,7 @@ class ServerCopy:
 
     asks_for_name = ""
     """The query for the name of the database of a connection."""
-    words = ("database",)
+    words: tuple[str, ...] = ("database",)
     """The options in which a driver takes the name of the database."""
 
     def __init__(self, directory: Path, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ class ServerCopy:
         self.original = self.engine(None)
         try:
             with self.original.connect() as connection:
-                self.name = str(connection.exec_driver_sql(self.asks_for_name).scalar())
+                self.name = str(run(connection, self.asks_for_name).scalar())
                 self.make(connection)
         except (DBAPIError, ConfigurationError) as error:
             self.drop()
@@ -101,16 +101,15 @@ class ServerCopy:
 
     def faults(self, target: Any, has_ended: bool) -> Faults:
         """Return real faults: the server itself reports the conflict, and ends the connection."""
-        cursor_of: Callable[[], Any] = getattr(target, "cursor", None) or connection_of(target).cursor
 
         def conflict(text: str) -> BaseException:
-            return raised(lambda: self.conflict(cursor_of(), text))
+            return raised(lambda: self.conflict(connection_of(target).cursor(), text))
 
         def lost(text: str) -> BaseException:
-            cursor = cursor_of()
+            cursor = connection_of(target).cursor()
             cursor.execute("ROLLBACK")
             self.end_connection(cursor)
-            return raised(lambda: [cursor.execute("SELECT 1") or cursor.fetchall() for _ in range(1000)])
+            return raised(lambda: asked_until_it_fails(cursor))
 
         return {"conflict": lost if has_ended else conflict, "error": lost}
 
@@ -127,13 +126,22 @@ class ServerCopy:
         raise NotImplementedError
 
 
-def connection_of(cursor: Any) -> Any:
-    """Return the connection of a cursor."""
-    connection = getattr(cursor, "connection", None)
-    return cursor._connection if connection is None else connection  # of mysql-connector
+def connection_of(target: Any) -> Any:
+    """Return the connection of a cursor, or the connection itself."""
+    if hasattr(target, "cursor"):
+        return target
+    names = [name for name in ("_c", "_connection", "connection") if hasattr(target, name)]
+    return getattr(target, names[0])  # pg8000, mysql-connector, the others
 
 
-def raised(call: Callable[[], object]) -> BaseException:
+def asked_until_it_fails(cursor: Any) -> None:
+    """Use a connection that the server is about to end."""
+    for _ in range(1000):
+        cursor.execute("SELECT 1")
+        cursor.fetchall()
+
+
+def raised(call: Callable[[], None]) -> BaseException:
     """Return what a call of a driver raises."""
     try:
         call()
@@ -164,10 +172,10 @@ def shapes(connection: Connection) -> Iterator[tuple[Table, Shape]]:
         keys = found.get_multi_pk_constraint(schema)
         references = found.get_multi_foreign_keys(schema)
         for (_, table), key in keys.items():
-            columns = (key or {}).get("constrained_columns") or []
+            columns = key["constrained_columns"]
             foreign = [
                 (one["constrained_columns"], (one["referred_schema"], one["referred_table"]))
-                for one in references.get((schema, table)) or []
+                for one in references.get((schema, table), ())
             ]
             yield (schema, table), Shape(
                 columns[0] if len(columns) == 1 else "",
@@ -179,14 +187,19 @@ def shapes(connection: Connection) -> Iterator[tuple[Table, Shape]]:
 def rows_of(connection: Connection, tables: Iterable[Table]) -> Iterator[tuple[Table, list[tuple[Any, ...]]]]:
     """Yield the rows of each table, the names of its columns first."""
     for table in tables:
-        result = connection.exec_driver_sql(f"SELECT * FROM {quoted(connection, *table)}")
+        result = run(connection, f"SELECT * FROM {quoted(connection, *table)}")
         yield table, [tuple(result.keys()), *map(tuple, result)]
+
+
+def run(connection: Connection, statement: str) -> Any:
+    """Execute a statement in which % has no meaning."""
+    return connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
 
 
 def quoted(connection: Connection, *names: str | None) -> str:
     """Return a name for a statement, behind that of its schema if there is one."""
     quote = connection.dialect.identifier_preparer.quote_identifier
-    return ".".join(quote(name) for name in names if name is not None).replace("%", "%%")
+    return ".".join(quote(name) for name in names if name is not None)
 
 
 def differences(tables: dict[Table, Shape], before: Rows, now: Rows) -> Iterator[tuple[Any, ...]]:
