@@ -243,9 +243,12 @@ def test_a_role_that_only_reads_the_original_proves_it(place: Place) -> None:
 def test_what_would_reach_the_original_is_refused(place: Place) -> None:
     engine = create_engine(place.url)
     with SqlCopies(Path(place.ini).parent).in_use():
-        for statement in (f"DELETE FROM {place.name}.entry", f"DELETE FROM `{place.name}`.`entry`"):
+        name = place.name
+        for statement in (f"DELETE FROM {name}.entry", f"DELETE FROM `{name}`.`entry`", f"USE {name}"):
             with engine.connect() as connection, pytest.raises(ConfigurationError, match="names the database"):
                 connection.exec_driver_sql(statement)
+        with engine.connect() as connection:
+            connection.exec_driver_sql(f"SELECT {name}.id FROM entry AS {name}")
     engine.dispose()
     place.do("CREATE VIEW titles AS SELECT title FROM entry")
     with pytest.raises(ConfigurationError, match="view titles"):

@@ -26,6 +26,11 @@ OTHERS = "SELECT id FROM information_schema.processlist WHERE db = '{}' AND id <
 AUTO_INCREMENT = re.compile(r" AUTO_INCREMENT=\d+")
 """The next number of a table. It is not put back: that would make the table again, and new numbers are compared by
 their order."""
+NAMED = re.compile(
+    r"\b(USE\s|(?:FROM|JOIN|INTO|UPDATE|TABLE|EXISTS|IGNORE|TRUNCATE|CALL)\s(?=\s*[^\s.;()]+\.))\s*`?([^\s`.;()]+)", re.I
+)
+"""A database that a statement names before a table. It does not find those behind a comma."""
+REFERS_OUT = re.compile(r"REFERENCES `[^`]+`\.`")
 NUMBER = "SHOW GLOBAL STATUS LIKE 'Innodb_lsn_current'"
 """The length of the log of changes. It grows by each change, also in other databases and by what is rolled back.
 MySQL does not tell it."""
@@ -50,7 +55,7 @@ class MariaDB(ServerCopy):
         self.structure: dict[str, str] = {}
         with self.engine(self.copy).connect() as target:
             for table, create in made.items():
-                if re.search(r"REFERENCES `[^`]+`\.`", create):
+                if REFERS_OUT.search(create):
                     raise ConfigurationError(f"the table {table} refers to another database")
                 self.fill(target, self.name, self.copy, table, create)
 
@@ -66,7 +71,7 @@ class MariaDB(ServerCopy):
 
     def check(self, statement: str) -> None:
         """Refuse a statement that names the original: it would reach it."""
-        if re.search(rf"(?<![\w`.@])`?{re.escape(self.name)}`?\s*\.\s*[`\w]", statement):
+        if any(found.group(2) == self.name for found in NAMED.finditer(statement)):
             raise ConfigurationError(f"a statement names the database {self.name}, so it would change the original")
 
     def fill(self, connection: Connection, source: str, target: str, table: str, create: str = "") -> None:
