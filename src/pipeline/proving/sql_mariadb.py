@@ -27,7 +27,8 @@ AUTO_INCREMENT = re.compile(r" AUTO_INCREMENT=\d+")
 """The next number of a table. It is not put back: that would make the table again, and new numbers are compared by
 their order."""
 NAMED = re.compile(
-    r"\b(USE\s|(?:FROM|JOIN|INTO|UPDATE|TABLE|EXISTS|IGNORE|TRUNCATE|CALL)\s(?=\s*[^\s.;()]+\.))\s*`?([^\s`.;()]+)", re.I
+    r"\b(USE\s|(?:FROM|JOIN|INTO|UPDATE|TABLE|EXISTS|IGNORE|TRUNCATE|CALL)\s(?=\s*[^\s.;()]+\.))\s*`?([^\s`.;()]+)",
+    re.IGNORECASE,
 )
 """A database that a statement names before a table. It does not find those behind a comma."""
 REFERS_OUT = re.compile(r"REFERENCES `[^`]+`\.`")
