@@ -3,56 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 from pipeline.database import forks
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
 from pipeline.proving.runs import point
+from pipeline.proving.sql_copy import SqlCopy
 
 EXECUTE = ("do_execute", "do_executemany", "do_execute_no_params")
 CALLS = dict.fromkeys(EXECUTE, "sql.execute") | {"do_commit": "sql.commit", "do_rollback": "sql.rollback"}
 """The calls of a driver that are points, by the method of the dialect that makes them."""
-
-Faults = Mapping[str, Callable[[str], BaseException]]
-
-
-class SqlCopy(Protocol):
-    """The copy of one database. It is made with ``(directory, dialect, arguments, options)``, the latter two
-    those with which the driver would connect to the original."""
-
-    name: str
-    """The name of the database in findings."""
-
-    def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
-        """Have the driver connect to the copy."""
-
-    def check(self, statement: str) -> None:
-        """Raise an exception if a statement reaches the original."""
-
-    def freeze(self) -> None:
-        """Let what is stored now be the state before each run."""
-
-    def reset(self) -> None:
-        """Return to the state before each run. No connection of a pool is open."""
-
-    def changed(self) -> tuple[Any, ...]:
-        """Return what differs from the state before the run, or () if nothing does."""
-
-    def faults(self, target: Any, has_ended: bool) -> Faults:
-        """Return what the driver raises, by the kind of the fault.
-
-        target     cursor, or connection, of the driver
-        has_ended  whether the transaction has ended, so that it can have no conflict
-        """
-
-    def drop(self) -> None:
-        """Remove the copy."""
-
 
 ENGINES: dict[str, Callable[..., Any]] = {
     "sqlite": on_demand("pipeline.proving.sql_sqlite:SQLite"),

@@ -29,8 +29,8 @@ COMMITTED = """
 SELECT coalesce(bool_or(txid_status(id) = 'committed'), false)
 FROM generate_series({first}, txid_snapshot_xmax(txid_current_snapshot()) - 1) AS id
 """
-"""Whether a transaction of the server has stored something since its transaction ids were at ``first``. It asks for
-each id, so it errs on the safe side only: by the transactions of other databases."""
+"""Tells whether a transaction of the server has stored something since its next transaction id was ``first``. A
+transaction of another database counts, too: then the rows are read, and are found to be the same."""
 NEXT = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
 END_OTHERS = """
 SELECT pg_terminate_backend(pid), pg_sleep(0.002) FROM pg_stat_activity
@@ -42,7 +42,7 @@ SELECT EXISTS (SELECT 1 FROM pg_trigger WHERE NOT tgisinternal) OR EXISTS (SELEC
 JOIN pg_class ON oid = inhrelid WHERE relkind = 'r') OR EXISTS (SELECT 1 FROM pg_rewrite WHERE rulename <> '_RETURN'
 AND oid >= 16384) OR EXISTS (SELECT 1 FROM pg_largeobject_metadata)
 """
-"""Whether more than rows changes with the rows, or inserting them does more."""
+"""Tells whether a row that is put back does more than that, or whether more than rows can change."""
 STRUCTURE = """
 SELECT md5(string_agg(t, ',' ORDER BY t)) FROM (
 SELECT format('%s %s %s %s', attrelid, attname, atttypid, attnotnull) AS t FROM pg_attribute

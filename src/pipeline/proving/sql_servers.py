@@ -1,4 +1,4 @@
-"""What the copies of databases of a server share: connections of their own, and the rows that a run has changed."""
+"""The base of the copies on a server: connections of their own, and the rows that a run has changed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from pipeline.database.storages import without_secrets
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.sql_copies import Faults
-from pipeline.proving.sql_sqlite import TIME
+from pipeline.proving.sql_copy import TIME, Faults
 
 Table = tuple[str | None, str]
 """Schema, None for that of the connection, and name."""
@@ -151,7 +150,7 @@ def raised(call: Callable[[], None]) -> BaseException:
 
 
 class Shape(NamedTuple):
-    """What of a table is needed to compare its rows."""
+    """The keys of a table, by which its rows are compared."""
 
     key: str
     """The column that is its key; "" if there is none, or several."""

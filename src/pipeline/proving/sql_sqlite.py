@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from pathlib import Path
 from typing import Any
 
-from pipeline.proving.sql_copies import Faults
+from pipeline.proving.sql_copy import TIME, Faults
 
-TIME = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+")
 Signature = tuple[bytes, int, int]
 NOTHING: Signature = (b"", 0, 0)
 
