@@ -254,3 +254,11 @@ def test_what_would_reach_the_original_is_refused(place: Place) -> None:
     with pytest.raises(ConfigurationError, match="view titles"):
         proved(place, "title")
     assert "prove_" not in place.databases()
+
+
+@pytest.mark.parametrize("place", ON_SERVERS, indirect=True)
+def test_nothing_is_left_after_an_exception(place: Place) -> None:
+    with pytest.raises(KeyboardInterrupt), Proof(place.ini, corpus=CORPUS).loaded():
+        assert "prove_" in place.databases()
+        raise KeyboardInterrupt
+    assert "prove_" not in place.databases()
