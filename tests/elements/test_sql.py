@@ -820,7 +820,8 @@ def test_an_object_that_another_has_changed_is_tried_again(url: str) -> None:
 
 
 def driver_error(**attributes: Any) -> BaseException:
-    error = Exception(*attributes.pop("args", ()))
+    attributes = dict(attributes)
+    error: BaseException = attributes.pop("of", Exception)(*attributes.pop("args", ()))
     for name, value in attributes.items():
         setattr(error, name, value)
     return error
@@ -843,6 +844,8 @@ CODES = [
     ("sqlite snapshot", {"sqlite_errorname": "SQLITE_BUSY_SNAPSHOT"}, "SQLITE_BUSY", True, True),
     ("sqlite locked", {"sqlite_errorname": "SQLITE_LOCKED"}, "SQLITE_LOCKED", True, True),
     ("sqlite constraint", {"sqlite_errorname": "SQLITE_CONSTRAINT_UNIQUE"}, "SQLITE_CONSTRAINT", False, True),
+    ("sqlite disk", {"sqlite_errorname": "SQLITE_IOERR_WRITE"}, "SQLITE_IOERR", False, False),
+    ("pg8000 connection lost", {"of": ConnectionResetError, "args": (104, "reset by peer")}, None, False, False),
     ("nothing known", {"args": ("oops",)}, None, False, False),
 ]
 

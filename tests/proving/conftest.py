@@ -1,4 +1,4 @@
-"""The small site of notes, as an ini in a directory of its own."""
+"""The small site of notes, as an ini in a directory of its own; and the servers of ``tests/servers``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.database import forks
+from servers.fixtures import mariadb, new_name, postgres, servers_dir, zeo
+
+__all__ = ["ini", "mariadb", "new_name", "postgres", "servers_dir", "zeo"]
 
 ORDER = "retry zodb errors transaction forms traverse publisher"
 

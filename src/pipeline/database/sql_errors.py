@@ -61,6 +61,8 @@ def is_transient(error: BaseException) -> bool:
 
 def code_of(error: BaseException | None) -> str | int | None:
     """Return what the database calls an error: SQLSTATE, MySQL's number, or the name of SQLite's code."""
+    if isinstance(error, OSError):  # pg8000 raises what the socket raises; its number is the system's
+        return None
     number = getattr(error, "errno", None) or next(iter(getattr(error, "args", ())), None)
     if isinstance(number, dict):  # the fields of PostgreSQL's answer, of pg8000
         return number.get("C")
@@ -74,11 +76,11 @@ def code_of(error: BaseException | None) -> str | int | None:
 
 
 def was_answered(error: BaseException) -> bool:
-    """Return whether an error comes from the database, rather than from the connection to it."""
+    """Return whether an error comes from the database, rather than from the connection or the disk."""
     code = code_of(error)
-    return not (code is None or (isinstance(code, int) and 2000 <= code < 3000))
+    return not (code in (None, "SQLITE_IOERR") or (isinstance(code, int) and 2000 <= code < 3000))
 
 
 def is_lost(error: BaseException) -> bool:
     """Return whether an error says that the connection is gone, where SQLAlchemy does not see it."""
-    return code_of(error) in GONE or "MySQL Connection not available" in str(error)
+    return isinstance(error, OSError) or code_of(error) in GONE or "MySQL Connection not available" in str(error)

@@ -1,7 +1,8 @@
 """Copies of the databases of a site, so that a run leaves nothing behind.
 
-A ZODB is a ``DemoStorage`` over the site's own storage, which is opened read-only. An SQLite file is copied. A
-database that cannot be copied is refused, and never touched.
+A ZODB is a ``DemoStorage`` over the site's own storage, which is opened read-only. That of a RelStorage is copied
+first, and that of a ZEO server is read as it was at the begin. SQL databases are copied (``sql_copies``). A database
+that cannot be copied is refused, and never touched.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from ZODB.blob import copyTransactionsFromTo
 from ZODB.DemoStorage import DemoStorage
 from ZODB.FileStorage import FileStorage
 from ZODB.MappingStorage import MappingStorage
-from ZODB.utils import get_pickle_metadata
+from ZODB.POSException import POSKeyError
+from ZODB.utils import get_pickle_metadata, p64, u64
 
 from pipeline.database import forks, instead
-from pipeline.database.storages import loggable_uri, open_to_read
+from pipeline.database.storages import RELSTORAGE, loggable_uri, open_to_read
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
 from pipeline.paste import Step
@@ -81,7 +84,7 @@ class Copies:
         """Return the copy of the storage of a URI."""
         base = self.bases.get(uri)
         if base is None:
-            base = self.bases[uri] = Base(base=original(uri, open))
+            base = self.bases[uri] = Base(base=self.original(uri, open))
         if not self.is_frozen:
             return base
         changes = None
@@ -91,6 +94,39 @@ class Copies:
                 str(self.directory / f"changes{number}.fs"), blob_dir=str(self.directory / f"blobs{number}")
             )
         copy = self.storages[uri] = WatchedStorage(base=base, changes=changes, close_base_on_close=False)
+        return copy
+
+    def original(self, uri: str, open: Callable[[], Any]) -> Any:
+        """Return the storage of a URI for reading, or an empty one if nothing is stored there.
+
+        Raise ConfigurationError if it cannot be copied.
+        """
+        scheme = uri.partition(":")[0]
+        if scheme == "given":
+            return Untouched(open())
+        if scheme == "memory" or (scheme == "file" and not os.path.exists(urlsplit(uri).path)):
+            return MappingStorage()
+        if scheme not in ("file", "zeo", *RELSTORAGE):
+            raise ConfigurationError(
+                f"{loggable_uri(uri)} cannot be copied, so it is not opened: a site can be proved with file://, "
+                f"zeo://, memory:// and RelStorage. Make a copy by pipeline copy-database, and name it by a "
+                f"variable of the ini"
+            )
+        storage = open_to_read(uri)
+        if storage is None:
+            return MappingStorage()
+        if scheme == "zeo":
+            return AsOf(storage)
+        return self.loaded(storage) if scheme in RELSTORAGE else storage
+
+    def loaded(self, storage: Any) -> Any:
+        """Return a copy of a storage in files. The storage itself is closed."""
+        number = len(self.bases)
+        copy = FileStorage(str(self.directory / f"base{number}.fs"), blob_dir=str(self.directory / f"base{number}"))
+        try:
+            copyTransactionsFromTo(storage, copy)
+        finally:
+            storage.close()
         return copy
 
     def redirect(self, step: Step, options: dict[str, str]) -> None:
@@ -222,25 +258,6 @@ class WatchedStorage(DemoStorage):  # type: ignore[misc]
         return super().loadBlob(oid, serial)
 
 
-def original(uri: str, open: Callable[[], Any]) -> Any:
-    """Return the storage of a URI for reading, or an empty one if nothing is stored there.
-
-    Raise ConfigurationError if it cannot be copied.
-    """
-    scheme = uri.partition(":")[0]
-    if scheme == "given":
-        return Untouched(open())
-    if scheme == "memory" or (scheme == "file" and not os.path.exists(urlsplit(uri).path)):
-        return MappingStorage()
-    if scheme not in ("file", "zeo"):
-        raise ConfigurationError(
-            f"{loggable_uri(uri)} cannot be copied, so it is not opened: a site can be proved with file://, "
-            f"zeo:// and memory://. Make a copy by pipeline copy-database, and name it by a variable of the ini"
-        )
-    storage = open_to_read(uri)
-    return MappingStorage() if storage is None else storage
-
-
 class Untouched:
     """The storage of a database that the application has opened. It stays open."""
 
@@ -252,3 +269,41 @@ class Untouched:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class AsOf(Untouched):
+    """A storage that others write to, as it was when it was opened. It must not be packed meanwhile."""
+
+    def __init__(self, storage: Any) -> None:
+        super().__init__(storage)
+        self.last = storage.lastTransaction()
+        self.end = p64(u64(self.last) + 1)
+
+    def lastTransaction(self) -> bytes:
+        """Return the id of the last transaction that is seen."""
+        return bytes(self.last)
+
+    def loadBefore(self, oid: bytes, tid: bytes) -> Any:
+        """Return data, its id, and the id of what replaced it, None if that is not seen."""
+        found = self.storage.loadBefore(oid, min(tid, self.end))
+        if found is not None and found[2] is not None and found[2] >= self.end:
+            return (*found[:2], None)
+        return found
+
+    def load(self, oid: bytes, version: str = "") -> tuple[bytes, bytes]:
+        """Return data and its id."""
+        found = self.loadBefore(oid, self.end)
+        if found is None:
+            raise POSKeyError(oid)
+        return found[0], found[1]
+
+    def getTid(self, oid: bytes) -> bytes:
+        """Return the id of the last transaction that has stored an object."""
+        return self.load(oid)[1]
+
+    def registerDB(self, database: object) -> None:
+        """Do nothing: the changes of others are not seen."""
+
+    def close(self) -> None:
+        """Close the storage."""
+        self.storage.close()

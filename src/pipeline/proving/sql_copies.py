@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import re
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
+from pipeline.database import forks
+from pipeline.interfaces import ConfigurationError
+from pipeline.options import on_demand
 from pipeline.proving.runs import point
+from pipeline.proving.sql_copy import SqlCopy
 
-TIME = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+")
-Signature = tuple[bytes, int, int]
 EXECUTE = ("do_execute", "do_executemany", "do_execute_no_params")
 CALLS = dict.fromkeys(EXECUTE, "sql.execute") | {"do_commit": "sql.commit", "do_rollback": "sql.rollback"}
 """The calls of a driver that are points, by the method of the dialect that makes them."""
+
+ENGINES: dict[str, Callable[..., Any]] = {
+    "sqlite": on_demand("pipeline.proving.sql_sqlite:SQLite"),
+    "postgresql": on_demand("pipeline.proving.sql_postgresql:PostgreSQL"),
+    "mysql": on_demand("pipeline.proving.sql_mariadb:MariaDB"),
+    "mariadb": on_demand("pipeline.proving.sql_mariadb:MariaDB"),
+}
+"""The ``SqlCopy`` of each dialect of SQLAlchemy."""
+PLACE = ("host", "port", "unix_socket", "dbname", "database", "db")
+"""The options of drivers that say which database it is."""
 
 
 class SqlCopies:
@@ -23,13 +35,14 @@ class SqlCopies:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.files: dict[str, Path] = {}
-        """The copy of each SQLite file."""
-        self.images: dict[Path, tuple[bytes, Signature]] = {}
-        """The copies as they are at the beginning of a run, with their signatures."""
+        self.copies: dict[tuple[str, ...], SqlCopy] = {}
+        """The copies by the place of the original."""
         self.refused = ""
         """Why a database of the site cannot be copied."""
+        self.is_frozen = False
         self._watched: list[Any] = []
+        self._lock = Lock()
+        self._process = os.getpid()
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -43,122 +56,88 @@ class SqlCopies:
         try:
             yield
         finally:
-            event.remove(Engine, "do_connect", self.connect)
-            for dialect in self._watched:
-                for name in CALLS:
-                    dialect.__dict__.pop(name, None)
+            with ExitStack() as stack:  # each step, whatever the others raise
+                for copy in self.copies.values():
+                    stack.callback(copy.drop)
+                stack.callback(forks.close_all)
+                event.remove(Engine, "do_connect", self.connect)
+                for dialect in self._watched:
+                    for name in CALLS:
+                        dialect.__dict__.pop(name, None)
 
     def connect(self, dialect: Any, record: object, arguments: list[Any], options: dict[str, Any]) -> None:
         """Put the copy in the place of a database that is about to be connected to."""
-        if dialect.name != "sqlite":
-            self.refused = (
-                f"a database of {dialect.name} cannot be copied, so it is not opened: a site can be proved with "
-                f"sqlite://. Name such a database by a variable of the ini"
-            )
-            raise RuntimeError(self.refused)
-        arguments[:] = [str(self.file(str(arguments[0]) if arguments else ":memory:"))]
-        options.pop("uri", None)
-        options["check_same_thread"] = False
+        copy = self.copy_of(dialect, arguments, options)
+        copy.redirect(arguments, options)
         if not any(one is dialect for one in self._watched):
             self._watched.append(dialect)
             for name, called in CALLS.items():
-                setattr(dialect, name, watched(getattr(dialect, name), called, faults_of(dialect)))
+                setattr(dialect, name, self.watched(getattr(dialect, name), called, copy))
 
-    def file(self, name: str) -> Path:
-        """Return the copy of an SQLite file."""
-        copy = self.files.get(name)
-        if copy is None:
-            copy = self.files[name] = self.directory / f"{len(self.files)}.sqlite"
-            path = name.removeprefix("file:").partition("?")[0]
-            if ":memory:" not in name and Path(path).exists():
-                copied(Path(path), copy)
-                self.images[copy] = copy.read_bytes(), signature(copy)  # a run may be the first to connect
+    def copy_of(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> SqlCopy:
+        """Return the copy of a database. Note why if it cannot be copied."""
+        family = "mysql" if dialect.name == "mariadb" else dialect.name
+        place = (family, *map(str, arguments[:1]), *(str(options.get(name, "")) for name in PLACE))
+        with self._lock:
+            copy = self.copies.get(place)
+            if copy is None:
+                try:
+                    copy = self.made(dialect, arguments, options)
+                except ConfigurationError as error:
+                    self.refused = str(error)
+                    raise RuntimeError(self.refused) from error
+                self.copies[place] = copy
+                if self.is_frozen:
+                    copy.freeze()
+        return copy
+
+    def made(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> SqlCopy:
+        """Make the copy of a database."""
+        make = ENGINES.get(dialect.name)
+        if make is None:
+            raise ConfigurationError(
+                f"a database of {dialect.name} cannot be copied, so it is not opened: a site can be proved with "
+                f"{', '.join(sorted(ENGINES))}. Name such a database by a variable of the ini"
+            )
+        if os.getpid() != self._process:
+            raise ConfigurationError("a database that only a process opens that is to end is not copied")
+        copy: SqlCopy = make(self.directory, dialect, list(arguments), dict(options))
         return copy
 
     def freeze(self) -> None:
         """Let what is stored now be the state before each run."""
-        for file in self.files.values():
-            self.images[file] = file.read_bytes(), signature(file)
+        self.is_frozen = True
+        for copy in self.copies.values():
+            copy.freeze()
 
     def reset(self) -> None:
         """Return to the state before each run."""
-        for file in self.files.values():
-            image, known = self.images.get(file, (b"", (b"", 0, 0)))
-            if not file.exists() or signature(file) != known:
-                for extra in ("-journal", "-wal", "-shm"):
-                    Path(f"{file}{extra}").unlink(missing_ok=True)
-                file.write_bytes(image)
-                self.images[file] = image, signature(file)
+        for copy in self.copies.values():
+            copy.reset()
 
     def changed(self) -> tuple[Any, ...]:
         """Return what is in the databases that differ from their state before the run."""
-        found = []
-        for name, file in self.files.items():
-            image, known = self.images.get(file, (b"", (b"", 0, 0)))
-            if file.exists() and signature(file) != known and (lines := dump(file)) != dump_of(image):
-                found.append((name, lines))
-        return tuple(found)
+        found = [(copy.name, copy.changed()) for copy in self.copies.values()]
+        return tuple(one for one in found if one[1])
 
+    def watched(self, call: Callable[..., Any], name: str, copy: SqlCopy) -> Callable[..., Any]:
+        """Return a call of a driver with a point before and after it."""
 
-def watched(
-    call: Callable[..., Any], name: str, kinds: Mapping[str, Callable[[str], BaseException]]
-) -> Callable[..., Any]:
-    """Return a call of a driver with a point before and after it."""
+        def watched(*arguments: Any, **options: Any) -> Any:
+            if name == "sql.execute":
+                self.check(copy, arguments[1])
+            if name != "sql.rollback":  # one that fails means that the connection is lost, which has rolled back
+                point(f"{name}:before", kinds=copy.faults(arguments[0], False))
+            result = call(*arguments, **options)
+            point(f"{name}:after", kinds=copy.faults(arguments[0], name != "sql.execute"))
+            return result
 
-    def watched(*arguments: Any, **options: Any) -> Any:
-        if name != "sql.rollback":  # one that fails means that the connection is lost, which has rolled back
-            point(f"{name}:before", kinds=kinds)
-        result = call(*arguments, **options)
-        point(f"{name}:after", kinds=kinds)
-        return result
+        return watched
 
-    return watched
-
-
-def faults_of(dialect: Any) -> Mapping[str, Callable[[str], BaseException]]:
-    """Return the exceptions of a driver, by the kind of the fault."""
-    error = getattr(dialect, "loaded_dbapi", dialect.dbapi).OperationalError
-    return {
-        "conflict": lambda text: error(f"database is locked ({text})"),
-        "error": lambda text: error(f"disk I/O error ({text})"),
-    }
-
-
-def signature(file: Path) -> Signature:
-    """Return what differs after a transaction that has changed a file: SQLite's counter of changes, and the
-    sizes."""
-    with file.open("rb") as opened:
-        header = opened.read(28)
-    log = Path(f"{file}-wal")
-    return header[24:], file.stat().st_size, log.stat().st_size if log.exists() else 0
-
-
-def copied(file: Path, copy: Path) -> None:
-    """Copy an SQLite file that others may write to."""
-    source = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
-    target = sqlite3.connect(copy)
-    try:
-        source.backup(target)
-    finally:
-        source.close()
-        target.close()
-
-
-def dump(file: Path) -> tuple[str, ...]:
-    """Return all that is in an SQLite file, with one word for each time of day."""
-    connection = sqlite3.connect(file)
-    try:
-        return tuple(TIME.sub("TIME", line) for line in connection.iterdump())
-    finally:
-        connection.close()
-
-
-def dump_of(image: bytes) -> tuple[str, ...]:
-    """Return all that is in the image of an SQLite file."""
-    connection = sqlite3.connect(":memory:")
-    try:
-        if image:
-            connection.deserialize(image)
-        return tuple(TIME.sub("TIME", line) for line in connection.iterdump())
-    finally:
-        connection.close()
+    def check(self, copy: SqlCopy, statement: str) -> None:
+        """Refuse the site if a statement would reach the original."""
+        try:
+            copy.check(statement)
+        except ConfigurationError as error:
+            self.refused = str(error)
+            raise

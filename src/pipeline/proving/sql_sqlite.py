@@ -1,0 +1,112 @@
+"""The copy of an SQLite file: another file, which is restored from its image."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from pipeline.proving.sql_copy import TIME, Faults
+
+Signature = tuple[bytes, int, int]
+NOTHING: Signature = (b"", 0, 0)
+
+
+class SQLite:
+    """The copy of an SQLite file."""
+
+    def __init__(self, directory: Path, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> None:
+        self.name = str(arguments[0]) if arguments else ":memory:"
+        self.error: Any = getattr(dialect, "loaded_dbapi", dialect.dbapi).OperationalError
+        self.file = directory / f"{len(list(directory.glob('*.sqlite')))}.sqlite"
+        self.image = b""
+        self.known = NOTHING
+        """The signature of the image."""
+        path = self.name.removeprefix("file:").partition("?")[0]
+        if ":memory:" not in self.name and Path(path).exists():
+            copied(Path(path), self.file)
+        else:
+            self.file.touch()
+
+    def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
+        arguments[:] = [str(self.file)]
+        options.pop("uri", None)
+        options["check_same_thread"] = False
+
+    def check(self, statement: str) -> None:
+        """Do nothing: a statement that attaches a file opens it, which is noticed as an effect."""
+
+    def freeze(self) -> None:
+        self.image, self.known = self.file.read_bytes(), signature(self.file)
+
+    def reset(self) -> None:
+        if not self.file.exists() or signature(self.file) != self.known:
+            for extra in ("-journal", "-wal", "-shm"):
+                Path(f"{self.file}{extra}").unlink(missing_ok=True)
+            self.file.write_bytes(self.image)
+            self.known = signature(self.file)
+
+    def changed(self) -> tuple[str, ...]:
+        """Return all that is in the file, or () if it is as before."""
+        if not self.file.exists() or signature(self.file) == self.known:
+            return ()
+        lines = dump(self.file)
+        return () if lines == dump_of(self.image) else lines
+
+    def faults(self, target: Any, has_ended: bool) -> Faults:
+        def busy(text: str) -> BaseException:
+            return self.fault(f"database is locked ({text})", "SQLITE_BUSY", 5)
+
+        def broken(text: str) -> BaseException:
+            return self.fault(f"disk I/O error ({text})", "SQLITE_IOERR", 10)
+
+        return {"conflict": broken if has_ended else busy, "error": broken}
+
+    def fault(self, text: str, name: str, code: int) -> BaseException:
+        """Return an error as the driver raises it."""
+        error: BaseException = self.error(text)
+        error.__dict__.update(sqlite_errorname=name, sqlite_errorcode=code)
+        return error
+
+    def drop(self) -> None:
+        """Do nothing: the directory is removed."""
+
+
+def signature(file: Path) -> Signature:
+    """Return what differs after a transaction that has changed a file: SQLite's counter of changes, and the
+    sizes."""
+    with file.open("rb") as opened:
+        header = opened.read(28)
+    log = Path(f"{file}-wal")
+    return header[24:], file.stat().st_size, log.stat().st_size if log.exists() else 0
+
+
+def copied(file: Path, copy: Path) -> None:
+    """Copy an SQLite file that others may write to."""
+    source = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+    target = sqlite3.connect(copy)
+    try:
+        source.backup(target)
+    finally:
+        source.close()
+        target.close()
+
+
+def dump(file: Path) -> tuple[str, ...]:
+    """Return all that is in an SQLite file, with one word for each time of day."""
+    connection = sqlite3.connect(file)
+    try:
+        return tuple(TIME.sub("TIME", line) for line in connection.iterdump())
+    finally:
+        connection.close()
+
+
+def dump_of(image: bytes) -> tuple[str, ...]:
+    """Return all that is in the image of an SQLite file."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        if image:
+            connection.deserialize(image)
+        return tuple(TIME.sub("TIME", line) for line in connection.iterdump())
+    finally:
+        connection.close()
