@@ -1,8 +1,8 @@
 """F12: each two of our elements, in each order that their contracts allow, with every failure at every point.
 
-The judges are those of R1 to R8 and R13; most of the failures ask for R5 and R6. The two are completed by the least
-partners that they need. The pipelines are made by enumeration, so that no author chooses which of them are tried. At
-full length there are three of each.
+The judges are those of R1 to R8 and R13; most of the failures ask for R5 and R6. The two are completed by the
+least partners that they need. The pipelines are made by enumeration, so that no author chooses which of them are
+tried. At full length there are three of each.
 """
 
 from __future__ import annotations
