@@ -44,7 +44,7 @@ def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_its_tests_pass_at_once(new: Path) -> None:
     """Also before it is installed. One of them is that ``pipeline check --strict`` has nothing against its inis."""
     options = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider")
-    assert "8 passed" in run(sys.executable, "-m", "pytest", *options, cwd=new)
+    assert "9 passed" in run(sys.executable, "-m", "pytest", *options, cwd=new)
 
 
 @pytest.mark.parametrize("ini", ["development.ini", "production.ini"])
@@ -101,7 +101,7 @@ def test_from_a_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
     run(python, "-m", "pipeline", "new", "my-site", cwd=tmp_path)
     site = tmp_path / "my-site"
     install(python, "-e", f"{site}[test]")
-    assert "8 passed" in run(python, "-m", "pytest", "-q", cwd=site)
+    assert "9 passed" in run(python, "-m", "pytest", "-q", cwd=site)
     run(python, "-m", "ruff", "check", ".", cwd=site)
     run(python, "-m", "ruff", "format", "--check", ".", cwd=site)
     run(python, "-m", "mypy", "--strict", "my_site", "tests", cwd=site)

@@ -1,8 +1,8 @@
 """Copies of the databases of a site, so that a run leaves nothing behind.
 
 A ZODB is a ``DemoStorage`` over the site's own storage, which is opened read-only. That of a RelStorage is copied
-first, and that of a ZEO server is read as it was at the begin. SQL databases are copied (``sql_copies``). A
-database that cannot be copied is refused, and never touched.
+first, and that of a ZEO server is read as it was at the begin. SQL databases are copied (``sql_copies``).
+A database that cannot be copied is refused, and never touched.
 """
 
 from __future__ import annotations
