@@ -20,6 +20,7 @@ from typing import NamedTuple
 import pytest
 from paste.deploy import loadapp, loadfilter
 
+from pipeline.database import forks
 from pipeline.paste import load
 
 TOP = Path(__file__).resolve().parent.parent
@@ -93,12 +94,21 @@ def log_as_before() -> Iterator[None]:
     logger.setLevel(level)
 
 
+@pytest.fixture
+def closed() -> Iterator[None]:
+    """A database with a relative path is closed in the directory that it was opened in."""
+    yield
+    forks.close_all()
+
+
 @pytest.mark.usefixtures("log_as_before")
 @pytest.mark.filterwarnings("ignore:'cgi' is deprecated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:Module globals is missing a __spec__.loader:DeprecationWarning")
 @pytest.mark.parametrize("path", [path for path in documents() if list(blocks(path, "python"))], ids=shown)
-def test_python(path: Path, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python(
+    path: Path, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: None
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for block in (*blocks(path, "python"), *blocks(path, "html+jinja")):

@@ -22,8 +22,8 @@ from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.asked import Asked
-from pipeline.proving.logged import of_log
 from pipeline.proving.judges import Record
+from pipeline.proving.logged import of_log
 from pipeline.proving.proof import Proof, plan_from
 from pipeline.proving.report import Waiver
 from pipeline.publisher import publisher

@@ -264,10 +264,10 @@ def test_check_gives_the_advice_of_an_element(
 def test_show_tells_the_facts(write: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     ini = write("keeper", KEEPER)
     assert main(["show", ini]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    said = "".join(capsys.readouterr().out.split())  # a long path may be broken at a hyphen
     lock = f"{Path(ini).parent}/var/keeper.lock"
-    assert "token = (masked) " in said
-    assert f"writes {lock} connects to 127.0.0.1:7001 serves keeper.example one process: it locks {lock}" in said
+    assert "token=(masked)" in said
+    assert f"writes{lock}connectsto127.0.0.1:7001serveskeeper.exampleoneprocess:itlocks{lock}" in said
 
 
 def health(ini: str, path: str = "/@@health") -> tuple[int, str]:
