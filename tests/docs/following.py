@@ -221,14 +221,22 @@ class Reader:
         """Wait until the server has noticed a change of its files, as a reader does without a thought."""
         before, starts = self.files(), self.said().count(STARTED)
         yield
-        end = time.monotonic() + 30
-        while self.servers and self.files() != before and self.said().count(STARTED) == starts:
+        if not self.servers or self.files() == before:
+            return
+        changed, end = time.monotonic(), time.monotonic() + 30
+        while self.said().count(STARTED) == starts:
             if time.monotonic() >= end:
                 raise AssertionError(f"the server does not notice a change:\n{self.said()}")
-            time.sleep(2)
-            # The server may have begun to watch a file only after this change. A reader is not that fast.
-            for path in self.files().items() - before.items():
-                os.utime(path[0])
+            time.sleep(0.1)
+            if time.monotonic() > changed + 2:
+                # The server may have begun to watch a file only after this change. A reader is not that fast.
+                for path in self.files().items() - before.items():
+                    os.utime(path[0])
+                changed = time.monotonic()
+        while not self.answers():
+            if time.monotonic() >= end:
+                raise AssertionError(f"the server does not come back after a change:\n{self.said()}")
+            time.sleep(0.1)
 
     def files(self) -> dict[Path, int]:
         """Return the files that the server watches, with the times of their last changes."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -119,10 +121,15 @@ def place(request: Any, tmp_path: Path) -> Iterator[Place]:
         server.ask(f'DROP DATABASE "{name}"')
 
 
+OLD = tuple(map(int, re.findall(r"\d+", version("sqlalchemy"))[:3])) < (2, 0, 56)
+POINTS = r"^(?!sql\.rollback)" if OLD else ""
+"""An older SQLAlchemy keeps a connection for ever whose reset is interrupted by SystemExit."""
+
+
 def proved(place: Place, view: str = "", judge: str = "faults", **tried: Any) -> str:
     """Prove the site. Return what is found."""
     before = place.content()
-    proof = Proof(place.ini, corpus=CORPUS, view=view)
+    proof = Proof(place.ini, corpus=CORPUS, view=view, points=POINTS)
     with proof.loaded():
         getattr(proof, judge)(**tried)
         assert place.kind == "" or "prove_" in place.databases(), "the copies are there"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from pipeline.proving.judges import Record
 from pipeline.proving.logged import of_log
 from pipeline.proving.proof import Proof, plan_from
 from pipeline.proving.report import Waiver
+from pipeline.proving.site import effect
 from pipeline.publisher import publisher
 from pipeline.testing import prove as prove_site
 from pipeline.testing.plugin import prove as prove
@@ -114,6 +116,23 @@ def test_an_effect_may_be_allowed(
     monkeypatch.setattr("pipeline.proving.site.WRITTEN", ())
     monkeypatch.setattr("proving.notes.outside", lambda: WRITERS["file"](tmp_path))
     assert prove_site(ini(), view="outside", allow=[str(tmp_path / "written")]).found == []
+
+
+FILE = "/srv/site/file"
+EFFECT_OF = [
+    ("open", (FILE, "w", os.O_WRONLY), FILE),
+    ("open", (FILE, "r", os.O_RDONLY), ""),
+    ("open", (5, "w", os.O_WRONLY), ""),
+    ("open", ("/srv/site/__pycache__/first.cpython-311.pyc.140", "w", os.O_WRONLY), ""),  # a first import
+    ("socket.connect", (None, ("mail.example", 25)), "mail.example:25"),
+    ("sqlite3.connect", (":memory:",), ""),
+    ("subprocess.Popen", (b"/usr/bin/mail", [], None, None), "/usr/bin/mail"),
+]
+
+
+@pytest.mark.parametrize(("event", "arguments", "name"), EFFECT_OF)
+def test_what_counts_as_an_effect(event: str, arguments: tuple[object, ...], name: str) -> None:
+    assert effect(event, arguments) == name
 
 
 # The function, the fixture and the pipeline in Python.

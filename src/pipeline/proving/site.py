@@ -219,8 +219,9 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
     if event == "open":
         path, _, flags = arguments
-        is_written = isinstance(path, (str, bytes)) and flags & WRITES and not os.fsdecode(path).endswith(".pyc")
-        return os.path.abspath(os.fsdecode(path)) if is_written else ""
+        is_written = isinstance(path, (str, bytes)) and flags & WRITES
+        file = os.path.abspath(os.fsdecode(path)) if is_written else ""
+        return "" if "__pycache__" in file else file  # a view may be the first to import a module
     if event == "sqlite3.connect":
         return "" if str(arguments[0]) in ("", ":memory:") else os.path.abspath(os.fsdecode(arguments[0]))
     return os.fsdecode(arguments[0])

@@ -65,14 +65,16 @@ class SqlCopies:
                     for name in CALLS:
                         dialect.__dict__.pop(name, None)
 
-    def connect(self, dialect: Any, record: object, arguments: list[Any], options: dict[str, Any]) -> None:
-        """Put the copy in the place of a database that is about to be connected to."""
+    def connect(self, dialect: Any, record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
+        """Return a connection to the copy in the place of one to the database."""
         copy = self.copy_of(dialect, arguments, options)
+        arguments, options = list(arguments), dict(options)  # some versions give each connect the same ones
         copy.redirect(arguments, options)
         if not any(one is dialect for one in self._watched):
             self._watched.append(dialect)
             for name, called in CALLS.items():
                 setattr(dialect, name, self.watched(getattr(dialect, name), called, copy))
+        return dialect.connect(*arguments, **options)
 
     def copy_of(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> SqlCopy:
         """Return the copy of a database. Note why if it cannot be copied."""
