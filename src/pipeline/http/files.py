@@ -186,7 +186,7 @@ class FileBody:
 
     @property
     def is_plain_file(self) -> bool:
-        """Whether the server may send the file itself, by its descriptor."""
+        """True if the server may send the file itself, by its descriptor."""
         return self.state is not None
 
     def sent_by(self, wrapper: Any, close: Callable[[int | None], object]) -> Any:

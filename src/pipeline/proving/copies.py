@@ -45,7 +45,7 @@ class Stored(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing was stored."""
+        """True if nothing was stored."""
         return not self.transactions and not self.tables
 
 

@@ -152,7 +152,7 @@ class Report:
 
     @property
     def is_covered(self) -> bool:
-        """Whether enough of the views were tried."""
+        """True if enough of the views were tried."""
         return self.tried >= self.cover * self.views
 
     @property

@@ -92,7 +92,7 @@ class Joined:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the data manager was told the end of the transaction: an ``abort`` does not end a commit."""
+        """True if the data manager was told the end of the transaction: an ``abort`` does not end a commit."""
         told = {step.removesuffix(" begun") for step in self.steps}
         ends = {"tpc_finish", "tpc_abort"} if "tpc_begin" in told else {"abort", "tpc_abort"}
         return not told.isdisjoint(ends)
@@ -153,7 +153,7 @@ class Run:
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether the visitor must believe that the request has done what it asked for."""
+        """True if the visitor must believe that the request has done what it asked for."""
         answered = self.status is not None and self.status < 400
         return answered and self.is_complete and self.escaped is None
 

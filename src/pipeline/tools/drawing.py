@@ -45,7 +45,7 @@ class Part:
 
     @property
     def labelled(self) -> bool:
-        """Whether the parts inside have conditions above them."""
+        """True if the parts inside have conditions above them."""
         return any(part.conditions for part in self.inner)
 
     @property

@@ -75,7 +75,7 @@ class Explained(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether the answer is an error, or does not come to its end."""
+        """True if the answer is an error, or does not come to its end."""
         return self.escaped is not None or int(self.line[:3]) >= 400
 
 

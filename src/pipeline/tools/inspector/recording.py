@@ -201,7 +201,7 @@ class Record:
 
     @property
     def is_open(self) -> bool:
-        """Whether the body is still being sent."""
+        """True if the body is still being sent."""
         return not self.closed
 
     def entered(self, request: Any, seen: list[Any]) -> dict[str, str]:
