@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
+from transaction import TransactionManager
 from transaction.interfaces import TransactionError
 from ZODB.POSException import POSKeyError
 
@@ -22,8 +23,8 @@ def differences() -> Iterator[str]:
         return
     try:
         for connection in zodb.idle_connections():
-            for oid, obj in list(connection._cache.items()):
-                if obj._p_changed is not None and not isinstance(obj, type):
+            for oid, obj in connection._cache.lru_items():
+                if not isinstance(obj, type):
                     yield from _difference(connection, oid, obj)
     except TransactionError as error:
         yield f"a connection waits for the next request, and its transaction has not ended ({type(error).__name__})"
@@ -41,8 +42,20 @@ def _difference(connection: Any, oid: bytes, obj: Any) -> Iterator[str]:
         return
     if serial != obj._p_serial:
         yield f"a {name} in memory is older than what is stored"
-    elif _plain(obj.__getstate__()) != _plain(connection._reader.getState(data)):
+    elif _plain(obj.__getstate__()) not in (_plain(connection._reader.getState(data)), _afresh(obj)):
         yield f"a {name} in memory differs from what is stored"
+
+
+def _afresh(obj: Any) -> bytes | str:
+    """Return the state of an object as another connection loads it: some classes change it when it is loaded."""
+    other = obj._p_jar.db().open(TransactionManager())
+    try:
+        loaded = other.get(obj._p_oid)
+        loaded._p_activate()
+        return _plain(loaded.__getstate__())
+    finally:
+        other.transaction_manager.abort()
+        other.close()
 
 
 def _plain(state: Any) -> bytes | str:
