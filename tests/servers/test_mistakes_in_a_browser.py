@@ -20,6 +20,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from browsing import chromium
+from faults.length import length
 from processes import Process, unused_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
@@ -162,12 +163,11 @@ def look(opened: Open) -> dict[str, tuple[float, float]]:
     return seconds
 
 
-@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
-def test_a_mistake_is_shown_and_the_page_comes_back(opened: Open, times: int) -> None:
+def test_a_mistake_is_shown_and_the_page_comes_back(opened: Open) -> None:
     """The start is measured before and after each round, since other work makes all of them slow."""
     before = opened.started()
     ratios = []
-    for _ in range(times):
+    for _ in range(length(2, 20)):
         seconds = look(opened)
         after = opened.started()
         start = max(before, after)
@@ -177,4 +177,4 @@ def test_a_mistake_is_shown_and_the_page_comes_back(opened: Open, times: int) ->
         before = after
     print(f"{len(ratios)} times, half within {sorted(ratios)[len(ratios) // 2][0]:.2f} of the start")
     longest, name = max(ratios)
-    assert longest < 2, name
+    assert longest < length(4, 2), name  # the suites of other Pythons run beside the short one
