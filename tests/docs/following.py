@@ -212,7 +212,7 @@ class Reader:
                 return True
         except urllib.error.HTTPError as error:
             error.close()
-            return True
+            return error.code < 502  # a proxy has nobody to ask yet
         except OSError:
             return False
 
