@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
@@ -42,7 +43,9 @@ def prove_crash(site: Site, requests: Sequence[Asked], report: Report, is_over: 
 
 def end_at(site: Site, request: Asked, point: str) -> None:
     """Run a request in a process that ends at a point, without any cleaning up."""
-    child = os.fork()
+    with warnings.catch_warnings():  # other threads, such as those of a test runner, do not matter to the request
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         try:
             site.ask(request, Run({point: "crash"}))
