@@ -202,7 +202,7 @@ def put_line(line: Line) -> None:
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     left = f", {line.left} left out by the budget" if line.left else ""
-    said = f"{line.findings} findings" if line.findings else "nothing found"
+    said = f"{line.findings} finding{'s' * (line.findings != 1)}" if line.findings else "nothing found"
     status = str(line.status or "-")
     print(f"  {line.request:50.50} {status:4} {line.points:4} points {line.runs:6} runs  {said}{left}")
 
