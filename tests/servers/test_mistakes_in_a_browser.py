@@ -1,7 +1,7 @@
 """A mistake is saved while Chromium has the page open: it shows the mistake, and the page again after the mending.
 
-Each takes less than twice the time of the site's own start. A developer who has saved a file asks again. The page
-of a site that does not load comes back by itself.
+Each takes less than twice the time of the site's own start, or 2.5 seconds for a site that starts fast. A
+developer who has saved a file asks again. The page of a site that does not load comes back by itself.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ TEMPLATE = "<!DOCTYPE html>\n<html lang='en'><title>{{ title }}</title>\n<h1>{{ 
 WELL = "All is well"
 HAND = 0.4
 """Seconds from saving a file to asking for the page anew. If it is still the old one, the developer asks again."""
+SHORTEST = 1.25
+"""Seconds that count as the start of a site that starts faster, as this one does in 0.4 s on a calm machine: a
+second goes to the hand, the look at the files, the end of the old process and the browser."""
 
 
 class Mistake(NamedTuple):
@@ -170,11 +173,11 @@ def test_a_mistake_is_shown_and_the_page_comes_back(opened: Open) -> None:
     for _ in range(length(2, 20)):
         seconds = look(opened)
         after = opened.started()
-        start = max(before, after)
+        start = max(before, after, SHORTEST)
         ratios += [(second / start, name) for name, pair in seconds.items() for second in pair]
         rounded = {name: [round(second, 2) for second in pair] for name, pair in seconds.items()}
         print(f"start {start:.2f} s", rounded)
         before = after
     print(f"{len(ratios)} times, half within {sorted(ratios)[len(ratios) // 2][0]:.2f} of the start")
     longest, name = max(ratios)
-    assert longest < length(4, 2), name  # the suites of other Pythons run beside the short one
+    assert longest < length(6, 2), name  # the suites of other Pythons run beside the short one
