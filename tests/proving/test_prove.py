@@ -80,6 +80,17 @@ def test_a_site_that_is_served_is_proved_as_well(ini: Callable[..., str], tmp_pa
         served.close()
 
 
+def test_a_database_with_a_relative_path_is_read(
+    ini: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = ini(uri="file://Data.fs")
+    assert main(["explain", path, "POST", "/@@add", "-d", "text=first", "--commit"]) == 0
+    forks.close_all()
+    with Proof(path, view="GET /$").loaded() as proof:
+        assert b"1 notes" in proof.site.ask(proof.requests[0]).body
+
+
 def test_a_database_that_is_not_there_is_not_made(ini: Callable[..., str], tmp_path: Path) -> None:
     path = ini(uri=f"file://{tmp_path}/Data.fs")
     assert prove_site(path, view="GET /$").found == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from time import perf_counter
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pipeline.interfaces import PUBLIC
@@ -23,17 +22,12 @@ NOBODY = ""
 def prove_attack(site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool]) -> None:
     """Ask for each view as an anonymous visitor, from another site, and with hostile values."""
     for request in requests:
-        began = perf_counter()
-        site.copies.reset()
-        own = site.ask(request)
-        line = report.begin("attack", str(request), own.status, 0)
-        if own.views:
-            for what, tried in attacks(site, request, own.views[0]):
+        own, _ = tried_out(site, request)
+        with report.line("attack", str(request), own.status, 0) as line:
+            for what, tried in attacks(site, request, own.views[0]) if own.views else ():
                 line.runs += 1
                 if what:
                     report.note(line, what, str(tried), "", str(own.views[0]))
-        line.end(perf_counter() - began)
-        report.ended(line)
         if is_over():
             return
 

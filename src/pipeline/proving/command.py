@@ -21,9 +21,8 @@ examples:
   pipeline prove site.ini --replay 'POST /@@edit error@Connection.tpc_vote:before'
 
 Each request runs on copies of the databases: a ZODB is only read, an SQLite file is copied, and a database that
-cannot
-be copied is refused. Exit status: 0 nothing found, 1 something found or too few views tried, 2 wrong usage, 3
-the budget is over."""
+cannot be copied is refused. Exit status: 0 nothing found, 1 something found or too few views tried, 2 wrong
+usage, 3 the budget is over."""
 
 
 def main(arguments: Sequence[str]) -> int:

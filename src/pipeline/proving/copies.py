@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from ZODB.blob import copyTransactionsFromTo
 from ZODB.DemoStorage import DemoStorage
@@ -25,6 +24,7 @@ from ZODB.POSException import POSKeyError
 from ZODB.utils import get_pickle_metadata, p64, u64
 
 from pipeline.database import forks, instead
+from pipeline.database.places import files_of
 from pipeline.database.storages import RELSTORAGE, loggable_uri, open_to_read
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
@@ -104,7 +104,7 @@ class Copies:
         scheme = uri.partition(":")[0]
         if scheme == "given":
             return Untouched(open())
-        if scheme == "memory" or (scheme == "file" and not os.path.exists(urlsplit(uri).path)):
+        if scheme == "memory" or (scheme == "file" and not os.path.exists(next(files_of(uri), ""))):
             return MappingStorage()
         if scheme not in ("file", "zeo", *RELSTORAGE):
             raise ConfigurationError(
@@ -173,6 +173,17 @@ class Copies:
         for path, image in self.data.items():
             if content(path) != image:
                 restore(path, image)
+
+    @contextmanager
+    def on_disk(self) -> Iterator[None]:
+        """Have a process that ends leave what it has stored."""
+        self.is_on_disk = True
+        try:
+            yield
+        finally:
+            self.reset()
+            self.remove_left()
+            self.is_on_disk = False
 
     def open_left(self) -> None:
         """Open what a process that has ended has left, as the next process would."""

@@ -1,8 +1,8 @@
 """Requests to prove a site with: one for each view, or what visitors and tests have asked.
 
 A view is asked on the first object whose page it answers. The fields of a POST are those of the form on the
-page of the
-site, so that its tokens and revisions are right; else they are made from the types of the view's parameters.
+page of the site, so that its tokens and revisions are right; else they are made from the types of the view's
+parameters.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 from xmlrpc.client import dumps
 
+from webob import Request
+from webob.multidict import MultiDict
 from webtest import TestResponse
 from webtest.forms import Upload
 from zope.interface import Interface, implementedBy
@@ -52,6 +54,7 @@ VALUES: dict[Any, Any] = {
 INPUTS = {"email": "prove@example.com", "number": "1", "date": "2009-11-01", "url": "http://localhost/"}
 """A value for an input of a form that is empty, by its type."""
 
+MULTIPART = "multipart/form-data; boundary=----------prove"
 
 Identity = tuple[str, str, str, Any]
 
@@ -243,11 +246,12 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
         target = urlsplit(urljoin(origin + url, form.action or url))
         if f"{target.scheme}://{target.netloc}" != origin:
             continue
-        fields, files = [], []
+        fields: list[tuple[str, Any]] = []
+        files: list[tuple[str, Any]] = []
         for name, value in form.submit_fields():
             field = form.fields[name][0]
             if isinstance(value, Upload) or type(field).__name__ == "File":
-                files.append((name, "prove.txt", b"prove"))
+                files.append((name, ("prove.txt", b"prove")))
             else:
                 fields.append((name, filled(field, value)))
         method = form.method.upper()
@@ -256,8 +260,8 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
         if method == "GET":
             yield asked("GET", path, source=source)
         elif form.enctype == "multipart/form-data":
-            kind, data = multipart(fields, files)
-            yield Asked(method, path, data, (*OWN, ("Content-Type", kind)), None, source)
+            encoded = Request.blank("/", POST=MultiDict([*fields, *files]), content_type=MULTIPART)
+            yield Asked(method, path, encoded.body, (*OWN, ("Content-Type", MULTIPART)), None, source)
         else:
             yield asked(method, path, fields, source=source)
 
@@ -270,16 +274,3 @@ def filled(field: Any, value: Any) -> str:
     if not text:
         return INPUTS.get(field.attrs.get("type", ""), "prove")
     return f"{text} prove" if " " in text or "\n" in text or type(field).__name__ == "Textarea" else text
-
-
-def multipart(fields: Sequence[tuple[str, str]], files: Sequence[tuple[str, str, bytes]]) -> tuple[str, bytes]:
-    """Return the content type and the body of a form with files."""
-    boundary = "----------prove"
-    parts = [
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
-        for name, value in fields
-    ]
-    for name, file, data in files:
-        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{file}"\r\n'
-        parts.append(f"{head}Content-Type: text/plain\r\n\r\n".encode() + data + b"\r\n")
-    return f"multipart/form-data; boundary={boundary}", b"".join(parts) + f"--{boundary}--\r\n".encode()

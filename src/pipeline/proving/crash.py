@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from time import perf_counter
 
 from pipeline.proving.asked import Asked
 from pipeline.proving.faults import Whole
@@ -18,27 +17,18 @@ def prove_crash(site: Site, requests: Sequence[Asked], report: Report, is_over: 
     """End a process at each point of each request. What it has stored is all or nothing, and all of it if the
     answer was begun."""
     for request in requests:
-        began = perf_counter()
         whole = Whole(site, request)
-        line = report.begin("crash", str(request), whole.run.status, len(whole.run.trace))
-        site.copies.is_on_disk = True
-        try:
-            for number, point in enumerate(whole.run.trace):
+        trace = whole.run.trace
+        with report.line("crash", str(request), whole.run.status, len(trace)) as line, site.copies.on_disk():
+            for number, point in enumerate(trace):
                 site.copies.remove_left()
                 site.copies.reset()
                 end_at(site, request, point)
                 run = Run()
                 run.hits.append(Hit("crash", point, ""))
-                was_answered = "start_response" in whole.run.trace[:number]
-                report.add(line, request, run, left(site, whole, was_answered))
+                report.add(line, request, run, left(site, whole, "start_response" in trace[:number]))
                 if is_over():
                     return
-        finally:
-            site.copies.reset()
-            site.copies.remove_left()
-            site.copies.is_on_disk = False
-            line.end(perf_counter() - began)
-            report.ended(line)
 
 
 def end_at(site: Site, request: Asked, point: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from typing import NamedTuple
 
 from pipeline.proving.asked import Asked
@@ -28,8 +27,7 @@ class Whole:
 
 def record_of(site: Site, whole: Whole, run: Run) -> Record:
     """Return a run with what it has left."""
-    stored = site.copies.stored()
-    return Record(run, stored, tuple(sorted(set(differences()))), whole.stored, whole.run.status)
+    return Record(run, site.copies.stored(), differences(), whole.stored, whole.run.status)
 
 
 def judged(site: Site, request: Asked, plan: Plan, whole: Whole, judges: Sequence[Judge]) -> tuple[Run, list[str]]:
@@ -70,22 +68,19 @@ def prove_faults(
 ) -> None:
     """Run each request with every plan, and report what is wrong."""
     for request in requests:
-        began = perf_counter()
         whole = Whole(site, request)
-        line = report.begin("faults", str(request), whole.run.status, len(whole.run.trace))
-        run, found = judged(site, request, {}, whole, judges)
-        report.add(line, request, run, found)
-        plans = tried.after(run)[::-1]
-        while plans and not is_over():
-            plan = plans.pop()
-            run, found = judged(site, request, plan, whole, judges)
+        with report.line("faults", str(request), whole.run.status, len(whole.run.trace)) as line:
+            run, found = judged(site, request, {}, whole, judges)
             report.add(line, request, run, found)
-            if len(run.hits) == len(plan) < tried.depth:
-                last = max(run.trace.index(hit.point) for hit in run.hits)
-                plans += tried.after(run, last + 1)[::-1]
-            report.progress(line, line.runs, line.runs + len(plans))
-        line.left = len(plans)
-        line.end(perf_counter() - began)
-        report.ended(line)
+            plans = tried.after(run)[::-1]
+            while plans and not is_over():
+                plan = plans.pop()
+                run, found = judged(site, request, plan, whole, judges)
+                report.add(line, request, run, found)
+                if len(run.hits) == len(plan) < tried.depth:
+                    last = max(run.trace.index(hit.point) for hit in run.hits)
+                    plans += tried.after(run, last + 1)[::-1]
+                report.progress(line, line.runs, line.runs + len(plans))
+            line.left = len(plans)
         if is_over():
             return

@@ -6,7 +6,7 @@ Others are added by an entry point of the group ``pipeline.judges``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import entry_points
 from typing import NamedTuple
 
@@ -73,7 +73,7 @@ def refused_is_not_stored(record: Record) -> Iterator[str]:
 
 
 def all_is_ended(record: Record) -> Iterator[str]:
-    """R5: an exception reaches no server, transactions end, and connections come back."""
+    """R5: an exception reaches no server, and transactions end."""
     run = record.run
     at_the_end = any(hit.point.partition("#")[0] in ("start_response", "block") for hit in run.hits)
     if isinstance(run.escaped, Exception) and run.status is None and not at_the_end:
@@ -81,9 +81,6 @@ def all_is_ended(record: Record) -> Iterator[str]:
     for joined in run.joined:
         if not joined.has_ended:
             yield f"R5: {type(joined.resource).__name__} is not told the end of the transaction"
-    for usage in pools.usages():
-        if usage.used:
-            yield f"R5: {usage.used} connection of {usage.database} does not come back"
 
 
 def all_is_closed(record: Record) -> Iterator[str]:
@@ -98,10 +95,18 @@ def all_is_closed(record: Record) -> Iterator[str]:
         yield "R6: the environ keeps the request"
 
 
-def memory_is_disk(record: Record) -> Iterator[str]:
-    """R8 and R13: the next request sees what is stored, and nothing else."""
-    for difference in record.memory:
+def nothing_left_behind(record: Record) -> Iterator[str]:
+    """R5, R8 and R13: connections come back, and the next request sees what is stored and nothing else."""
+    yield from left_behind(record.memory)
+
+
+def left_behind(memory: Sequence[str]) -> Iterator[str]:
+    """Yield what requests have left behind for the next ones. memory has the differences from what is stored."""
+    for difference in memory:
         yield f"R13: {difference}"
+    for usage in pools.usages():
+        if usage.used:
+            yield f"R5: {usage.used} connection of {usage.database} does not come back"
 
 
 def nothing_outside(record: Record) -> Iterator[str]:
@@ -127,7 +132,7 @@ FAULTS: tuple[Judge, ...] = (
     refused_is_not_stored,
     all_is_ended,
     all_is_closed,
-    memory_is_disk,
+    nothing_left_behind,
     nothing_outside,
     answers,
 )

@@ -16,8 +16,12 @@ from transaction.interfaces import TransactionError
 from ZODB.POSException import POSKeyError
 
 
-def differences() -> Iterator[str]:
-    """Yield what the next request would see that is not stored."""
+def differences() -> tuple[str, ...]:
+    """Return what the next request would see that is not stored, each kind once."""
+    return tuple(sorted(set(_all_differences())))
+
+
+def _all_differences() -> Iterator[str]:
     zodb = sys.modules.get("pipeline.database.zodb_pools")
     if zodb is None:
         return
@@ -42,7 +46,9 @@ def _difference(connection: Any, oid: bytes, obj: Any) -> Iterator[str]:
         return
     if serial != obj._p_serial:
         yield f"a {name} in memory is older than what is stored"
-    elif _plain(obj.__getstate__()) not in (_plain(connection._reader.getState(data)), _afresh(obj)):
+        return
+    state = _plain(obj.__getstate__())
+    if state != _plain(connection._reader.getState(data)) and state != _afresh(obj):
         yield f"a {name} in memory differs from what is stored"
 
 

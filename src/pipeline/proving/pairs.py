@@ -7,11 +7,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations_with_replacement
 from random import Random
-from time import perf_counter
 from typing import Any
 
-from pipeline.database import pools
 from pipeline.proving.asked import Asked
+from pipeline.proving.judges import left_behind
 from pipeline.proving.memory import differences
 from pipeline.proving.report import Report
 from pipeline.proving.runs import Run
@@ -105,7 +104,6 @@ def in_turn(site: Site, *requests: Asked) -> tuple[tuple[int | None, ...], Any]:
 
 def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: int) -> None:
     """Run two requests in many orders."""
-    began = perf_counter()
     both, reverse = in_turn(site, first, second), in_turn(site, second, first)
     ends: dict[tuple[bool, ...], set[str]] = {
         (True, True): {repr(both[1]), repr(reverse[1])},
@@ -119,15 +117,13 @@ def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: in
         site.copies.reset()
         lengths.append(sum(not name.startswith(NOT_SWITCHED) for name in site.ask(request).trace))
     name = f"{first} | {second}"
-    line = report.begin("pairs", name, both[0][0], sum(lengths))
-    for order in orders(lengths, most, site.seed):
-        runs = run_both(site, (first, second), order)
-        line.runs += 1
-        said = " then ".join(f"{1 + who} passes {count}" for who, count in order[:-1])
-        for what in wrong(site, runs, ends, in_order):
-            report.note(line, what, name, said, str(runs[0].views[-1]) if runs[0].views else "")
-    line.end(perf_counter() - began)
-    report.ended(line)
+    with report.line("pairs", name, both[0][0], sum(lengths)) as line:
+        for order in orders(lengths, most, site.seed):
+            runs = run_both(site, (first, second), order)
+            line.runs += 1
+            said = " then ".join(f"{1 + who} passes {count}" for who, count in order[:-1])
+            for what in wrong(site, runs, ends, in_order):
+                report.note(line, what, name, said, str(runs[0].views[-1]) if runs[0].views else "")
 
 
 def wrong(
@@ -144,11 +140,7 @@ def wrong(
         yield f"R2: answered {shown}, what is stored is not what they store one after the other"
     elif any((status or 500) >= 500 for status in statuses) and statuses not in in_order:
         yield f"R2: answered {shown}, which neither is when they come one after the other"
-    for difference in sorted(set(differences())):
-        yield f"R13: {difference}"
-    for usage in pools.usages():
-        if usage.used:
-            yield f"R5: {usage.used} connection of {usage.database} does not come back"
+    yield from left_behind(differences())
 
 
 def orders(lengths: Sequence[int], most: int, seed: int) -> Iterator[Order]:

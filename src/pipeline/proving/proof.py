@@ -23,7 +23,7 @@ from pipeline.proving.report import Report, Waiver
 from pipeline.proving.runs import FAULTS, Plan, Run
 from pipeline.proving.site import Site
 
-KINDS = ("conflict", "error", "exit", "unavailable", "gone")
+KINDS = tuple(FAULTS)
 """The kinds of faults."""
 JUDGES = ("faults", "attack", "crash", "pairs")
 """The ways to judge a site, in the order in which they are tried."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -65,10 +67,6 @@ class Line:
     """Plans that the budget has left out."""
     findings: int = 0
 
-    def end(self, seconds: float) -> None:
-        """Note how long the runs took."""
-        self.seconds = seconds
-
 
 @dataclass
 class Report:
@@ -92,16 +90,18 @@ class Report:
         if self.follow and done % 16 == 0:
             put_progress(line, done, of)
 
-    def ended(self, line: Line) -> None:
-        """Note that the runs of a request are over."""
-        if self.follow:
-            put_line(line)
-
-    def begin(self, judge: str, request: str, status: int | None, points: int) -> Line:
-        """Begin the line of one request."""
+    @contextmanager
+    def line(self, judge: str, request: str, status: int | None, points: int) -> Iterator[Line]:
+        """Note the runs of one request, and how long they take."""
         line = Line(judge, request, status, points)
         self.lines.append(line)
-        return line
+        began = perf_counter()
+        try:
+            yield line
+        finally:
+            line.seconds = perf_counter() - began
+            if self.follow:
+                put_line(line)
 
     def add(self, line: Line, request: Asked, run: Run, found: Sequence[str]) -> None:
         """Note a run, and what is wrong with it."""

@@ -1,9 +1,8 @@
 """One run of one request: the points that it passes, the fault that it meets there, and what is left of it.
 
-A point is a place at which something can fail: the enter and the exit of each part and of the view, each call
-of a data
-manager, each read of a storage, each statement, ``start_response``, each block, ``on_close``. A plan says what
-happens at which point.
+A point is a place at which something can fail: the enter and the exit of each part and of the view, each call of
+a data manager, each read of a storage, each statement, ``start_response``, each block, ``on_close``. A plan says
+what happens at which point.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from pipeline.paste import Chain, Step
 from pipeline.proving.asked import Asked
 from pipeline.proving.copies import Copies
 from pipeline.proving.runs import Gone, Run, joining, place, point, running, started
+from pipeline.tools.auditing import listening
 from pipeline.tools.building import build
 from pipeline.tools.ini import host_of, plan_of
 from pipeline.views import View, Views
@@ -64,7 +65,6 @@ class Site:
         self.views: list[tuple[Any, Any, str, View]] = []
         """The registrations: context, type of the request, method and name, view."""
         self._look: Callable[[Any], object] | None = None
-        self._depth = 0
 
     @contextmanager
     def loaded(self) -> Iterator[None]:
@@ -169,7 +169,7 @@ class Site:
         if run.user is not None:
             environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
         random.seed(self.seed)
-        with started(run), self.effects_noted():
+        with started(run), listening(self._effect):
             serve(self.app, environ, run)
         run.keeps_request = "pipeline.request" in environ
         self.copies.refuse_refused()
@@ -183,19 +183,8 @@ class Site:
         finally:
             self._look = None
 
-    @contextmanager
-    def effects_noted(self) -> Iterator[None]:
-        """Note what this thread does outside of the databases, and refuse it if it is not allowed."""
-        hooks.append(self._effect)
-        if not hooked:
-            hooked.append(True)
-            sys.addaudithook(lambda event, arguments: [hook(event, arguments) for hook in hooks] and None)
-        try:
-            yield
-        finally:
-            hooks.remove(self._effect)
-
     def _effect(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note what this thread does outside of the databases, and refuse it if it is not allowed."""
         run = running()
         if run is None or event not in EFFECTS or of_database():
             return
@@ -226,10 +215,6 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
         return "" if str(arguments[0]) in ("", ":memory:") else os.path.abspath(os.fsdecode(arguments[0]))
     return os.fsdecode(arguments[0])
 
-
-hooks: list[Callable[[str, tuple[Any, ...]], None]] = []
-"""Functions that get the audit events of this process, while a run is on."""
-hooked: list[bool] = []
 
 
 def of_database(packages: Sequence[str] = OF_DATABASES) -> bool:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pipeline.interfaces import Facts
+from pipeline.tools.auditing import listening
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 """Flags of a file that is opened to be changed."""
-_noting: list[Opened] = []
-_hooked: list[bool] = []
+EVENTS = ("open", "socket.connect", "sqlite3.connect")
 
 
 class Opened:
@@ -25,17 +24,17 @@ class Opened:
         self.ports: set[int] = set()
 
     def __enter__(self) -> Opened:
-        if not _hooked:  # for ever: Python has no way to take it back
-            _hooked.append(True)
-            sys.addaudithook(_hook)
-        _noting.append(self)
+        self._listening = listening(self.note)
+        self._listening.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        _noting.remove(self)
+        self._listening.__exit__(None, None, None)
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note a file or a server."""
+        if event not in EVENTS:
+            return
         if event == "open":
             path, _, flags = arguments
             written = isinstance(path, (str, bytes)) and flags & WRITES
@@ -63,9 +62,3 @@ class Opened:
                     f"it connects to port {port}, which is not among the facts: @element(facts=...) with "
                     f"Facts(servers=...)"
                 )
-
-
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if _noting and event in ("open", "socket.connect", "sqlite3.connect"):
-        for one in _noting:
-            one.note(event, arguments)

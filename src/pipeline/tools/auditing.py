@@ -1,0 +1,32 @@
+"""The audit events of Python, for tools that note what code opens, writes and starts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Listener = Callable[[str, tuple[Any, ...]], None]
+"""``(event, arguments)``. An exception that it raises ends what the event announces."""
+
+_listeners: list[Listener] = []
+_hooked: list[bool] = []
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Have a function called with each audit event of this process."""
+    if not _hooked:  # for ever: Python has no way to take it back
+        _hooked.append(True)
+        sys.addaudithook(_hook)
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    for listener in _listeners:
+        listener(event, arguments)
