@@ -11,6 +11,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPMessage, IncompleteRead
 from io import BytesIO
 from pathlib import Path
@@ -241,6 +242,8 @@ def test_a_part_is_not_compressed(served: Served) -> None:
 
 def test_a_part_of_what_it_was(served: Served) -> None:
     seen = ask(served, "/log.txt")
+    changed = parsedate_to_datetime(seen.headers["Last-Modified"]).timestamp()
+    time.sleep(max(0, changed + 1 - time.time()))  # a date of this very second is no strong validator
     for validator in (seen.headers["ETag"], seen.headers["Last-Modified"]):
         part = ask(served, "/log.txt", Range="bytes=5-9", If_Range=validator)
         assert (part.status, part.body) == (206, LOG[5:10])

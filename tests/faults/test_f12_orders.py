@@ -8,7 +8,7 @@ tried. At full length there are three of each.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import entry_points
@@ -24,6 +24,7 @@ from pipeline.elements.zodb import close_all
 from pipeline.interfaces import OrderError
 from pipeline.order import objection, refuse_wrong_order
 from pipeline.proving.proof import Proof
+from proving.inis import ini_of
 
 OPTIONS = {
     "zodb": "uri = memory://orders\nroot = proving.any_site:stored",
@@ -68,23 +69,12 @@ def completed(*chosen: str) -> list[str] | None:
     return order
 
 
-def ini_of(order: Sequence[str], replaced: Mapping[str, str]) -> str:
-    lines = [f"[pipeline:main]\npipeline = {' '.join(order)} publisher"]
-    for name in order:
-        options = OPTIONS.get(name, "")
-        if name == "traverse" and "zodb" not in order:
-            options = "root = proving.any_site:Root"
-        use = f"use = egg:wsgi-pipeline#{name}"
-        if name in replaced:
-            use, options = f"paste.filter_factory = {replaced[name]}", ""
-        lines.append(f"[filter:{name}]\n{use}\n{options}")
-    return "\n".join([*lines, "[app:publisher]\nuse = egg:wsgi-pipeline#publisher\nscan = proving.any_site\n"])
-
-
 def proved(order: Sequence[str], directory: Path, **replaced: str) -> tuple[int, list[str]]:
     """How many runs a pipeline was given, and what was found."""
     path = directory / "site.ini"
-    path.write_text(ini_of(order, replaced))
+    own = {} if "zodb" in order else {"traverse": "root = proving.any_site:Root"}
+    bugs = {name: f"paste.filter_factory = {bug}" for name, bug in replaced.items()}
+    path.write_text(ini_of(order, "proving.any_site", **{**OPTIONS, **own, **bugs}))
     if not (directory / "site.sqlite").exists():
         made = sqlite3.connect(directory / "site.sqlite")
         made.execute("CREATE TABLE written (number INTEGER)")

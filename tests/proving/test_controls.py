@@ -75,5 +75,5 @@ def test_a_bug_of_a_site_is_found(view: str, judge: str, rule: str, ini: Callabl
 
 
 def test_an_element_that_swallows_exceptions_is_found(ini: Callable[..., str]) -> None:
-    report = proved(ini("retry zodb errors swallow transaction forms traverse publisher"), "plain")
+    report = proved(ini("retry zodb errors swallow transaction forms traverse"), "plain")
     assert "R1: it is answered 200, and not stored" in found(report)

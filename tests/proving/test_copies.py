@@ -21,34 +21,10 @@ from pipeline.proving.proof import Proof
 from pipeline.proving.runs import Run, started
 from pipeline.proving.sql_copies import SqlCopies
 from proving import bugs, tables
+from proving.inis import ini_of
 from servers.sql_places import MARIADB, OTHER_DRIVERS, POSTGRES, SQLITE
 
-INI = """
-[pipeline:main]
-pipeline = foreign retry sql filestore errors transaction forms traverse publisher
-[filter:foreign]
-paste.filter_app_factory = proving.tables:swallow
-[filter:retry]
-use = egg:wsgi-pipeline#retry
-[filter:sql]
-use = egg:wsgi-pipeline#sql
-url = {url}
-[filter:filestore]
-paste.filter_factory = filestore:filestore
-path = {store}
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-[filter:transaction]
-use = egg:wsgi-pipeline#transaction
-[filter:forms]
-use = egg:wsgi-pipeline#forms
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-root = proving.tables:root
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-scan = proving.tables
-"""
+ORDER = ["foreign", "retry", "sql", "filestore", "errors", "transaction", "forms", "traverse"]
 
 CORPUS = [asked("GET", "/"), asked("POST", "/@@add", [("title", "one")]), asked("POST", "/@@raw")]
 CORPUS += [asked("PUT", "/@@title"), asked("DELETE", "/@@last"), asked("POST", "/@@keep")]
@@ -63,7 +39,13 @@ class Place:
         self.kind = "" if server is None else type(server).__name__
         store = ini.parent / "store.json"
         store.write_text('{"given": 1}')
-        ini.write_text(INI.format(url=url.replace("%", "%%"), store=store))
+        options = {
+            "foreign": "paste.filter_app_factory = proving.tables:swallow",
+            "sql": f"url = {url.replace('%', '%%')}",
+            "filestore": f"paste.filter_factory = filestore:filestore\npath = {store}",
+            "traverse": "root = proving.tables:root",
+        }
+        ini.write_text(ini_of(ORDER, "proving.tables", **options))
         engine = create_engine(url)
         tables.Base.metadata.create_all(engine)
         with engine.begin() as connection:

@@ -22,32 +22,10 @@ from pipeline.proving.asked import asked
 from pipeline.proving.copies import Copies
 from pipeline.proving.proof import Proof
 from proving import bugs
+from proving.inis import ini_of
 from proving.notes import Note, root
 
-INI = """
-[pipeline:main]
-pipeline = retry zodb errors transaction forms authenticate traverse publisher
-[filter:retry]
-use = egg:wsgi-pipeline#retry
-[filter:zodb]
-use = egg:wsgi-pipeline#zodb
-uri = {uri}
-root = proving.notes:root
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-[filter:transaction]
-use = egg:wsgi-pipeline#transaction
-[filter:forms]
-use = egg:wsgi-pipeline#forms
-[filter:authenticate]
-use = egg:wsgi-pipeline#authenticate
-check = proving.objects:check
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-scan = proving.notes proving.objects
-"""
+ORDER = ["retry", "zodb", "errors", "transaction", "forms", "authenticate", "traverse"]
 LOGIN = {"Authorization": f"Basic {b64encode(b'editor:secret').decode()}"}
 FILE = b'--edge\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\na file\r\n--edge--\r\n'
 CORPUS = [asked("GET", "/"), asked("GET", "/@@stream"), asked("POST", "/@@add", [("text", "one")])]
@@ -62,7 +40,9 @@ class Stored:
 
     def __init__(self, uri: str, ini: Path) -> None:
         self.uri, self.ini = uri, str(ini)
-        ini.write_text(INI.format(uri=uri.replace("%", "%%")))
+        zodb = f"uri = {uri.replace('%', '%%')}\nroot = proving.notes:root"
+        scan = "proving.notes proving.objects"
+        ini.write_text(ini_of(ORDER, scan, zodb=zodb, authenticate="check = proving.objects:check"))
         self.write("first")
 
     def write(self, text: str) -> None:

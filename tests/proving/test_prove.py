@@ -33,7 +33,7 @@ from pipeline.testing import prove as prove_site
 from pipeline.testing.plugin import prove as prove
 from pipeline.tools.command import main
 
-SWALLOWING = "retry zodb errors swallow transaction forms traverse publisher"
+SWALLOWING = "retry zodb errors swallow transaction forms traverse"
 SOUND = "GET /$|add|plain|title"
 
 

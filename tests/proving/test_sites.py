@@ -12,6 +12,7 @@ from pipeline.database import forks
 from pipeline.proving.proof import Proof
 from pipeline.testing.plugin import prove as prove
 from pipeline.tools.new import make
+from proving.inis import ini_of
 
 TOP = Path(__file__).resolve().parents[2]
 Prove = Callable[..., Proof]
@@ -44,27 +45,12 @@ def test_a_new_site(ini: str, tmp_path: Path, prove: Prove) -> None:
     assert (proof.report.tried, proof.report.runs > 500) == (4, True)
 
 
-STORE = """
-[pipeline:main]
-pipeline = retry store errors transaction forms traverse publisher
-[filter:retry]
-use = egg:wsgi-pipeline#retry
-[filter:store]
-paste.filter_factory = filestore:filestore
-path = %(here)s/store.json
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-[filter:transaction]
-use = egg:wsgi-pipeline#transaction
-[filter:forms]
-use = egg:wsgi-pipeline#forms
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-root = proving.numbers:Numbers
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-scan = proving.numbers
-"""
+STORE = ini_of(
+    ["retry", "store", "errors", "transaction", "forms", "traverse"],
+    "proving.numbers",
+    store="paste.filter_factory = filestore:filestore\npath = %(here)s/store.json",
+    traverse="root = proving.numbers:Numbers",
+)
 
 
 def test_an_element_of_others(tmp_path: Path, prove: Prove) -> None:
