@@ -28,7 +28,7 @@ from pipeline.paste import Step
 from pipeline.proving.asked import Asked
 from pipeline.proving.runs import Run
 from pipeline.proving.site import EFFECTS, OF_DATABASES, Site, of_database, quiet
-from pipeline.tools.building import build
+from pipeline.tools.building import around, build
 from pipeline.tools.causes import Cause, Late, causes, no_branch
 from pipeline.tools.command import place_and_words
 from pipeline.tools.ini import host_of, plan_of, split_name
@@ -121,7 +121,8 @@ class Stage(Site):
         """Load the app, with watchers that tell the cause of an answer."""
         self.chains = plan_of(self.path, self.words)
         self.ends = {chain.steps[-1].where for chain in self.chains if chain.steps}
-        built = build(self.path, self.words, self.watch, self.opened, self.miss, self.copies.redirect)
+        watchers = [around(self.watch, self.opened)]
+        built = build(self.path, self.words, watchers, self.miss, self.copies.redirect)
         self.app = built.app
         return [views for _, views in built.views()]
 

@@ -21,7 +21,7 @@ from pipeline.proving.asked import Asked
 from pipeline.proving.copies import Copies
 from pipeline.proving.runs import Gone, Run, joining, place, point, running, started
 from pipeline.tools.auditing import listening
-from pipeline.tools.building import build
+from pipeline.tools.building import around, build
 from pipeline.tools.ini import host_of, plan_of
 from pipeline.views import View, Views
 
@@ -93,7 +93,7 @@ class Site:
             self.app: Any = self.ini
             return [self.ini.published] if self.ini.published is not None else []
         self.chains = plan_of(self.ini, self.words)
-        built = build(self.ini, self.words, self.watch, options=self.copies.redirect)
+        built = build(self.ini, self.words, [around(self.watch)], options=self.copies.redirect)
         self.app = built.app
         return [views for _, views in built.views()]
 

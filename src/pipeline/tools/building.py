@@ -1,38 +1,38 @@
-"""An ini as it is loaded, with a watcher linked in outside each of its parts.
+"""An ini as it is loaded, with watchers linked in outside each of its parts.
 
-The commands that look into a site load it this way. What a site is served with has no watchers: these are
-linked in at load, when a command asks for them, and nowhere else.
+The commands that look into a site load it this way. The watchers are made as those of an element that watches
+(``pipeline.between``), by a function of a part and what it offers. A site is served without those of a command.
 """
 
 from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
 from paste.deploy import loadwsgi, util
 from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
 
-from pipeline.attributes import declaration
+from pipeline.between import openers
 from pipeline.composition import Element, Offers, Pipeline
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.order import Contract
 from pipeline.paste import Step, named_errors, step_of
-from pipeline.request import OnFirstUse, Request
 from pipeline.switch import Switch, branch_lines
 from pipeline.tools.ini import make_importable, parse_variables, split_name
 from pipeline.tools.words import place_of
 from pipeline.views import Views
 
-Opened = Callable[[Any, Any], None]
-"""``(request, value)``."""
+Maker = Callable[[Step, Offers], Offers]
+"""``(step, offers)`` returns what is linked in the place of a part: what it offers, with a watcher."""
 Missed = Callable[[str, list[str]], None]
 """``(where, wanted)``: the place of a switch in the ini, and for each of its lines what a request lacks."""
-Watch = Callable[["Step", Handler, Any, Any], None]
+Watch = Callable[[Step, Handler, Any, Any], None]
 """``(step, handler, request, response)`` calls the handler of a step with the request and the response."""
-ChangeOptions = Callable[["Step", dict[str, str]], None]
+ChangeOptions = Callable[[Step, dict[str, str]], None]
 """``(step, options)``: the options are those of the ini, as text."""
 
 
@@ -52,26 +52,24 @@ class Built(NamedTuple):
 
 def build(
     ini: str,
-    words: list[str],
-    watch: Watch | None = None,
-    opened: Opened | None = None,
+    words: Sequence[str] = (),
+    between: Sequence[Maker] = (),
     missed: Missed | None = None,
     options: ChangeOptions | None = None,
 ) -> Built:
     """Load an ini, with its middleware and its switches; no database is opened.
 
-    watch   is called in the place of each part of a pipeline
-    opened  is called when the request has opened what an element offers on first use, such as a database
-    missed  is called when a switch has no line for a request
-    options is called with each step before it is made, and its options, which it may change
+    between  make the watchers around each part of a pipeline, the innermost first
+    missed   is called when a switch has no line for a request
+    options  is called with each step before it is made, and its options, which it may change
     """
     logging.getLogger("pipeline").addHandler(logging.NullHandler())  # what loading logs is for who serves the site
     path, name = split_name(ini)
     make_importable(path)
     uri = f"config:{path}"
-    building = Building(watch, opened, missed, options)
+    building = Building(between, missed, options)
     with named_errors(uri):
-        context = loadcontext(APP, uri, name=name, global_conf=parse_variables(words))
+        context = loadcontext(APP, uri, name=name, global_conf=parse_variables(list(words)))
         app = building.app(context)
     if isinstance(app, Pipeline):
         app.finish()
@@ -79,14 +77,11 @@ def build(
 
 
 class Building:
-    """Does what Paste Deploy does with the contexts of an ini, and puts a watcher around each part."""
+    """Does what Paste Deploy does with the contexts of an ini, and puts the watchers around each part."""
 
-    def __init__(
-        self, watch: Watch | None, opened: Opened | None, missed: Missed | None, options: ChangeOptions | None
-    ) -> None:
-        self.watch = watch
+    def __init__(self, between: Sequence[Maker], missed: Missed | None, options: ChangeOptions | None) -> None:
+        self.between = between
         self.options = options
-        self.opened = opened
         self.missed = missed
         self.ends: list[tuple[Step, Pipeline]] = []
         self.numbers = count(1)
@@ -127,39 +122,57 @@ class Building:
         return step_of(context)
 
     def watched(self, step: Step, app: Any, known: Mapping[str, Any] = {}) -> Any:
-        """Return the app of a step with its watcher around it.
+        """Return the app of a step with its watchers around it.
 
         known  what the parts inside of the step offer
         """
-        watch = self.watch
-        if watch is None:
-            return app
-        adds = step.element.contract.adds if step.element is not None else None
         offered = getattr(app, "offered", {})
-        openers = {
-            name: self.opening(value)
-            for name, value in offered.items()
-            if known.get(name) is not value and isinstance(declaration(adds or Request, name), OnFirstUse)
+        own = {name: value for name, value in offered.items() if known.get(name) is not value}
+        adds = step.element.contract.adds if step.element is not None else None
+        for maker in self.between:
+            contract = Contract(f"(watcher {next(self.numbers)})", adds=adds)
+            app = Element(linked_by(maker, step, own), contract)(app)
+        return app
+
+
+def linked_by(maker: Maker, step: Step, own: Mapping[str, Any]) -> Callable[[Handler], Offers]:
+    """Return the factory of an element that stands around a step, and is what a maker links in there.
+
+    own  what the step offers
+    """
+
+    def watcher(next: Handler) -> Offers:
+        return maker(step, Offers(next, **own))
+
+    return watcher
+
+
+def around(watch: Watch, opened: Callable[[Any, Any], None] | None = None) -> Maker:
+    """Return a maker of watchers that call one function for each part.
+
+    watch   is called in the place of each part
+    opened  ``(request, value)``, is called when a request has opened what an element offers on first use, such as a
+            database
+    """
+
+    def maker(step: Step, offers: Offers) -> Offers:
+        told = {} if opened is None else {
+            name: telling(opener, opened) for name, opener in openers(step, offers).items()
         }
+        return Offers(partial(watch, step, offers.handler), **{**offers.attributes, **told})
 
-        def watcher(next: Handler) -> Offers:
-            def watcher(request: Any, response: Any) -> None:
-                watch(step, next, request, response)
+    return maker
 
-            return Offers(watcher, **openers)
 
-        return Element(watcher, Contract(f"(watcher {next(self.numbers)})", adds=adds))(app)
+def telling(opener: Callable[[Any], Any], opened: Callable[[Any, Any], None]) -> Callable[[Any], Any]:
+    """Return the function that opens what an element offers, and tells ``opened`` of it."""
 
-    def opening(self, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the function that opens what an element offers, with a word to who watches."""
+    def open_told(request: Any) -> Any:
+        value = opener(request)
+        opened(request, value)
+        return value
 
-        def open_watched(request: Any) -> Any:
-            value = opener(request)
-            if self.opened is not None:
-                self.opened(request, value)
-            return value
-
-        return open_watched
+    return open_told
 
 
 def filtered(context: LoaderContext, app: Any) -> Any:

@@ -15,7 +15,7 @@ from webob import Request
 
 from pipeline.database.only_look import if_locked
 from pipeline.interfaces import ConfigurationError
-from pipeline.tools.building import build
+from pipeline.tools.building import around, build
 from pipeline.tools.causes import Cause, Late, causes, no_branch, path_of
 from pipeline.tools.findings import put_json
 from pipeline.tools.ini import add_variables, options_of, split_name
@@ -138,7 +138,8 @@ def explain(
     """Run one request through an ini, and return what is to be said of it."""
     recorder = Recorder(user, commit)
     missed: list[Cause] = []
-    built = build(ini, words, recorder.watch, recorder.opened, lambda *found: missed.append(no_branch(*found)))
+    watchers = [around(recorder.watch, recorder.opened)]
+    built = build(ini, words, watchers, lambda *found: missed.append(no_branch(*found)))
     recorder.listen_to_sql()
     log = Log()
     logger = logging.getLogger()

@@ -14,7 +14,7 @@ from pipeline.database.only_look import if_locked
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
-from pipeline.tools.building import build
+from pipeline.tools.building import around, build
 from pipeline.tools.explain import answer_of, request_of, say_read_only
 from pipeline.tools.ini import add_ini, host_of, options_of, plan_of
 from pipeline.tools.watching import is_traverse
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     options = options_of(parser, arguments)
     chains = plan_of(options.ini, options.variables)
     shell = Shell(chains, (lambda names: run(options.code, names)) if options.code is not None else interact)
-    built = build(options.ini, options.variables, shell.watch)
+    built = build(options.ini, options.variables, [around(shell.watch)])
     shell.names["app"] = built.app
     environ = request_of("GET", "/", [f"Host: {host_of(chains)}"], [])
     with if_locked(shell.tell_read_only):
