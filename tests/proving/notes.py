@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import smtplib
 from collections.abc import Iterator
 from typing import Any
@@ -136,6 +138,18 @@ def leave(notes: Notes, request: Request, to: str = "/") -> Any:
 def visit(notes: Notes, request: Request, response: Response) -> str:
     notes.plain.value += 1
     return "counted"
+
+
+@view(context=Notes, name="enter", methods=("POST",), permission=PUBLIC)
+def enter(notes: Notes, request: Request, password: str = "") -> str:
+    logging.getLogger("notes").warning("%r cannot enter", password)
+    return "nobody enters"
+
+
+@view(context=Notes, name="search", methods=("POST",), permission=PUBLIC)
+def search(notes: Notes, request: Request, text: str = "") -> str:
+    """Go to the end of the text from each bracket in it."""
+    return "found" if re.search(r"\(+!", text) else "not found"
 
 
 def outside() -> object:

@@ -66,6 +66,8 @@ OF_SITES = [
     ("hello", "attack", "S7: a page has a value of the visitor as HTML"),
     ("leave", "attack", "S8: a redirect goes where a value of the visitor says"),
     ("visit", "attack", "a GET changes the database"),
+    ("enter", "attack", "S25: a secret of the visitor is in a log"),
+    ("search", "attack", "S12: four times the length of a value takes more than eight times as long"),
 ]
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from unittest import mock
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pipeline.interfaces import PUBLIC
@@ -10,11 +14,18 @@ from pipeline.proving.asked import FORM, Asked
 from pipeline.proving.report import Report
 from pipeline.proving.runs import Run
 from pipeline.proving.site import Site
+from pipeline.tools.inspector.secrets import is_secret
 from pipeline.views import View
 
 ELSEWHERE = "http://elsewhere.example"
 MARK = "<prove x='\"&>"
 """A value that is no longer itself where it is quoted as HTML."""
+SECRET = "prove-7d1f09ac"
+"""A password that nobody logs by chance."""
+LONG = ("a", " ", "<", "(", "a@", "&#", "\n*")
+"""What long values are made of: that on which expressions and parsers of texts go back again and again."""
+MOST = {"GET": 6_000, "POST": 60_000}
+"""Characters of a long value: those of a query have to pass the server."""
 NOBODY = ""
 """The user of an anonymous visitor, in the place of the user of the site."""
 
@@ -73,6 +84,63 @@ def attacks(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked
             else:
                 yield "", tried
 
+    for tried in with_value(request, view, SECRET, is_secret) if unsafe else ():  # a URL is in every log
+        lengths = [(path, path.stat().st_size) for path in site.copies.logs()]
+        with logged() as lines:
+            tried_out(site, tried)
+        lines += [path.read_bytes()[length:].decode("latin-1") for path, length in lengths]
+        yield ("S25: a secret of the visitor is in a log" if SECRET in "\n".join(lines) else ""), tried
+
+    for values in long_values(request, view):
+        yield from growing(site, values)
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """Yield a list that gets what is logged meanwhile; nothing is written."""
+    lines: list[str] = []
+    formatter = logging.Formatter()
+
+    def keep(logger: logging.Logger, record: logging.LogRecord) -> None:
+        lines.append(formatter.format(record))
+
+    before = logging.root.manager.disable
+    logging.disable(logging.NOTSET)
+    try:
+        with mock.patch.object(logging.Logger, "callHandlers", keep):
+            yield lines
+    finally:
+        logging.disable(before)
+
+
+def seconds(site: Site, request: Asked) -> float:
+    """Return the seconds of processor time that a request takes."""
+    site.copies.reset()
+    began = time.thread_time()
+    site.ask(request)
+    return time.thread_time() - began
+
+
+def growing(site: Site, values: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
+    """Yield whether the time grows faster than the length of a value, which is four times that of the one before."""
+    before = 1.0
+    for tried in values:
+        took = seconds(site, tried)
+        if took > 0.03 and min(took, seconds(site, tried)) > 8 * max(before, 0.002):
+            yield "S12: four times the length of a value takes more than eight times as long", tried
+            return
+        before = took
+    yield "", values[-1]
+
+
+def long_values(request: Asked, view: View) -> Iterator[tuple[Asked, ...]]:
+    """Yield the request with longer and longer values in each of its fields."""
+    most = MOST.get(request.method, 0)
+    for part in LONG:
+        count = most // len(part)
+        lengths = (with_value(request, view, part * number, bool) for number in (count // 16, count // 4, count))
+        yield from zip(*lengths, strict=True)
+
 
 def failing(run: Run) -> Iterator[str]:
     """Yield that an answer is an error of the server."""
@@ -87,14 +155,16 @@ def tried_out(site: Site, request: Asked) -> tuple[Run, bool]:
     return run, not site.copies.stored().is_nothing
 
 
-def with_value(request: Asked, view: View, value: str) -> Iterator[Asked]:
-    """Yield the request with a value in each of its fields, one at a time."""
+def with_value(
+    request: Asked, view: View, value: str, chosen: Callable[[str], object] = lambda name: True
+) -> Iterator[Asked]:
+    """Yield the request with a value in each of its fields, or of the chosen ones, one at a time."""
     path, _, query = request.url.partition("?")
     kind = dict(request.headers).get("Content-Type", "")
     pairs = parse_qsl(request.body.decode("latin-1") if kind == FORM else query, keep_blank_values=True)
     names = [name for name, _ in pairs]
     more = [name for name in (view.fill.names if view.fill is not None else ()) if name not in names]
-    for name in [*dict.fromkeys(names), *more]:
+    for name in filter(chosen, [*dict.fromkeys(names), *more]):
         changed = [(key, value if key == name else old) for key, old in pairs]
         if name in more:
             changed.append((name, value))
@@ -102,5 +172,5 @@ def with_value(request: Asked, view: View, value: str) -> Iterator[Asked]:
             yield request._replace(body=urlencode(changed).encode())
         elif request.method in ("GET", "HEAD"):
             yield request._replace(url=f"{path}?{urlencode(changed)}")
-    if request.method in ("GET", "HEAD"):
+    if request.method in ("GET", "HEAD") and chosen(""):
         yield request._replace(url=f"{path.rstrip('/')}/{quote(value, safe='')}")

@@ -174,6 +174,10 @@ class Copies:
             if content(path) != image:
                 restore(path, image)
 
+    def logs(self) -> list[Path]:
+        """Return the files that elements write to and that are no database, such as an access log."""
+        return [path for path in self.files.values() if path.is_file() and path not in self.data]
+
     @contextmanager
     def on_disk(self) -> Iterator[None]:
         """Have a process that ends leave what it has stored."""
