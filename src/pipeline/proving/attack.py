@@ -21,9 +21,9 @@ ELSEWHERE = "http://elsewhere.example"
 MARK = "<prove x='\"&>"
 """A value that is no longer itself where it is quoted as HTML."""
 SECRET = "prove-7d1f09ac"
-"""A password that nobody logs by chance."""
+"""Password of the visitor, which no log has by chance."""
 LONG = ("a", " ", "<", "(", "a@", "&#", "\n*")
-"""What long values are made of: that on which expressions and parsers of texts go back again and again."""
+"""Parts of long values. On these, expressions and parsers of texts go back again and again."""
 MOST = {"GET": 6_000, "POST": 60_000}
 """Characters of a long value: those of a query have to pass the server."""
 NOBODY = ""
@@ -122,7 +122,7 @@ def seconds(site: Site, request: Asked) -> float:
 
 
 def growing(site: Site, values: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
-    """Yield whether the time grows faster than the length of a value, which is four times that of the one before."""
+    """Yield whether the time grows faster than the length, which is four times that of the value before."""
     before = 1.0
     for tried in values:
         took = seconds(site, tried)
