@@ -175,7 +175,7 @@ class Copies:
                 restore(path, image)
 
     def logs(self) -> list[Path]:
-        """Return the files that elements write to and that are no database, such as an access log."""
+        """Return the files that elements write to, but for databases; such as an access log."""
         return [path for path in self.files.values() if path.is_file() and path not in self.data]
 
     @contextmanager
