@@ -60,7 +60,9 @@ def test_every_value_of_every_axis_has_rows(kind: str) -> None:
 
 @needs_fork
 @pytest.mark.parametrize("who", axes.WHO)
-@pytest.mark.parametrize("engine", QUICK)
+@pytest.mark.parametrize(
+    "engine", [pytest.param(name, marks=pytest.mark.once if name == "SQLite" else ()) for name in QUICK]
+)
 def test_r13_each_row_is_allowed_or_raised_and_thrown_away(
     engine: str, who: str, bench_of: Callable[[str], Bench]
 ) -> None:

@@ -406,6 +406,7 @@ def releases(tmp_path: Path) -> Callable[..., list[str]]:
     return releases
 
 
+@pytest.mark.once
 def test_the_command_asks_each_side_in_a_process_of_its_own(
     releases: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -422,10 +423,11 @@ def test_the_command_asks_each_side_in_a_process_of_its_own(
     assert state(tmp_path / "data") == before
 
 
-HANGS = [(PAGE, "return rows", "while True: pass")]
+HANGS = [(PAGE, "return rows", "import threading; threading.Event().wait(600)")]
 ENDS = [(PAGE, "return rows", "import os; os._exit(7)")]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("changes", "more", "status", "expected"),
     [
@@ -453,6 +455,7 @@ def test_the_command(
     assert (found, expected in printed) == (status, True), printed
 
 
+@pytest.mark.once
 def test_the_budget_ends_what_hangs_and_leaves_no_copies(
     releases: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

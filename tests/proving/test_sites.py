@@ -29,6 +29,7 @@ def own_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
             del sys.modules[name]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("ini", ["deploy.ini", "all.ini"])
 def test_the_demo(ini: str, tmp_path: Path, prove: Prove, capsys: pytest.CaptureFixture[str]) -> None:
     words = [f"zodb_uri=file://{tmp_path}/Data.fs", f"session_keys={tmp_path}/keys"]
@@ -53,6 +54,7 @@ STORE = ini_of(
 )
 
 
+@pytest.mark.once
 def test_an_element_of_others(tmp_path: Path, prove: Prove) -> None:
     """The database of examples/element is a file. Nothing of prove knows it: its facts name the file."""
     (tmp_path / "site.ini").write_text(STORE)

@@ -41,6 +41,7 @@ def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return tmp_path / "my-site"
 
 
+@pytest.mark.once
 def test_its_tests_pass_at_once(new: Path) -> None:
     """Also before it is installed. One of them is that ``pipeline check --strict`` has nothing against its inis."""
     options = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider")
