@@ -1041,7 +1041,7 @@ def test_zeo_gives_an_id_twice_after_a_restart(tmp_path: Path, monkeypatch: pyte
         server.stop()
 
 
-def test_zeo_server_sync(tmp_path: Path) -> None:
+def test_zeo_server_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another process has acknowledged is there in the next request, also after the server was restarted."""
     from ZEO.ClientStorage import ClientStorage
 
@@ -1061,7 +1061,10 @@ def test_zeo_server_sync(tmp_path: Path) -> None:
         server.stop()
         server.start()
         wait_until(lambda: ask(app).status_int == 200)
-        assert pool(uri).db.storage.sync == pool(uri).db.storage.ping  # type: ignore[union-attr]
+        asked = []
+        storage = pool(uri).db.storage  # type: ignore[union-attr]
+        monkeypatch.setattr(storage, "_call", lambda name: asked.append(name) or storage.lastTransaction())
+        assert (ask(app).text, asked) == ("199", ["lastTransaction"])  # also after the client has connected anew
     finally:
         close_all()
         if other is not None:

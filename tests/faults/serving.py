@@ -20,7 +20,7 @@ TABLES = "CREATE TABLE ledger (id varchar(100) NOT NULL)"
 
 USES = {
     name: f"egg:wsgi-pipeline#{name}"
-    for name in ("log", "vhost", "retry", "zodb", "sql", "errors", "transaction", "traverse", "publisher")
+    for name in ("log", "vhost", "causal", "retry", "zodb", "sql", "errors", "transaction", "traverse", "publisher")
 }
 
 DEFAULTS: dict[str, dict[str, str]] = {

@@ -30,6 +30,7 @@ OPTIONS = {
     "zodb": "uri = memory://orders\nroot = proving.any_site:stored",
     "sql": "url = sqlite:///%(here)s/site.sqlite",
     "session": "keys = %(here)s/keys",
+    "causal": "keys = %(here)s/keys",
     "authenticate": "check = proving.any_site:check",
     "log": "file = %(here)s/access.log",
     "sendfile": "locations = /srv/files = /files/",

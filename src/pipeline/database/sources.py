@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from zlib import crc32
 
 from zc.lockfile import LockError
 from ZODB.DB import DB
@@ -31,6 +33,7 @@ class Source:
     def __init__(self, uri: str, settings: Mapping[str, Any], name: str | None = None) -> None:
         self.uri = uri
         self.shown = loggable_uri(uri)
+        self.short_name = short_name(self.shown, *parse_qs(urlsplit(uri).query).get("storage", ()))
         self.outage: Outage
         others = ("server_sync", "lock_timeout", "statement_timeout")
         try:
@@ -98,6 +101,11 @@ def lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
     return (*found, *getattr(driver, "disconnected_exceptions", ()))
 
 
+def short_name(*words: str) -> str:
+    """Return a name of a database that is the same in each process, and tells a visitor nothing."""
+    return f"{crc32(' '.join(words).encode()):08x}"
+
+
 class Given:
     """A database that the application has opened itself."""
 
@@ -108,6 +116,7 @@ class Given:
         self.process = os.getpid()
         self.name: str = db.database_name
         self.shown = f"{self.name!r} of the application"
+        self.short_name = short_name(self.shown)
         self.options = {"pool_size": db.getPoolSize()}
 
     def open(self, databases: dict[str, DB]) -> DB:

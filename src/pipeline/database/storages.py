@@ -180,9 +180,19 @@ def _pack_alike(path: str, packer: Callable[..., Any], *arguments: Any) -> Any:
 def _open_synchronous(factory: Callable[[], Any]) -> Any:
     """Open a ZEO client that asks its server for the changes of others at each begin of a transaction."""
     storage = factory()
-    storage.server_sync = True  # for connections that are made later
-    storage.sync = lambda: storage.ping()
+    storage.sync = lambda: ask_for_news(storage)
     return storage
+
+
+def ask_for_news(storage: Any) -> None:
+    """Have a ZEO client know of each commit that was acknowledged to any client before now.
+
+    An answer alone does not tell. The server sends the news of a commit in its next turn, and may read and answer a
+    question of the same client in this one. So the question is which transaction is the last one. If the client
+    does not know that one yet, its news arrive before the answer to a further question.
+    """
+    if storage.lastTransaction() < storage._call("lastTransaction"):
+        storage.ping()
 
 
 def _open_limited(factory: Callable[[], Any], seconds: float) -> Any:

@@ -21,6 +21,7 @@ from transaction import Transaction, TransactionManager
 from transaction._transaction import Status
 from transaction.interfaces import AlreadyInTransaction, NoTransaction, TransientError
 
+from pipeline.database.written import Written
 from pipeline.interfaces import CommitUncertain, ReadOnlyTransaction
 from pipeline.request import Request
 
@@ -311,6 +312,8 @@ class DatabaseRequest(Request):
 
     reading_only: bool = False
     """True if further transactions of this request only read, since its changes are committed or aborted (R8)."""
+    written: Written | None = None
+    """The last commits of the visitor, if ``causal`` stands in the pipeline."""
 
 
 def begin(request: DatabaseRequest, tm: Manager) -> None:

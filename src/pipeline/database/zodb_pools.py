@@ -17,14 +17,15 @@ from weakref import WeakSet
 from ZODB.Connection import Connection
 from ZODB.DB import DB
 from ZODB.POSException import ConflictError
-from ZODB.utils import z64
+from ZODB.utils import u64, z64
 
 from pipeline.database import forks, pools
 from pipeline.database.connections import RequestConnection, keep, leave_to_parent
 from pipeline.database.outages import Outage
 from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
-from pipeline.database.storages import loggable_uri
+from pipeline.database.storages import ask_for_news, loggable_uri
 from pipeline.database.transactions import IDLE, IN_USE, DatabaseRequest, Manager, begin, begin_to_read
+from pipeline.database.written import Written
 from pipeline.interfaces import ConfigurationError, Unavailable
 
 log = logging.getLogger("pipeline.zodb")
@@ -157,6 +158,8 @@ class Pool:
         self.databases = _Databases(self)
         self.is_connected: Callable[[], bool] | None = None
         self.lost: tuple[type[BaseException], ...] = ()
+        self.behind: dict[str, Any] = {}
+        """The storages that learn of the commits of other processes late, by a short name of their URI."""
         self.all: set[PooledConnection] = set()
         self.slots = None if self.max is None else Semaphore(self.max)
         for source in (self.main, *self.beside.values()):
@@ -171,6 +174,8 @@ class Pool:
         try:
             if self.is_connected is not None:
                 self._check_connected(self.is_connected)
+            if request.written is not None:
+                self._catch_up(request.written)
             pooled = self._take(request)
         except BaseException:
             if slot is not None:
@@ -245,6 +250,20 @@ class Pool:
         if outage.since is not None:
             outage.end()
 
+    def _catch_up(self, written: Written) -> None:
+        """Ask the servers for what other processes have committed, if the visitor has written some of it."""
+        written.pools.append(self)
+        for name, position in self.positions().items():
+            if position < written.seen.get(name, 0):
+                try:
+                    ask_for_news(self.behind[name])
+                except Exception as error:
+                    raise self.main.outage.begin(error) from error
+
+    def positions(self) -> dict[str, int]:
+        """Return the id of the last transaction that this process has seen, of each database on a ZEO server."""
+        return {name: u64(storage.lastTransaction()) for name, storage in list(self.behind.items())}
+
     def open(self, source: Source | Given) -> DB:
         """Return one of the databases, and open it if necessary. Raise Unavailable if that fails."""
         outage = source.outage
@@ -263,6 +282,8 @@ class Pool:
                 raise outage.begin(*source.describe(error)) from error
             outage.end()
             self.lost += lost_exceptions(db.storage)
+            if hasattr(db.storage, "ping"):
+                self.behind[source.short_name] = db.storage
             if source is self.main:
                 self.db = db
                 self.is_connected = getattr(db.storage, "is_connected", None)

@@ -1,0 +1,78 @@
+"""``causal``: a visitor reads what the visitor has written, whichever process answers. Needs the extra ``auth``."""
+
+from __future__ import annotations
+
+from itsdangerous import BadData
+
+from pipeline.auth.keys import read_keys
+from pipeline.auth.sessions import SignedCookie
+from pipeline.composition import Offers, element
+from pipeline.database.transactions import DatabaseRequest
+from pipeline.database.written import Written
+from pipeline.interfaces import Facts, Handler
+from pipeline.request import SAFE_METHODS
+from pipeline.response import Response
+
+COOKIE = "written"
+"""Name of the cookie. Under https it has a prefix."""
+HEADER = "X-Written"
+"""Name of the header of requests and answers, for programs that keep no cookies."""
+MOST = 8
+"""Databases that a cookie tells of."""
+
+
+@element(
+    adds=DatabaseRequest,
+    facts=lambda *, keys, **options: Facts(writes=(keys,), useless_without="database"),
+    outside={
+        "database": "a connection has to know what the visitor has written before it begins",
+        "errors": "an answer to an error tells what is stored, too",
+        "transaction": "it tells what the commit has stored",
+    },
+)
+def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
+    """Let each visitor read what the visitor has written, also if another process of the site answers.
+
+    keys     file with the keys that sign the cookie, one per line, the newest last; made if it is missing. All
+             processes have the same one. ``authenticate`` and ``session`` may use it, too
+    max_age  seconds for which the browser keeps the cookie. By then each process knows of the commit
+
+    A client of ZEO learns of the commits of other processes a moment after them. An answer that has committed sets
+    a signed cookie with the id of the last transaction. A process that has not seen it asks the server
+    before the next request of this visitor begins. For a visitor without the cookie, and in a process that has seen
+    the transaction, nothing is asked. A database in a file, and RelStorage, have no cookie: they are never behind.
+
+    A program without cookies sends the header ``X-Written`` of the last answer that had one. A value that is not
+    signed by one of the keys counts as none. An old one costs at most one question.
+    """
+    cookie = SignedCookie(COOKIE, "what is written", read_keys(keys), max_age)
+
+    def causal(request: DatabaseRequest, response: Response) -> None:
+        environ = request.environ
+        seen: dict[str, int] = {}
+        if COOKIE in environ.get("HTTP_COOKIE", ""):
+            for sent in cookie.values(request):
+                add(seen, sent)
+        if header := environ.get("HTTP_X_WRITTEN"):
+            try:
+                add(seen, cookie.loads(header)[0])
+            except (BadData, ValueError, TypeError):
+                pass
+        written = request.written = Written(seen)
+        next(request, response)
+        if request.outcome and (positions := written.positions()) and positions != seen:
+            text = str(cookie.serializer.dumps(positions))
+            cookie.set(request, response, text)
+            response.headers[HEADER] = text
+            if environ["REQUEST_METHOD"] in SAFE_METHODS:
+                response.headers["Cache-Control"] = "no-store"  # the cookie is for this visitor alone
+
+    return Offers(causal)
+
+
+def add(seen: dict[str, int], sent: object) -> None:
+    """Add the positions that a cookie has, as far as they are later ones."""
+    if isinstance(sent, dict):
+        for name, position in list(sent.items())[:MOST]:
+            if isinstance(position, int) and position > seen.get(name, 0):
+                seen[name] = position
