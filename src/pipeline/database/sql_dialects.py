@@ -1,69 +1,176 @@
-"""Differences of SQL databases: transactions that only read, time-outs, prepared transactions, savepoints."""
+"""SQL databases, one value for each: what they are told in words of their own, and what they say.
+
+Another package adds a database by an entry point of the group ``wsgi_pipeline.sql_dialects``: its name is the name
+of the dialect in SQLAlchemy, and its object a ``Dialect``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+from typing import NamedTuple
+
+from pipeline.database.sql_drivers import (
+    MYSQLCONNECTOR,
+    PG8000,
+    PSYCOPG,
+    PYMYSQL,
+    PYSQLITE,
+    Driver,
+)
 from pipeline.interfaces import ConfigurationError
 
-BEGIN_READING: dict[str, tuple[str, ...]] = {
-    "postgresql": ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",),
-    "mysql": (
-        "SET SESSION TRANSACTION READ ONLY",  # READ ONLY of the transaction alone would allow CREATE
-        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-        "START TRANSACTION WITH CONSISTENT SNAPSHOT",
-    ),
-    "sqlite": ("PRAGMA query_only = 1",),
-}
-"""Statements at the begin of a transaction that only reads, by dialect. The transaction then sees one state of the
-database, and the database itself refuses every write (R8). With other dialects only plain reads are allowed."""
-BEGIN_READING["mariadb"] = BEGIN_READING["mysql"]
+GROUP = "wsgi_pipeline.sql_dialects"
 
-END_READING = {"mysql": "SET SESSION TRANSACTION READ WRITE", "sqlite": "PRAGMA query_only = 0"}
-"""The statement that allows writing again, for dialects where the setting outlasts the transaction."""
-END_READING["mariadb"] = END_READING["mysql"]
 
-STATEMENT_TIMEOUT = {
-    "postgresql": "SET statement_timeout = {milliseconds}",
-    "mysql": "SET SESSION max_statement_time = {seconds}",
-}
-STATEMENT_TIMEOUT["mariadb"] = STATEMENT_TIMEOUT["mysql"]
-LOCK_TIMEOUT = {
-    "postgresql": "SET lock_timeout = {milliseconds}",
-    "mysql": "SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
-    "sqlite": "PRAGMA busy_timeout = {milliseconds}",
-}
-LOCK_TIMEOUT["mariadb"] = LOCK_TIMEOUT["mysql"]
-"""Executed on each new connection."""
+class InDoubt(NamedTuple):
+    """The statements for transactions that are prepared, and neither committed nor rolled back."""
 
-IN_DOUBT = {
-    "postgresql": (
+    query: str
+    """Query for them. The last column of a row is the id."""
+    commit: str
+    rollback: str
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The codes of the errors that mean something to a request.
+
+    Databases name an error by a code: PostgreSQL by its SQLSTATE, MySQL and MariaDB by a number, SQLite by a name.
+    """
+
+    transient: frozenset[str | int] = frozenset()
+    """The same statements may succeed if they are executed again."""
+    not_now: frozenset[str | int] = frozenset()
+    """Answered 503 and not tried again: another attempt would take as long, or fail in the same way."""
+    gone: frozenset[str | int] = frozenset()
+    """The connection cannot be used any more: the server takes no writes, or shuts down. A new connection may lead
+    to another server."""
+    read_only: frozenset[str | int] = frozenset()
+    """The write was refused, because the transaction only reads."""
+    rolls_back: frozenset[str | int] = frozenset()
+    """The database has rolled back the whole transaction, and its driver does not say so."""
+    of_the_disk: frozenset[str | int] = frozenset()
+    """The database has an answer, but does not know itself what is stored."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One SQL database."""
+
+    drivers: Mapping[str, Driver]
+    """The drivers that can be asked for the state of a transaction, by the name that they have in a URL."""
+    begin_reading: tuple[str, ...] = ()
+    """Statements at the begin of a transaction that only reads. It then sees one state of the database, and the
+    database itself refuses every write (R8). Without them only plain reads are allowed."""
+    end_reading: str | None = None
+    """Statement that allows writing again, where the setting outlasts the transaction."""
+    statement_timeout: str = ""
+    """Executed on each new connection, with ``{seconds}``, ``{milliseconds}`` or ``{whole}`` (seconds)."""
+    lock_timeout: str = ""
+    in_doubt: InDoubt | None = None
+    """Known if the database commits in two phases."""
+    has_savepoint: str = "RELEASE SAVEPOINT {name}"
+    """Statement that fails if the open transaction does not have a savepoint."""
+    errors: Errors = field(default_factory=Errors)
+
+
+POSTGRESQL = Dialect(
+    {"psycopg2": PSYCOPG, "psycopg": PSYCOPG, "pg8000": PG8000},
+    begin_reading=("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",),
+    statement_timeout="SET statement_timeout = {milliseconds}",
+    lock_timeout="SET lock_timeout = {milliseconds}",
+    in_doubt=InDoubt(
         "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()",
         "COMMIT PREPARED",
         "ROLLBACK PREPARED",
     ),
-    "mysql": ("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
-}
-"""For each dialect with two-phase commit: the query for prepared transactions, whose last column is the id, and the
-statements that end one."""
-IN_DOUBT["mariadb"] = IN_DOUBT["mysql"]
+    # It needs another savepoint, or its transaction could not go on after the error.
+    has_savepoint="SAVEPOINT pipeline_now; RELEASE SAVEPOINT {name}",
+    errors=Errors(
+        # Serialization failure, deadlock, a lock that was not free within lock_timeout.
+        transient=frozenset({"40001", "40P01", "55P03"}),
+        # A statement time-out, or it was cancelled; the server was demoted, or set to read only.
+        not_now=frozenset({"57014", "25006"}),
+        gone=frozenset({"25006", "57P01", "57P02", "57P03"}),
+        read_only=frozenset({"25006"}),
+    ),
+)
+MYSQL = Dialect(
+    {"pymysql": PYMYSQL, "mysqlconnector": MYSQLCONNECTOR},
+    begin_reading=(
+        "SET SESSION TRANSACTION READ ONLY",  # READ ONLY of the transaction alone would allow CREATE
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+    ),
+    end_reading="SET SESSION TRANSACTION READ WRITE",
+    statement_timeout="SET SESSION max_statement_time = {seconds}",
+    lock_timeout="SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
+    in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
+    errors=Errors(
+        transient=frozenset({1213, 1205, 1020}),  # deadlock, lock wait timeout; MariaDB: changed since it was read
+        # A statement time-out (MariaDB, MySQL), or it was cancelled; the server takes no writes.
+        not_now=frozenset({1969, 3024, 1317, 1290, 1836}),
+        gone=frozenset({1290, 1836, 1053, 1927}),
+        read_only=frozenset({1792}),
+        rolls_back=frozenset({1213}),
+    ),
+)
+SQLITE = Dialect(
+    {"pysqlite": PYSQLITE},
+    begin_reading=("PRAGMA query_only = 1",),
+    end_reading="PRAGMA query_only = 0",
+    lock_timeout="PRAGMA busy_timeout = {milliseconds}",
+    errors=Errors(
+        transient=frozenset({"SQLITE_BUSY", "SQLITE_LOCKED"}),
+        read_only=frozenset({"SQLITE_READONLY"}),
+        of_the_disk=frozenset({"SQLITE_IOERR"}),
+    ),
+)
 
-HAS_SAVEPOINT = {"postgresql": "SAVEPOINT pipeline_now; RELEASE SAVEPOINT {name}"}
-"""The statement that fails if the open transaction does not have a savepoint, by dialect. PostgreSQL needs another
-savepoint, or its transaction could not go on after the error."""
+OURS = {"postgresql": POSTGRESQL, "mysql": MYSQL, "mariadb": MYSQL, "sqlite": SQLITE}
+"""The databases that are tested here, by the name of their dialect."""
 
 
-def time_outs(dialect: str, statement_timeout: float | None, lock_timeout: float | None) -> list[str]:
-    """Return the statements that set the time-outs of a connection, given in seconds."""
-    statements = []
-    for option, seconds, known in (
-        ("statement_timeout", statement_timeout, STATEMENT_TIMEOUT),
-        ("lock_timeout", lock_timeout, LOCK_TIMEOUT),
+@cache
+def dialects() -> dict[str, Dialect]:
+    """Return the dialects by name, with those of other packages."""
+    return {**{point.name: point.load() for point in entry_points(group=GROUP)}, **OURS}
+
+
+@cache
+def codes(meaning: str) -> frozenset[str | int]:
+    """Return the codes with a meaning, a name of ``Errors``, of all dialects: no code has two meanings."""
+    return frozenset().union(*(getattr(dialect.errors, meaning) for dialect in dialects().values()))
+
+
+def dialect_of(name: str, driver: str) -> tuple[Dialect, Driver]:
+    """Return the dialect of that name, and its driver of that name. Refuse one that cannot be asked."""
+    dialect = dialects().get(name)
+    if dialect is None or driver not in dialect.drivers:
+        known = sorted({name for dialect in dialects().values() for name in dialect.drivers})
+        raise ConfigurationError(
+            f"sql: option 'url': the driver {driver} does not tell whether a transaction is open, so a change "
+            f"could be stored twice after a conflict. Use one of {', '.join(known)}"
+        )
+    return dialect, dialect.drivers[driver]
+
+
+def time_outs(
+    dialect: Dialect, name: str, statement_timeout: float | None, lock_timeout: float | None
+) -> Iterator[str]:
+    """Yield the statements that set the time-outs of a connection, given in seconds."""
+    for option, seconds, statement in (
+        ("statement_timeout", statement_timeout, dialect.statement_timeout),
+        ("lock_timeout", lock_timeout, dialect.lock_timeout),
     ):
         if seconds is None:
             continue
         if not 0.001 <= seconds <= 2_000_000:
             raise ConfigurationError(f"sql: option '{option}': {seconds} is not between 0.001 and 2000000 seconds")
-        if dialect not in known:
-            raise ConfigurationError(f"sql: option '{option}': {dialect} does not have it; leave it out")
+        if not statement:
+            raise ConfigurationError(f"sql: option '{option}': {name} does not have it; leave it out")
         values = {"seconds": seconds, "milliseconds": round(seconds * 1000), "whole": max(1, round(seconds))}
-        statements.append(known[dialect].format(**values))
-    return statements
+        yield statement.format(**values)

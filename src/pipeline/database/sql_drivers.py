@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pipeline.database import forks
-from pipeline.interfaces import ConfigurationError
 
 IDLE, OPEN, FAILED, UNKNOWN = "idle", "open", "failed", "unknown"
 """The states of a transaction. It is unknown if the connection is closed."""
@@ -82,47 +81,33 @@ def _cut_off_sqlite(connection: Any) -> None:
     connection.set_progress_handler(lambda: 1, 1)  # stops queries that have begun
 
 
-DRIVERS = {
-    "pysqlite": Driver(
-        _state_by_property,
-        lambda connection: getattr(connection, "autocommit", None) is True,
-        lambda connection: connection.execute("BEGIN"),
-        _cut_off_sqlite,
-    ),
-    "psycopg2": Driver(
-        _state_of_libpq,
-        lambda connection: bool(connection.autocommit),
-        _roll_back,
-        lambda connection: _cut_off_socket(connection.fileno()),
-    ),
-    "pg8000": Driver(
-        _state_of_pg8000,
-        lambda connection: bool(connection.autocommit),
-        _roll_back,
-        lambda connection: _cut_off_socket(connection._usock.fileno()),
-    ),
-    "pymysql": Driver(
-        _state_of_pymysql,
-        lambda connection: bool(connection.server_status & AUTOCOMMIT),
-        _roll_back,
-        lambda connection: _cut_off_socket(connection._sock.fileno()),
-    ),
-    "mysqlconnector": Driver(
-        _state_by_property, _autocommit_of_mysqlconnector, _roll_back, _cut_off_mysqlconnector
-    ),
-}
-"""The drivers that can be asked, by the name that they have in a URL."""
-DRIVERS["psycopg"] = DRIVERS["psycopg2"]
-
-
-def driver_of(name: str) -> Driver:
-    """Return the driver of that name. Refuse one that cannot be asked."""
-    if name not in DRIVERS:
-        raise ConfigurationError(
-            f"sql: option 'url': the driver {name} does not tell whether a transaction is open, so a change could "
-            f"be stored twice after a conflict. Use one of {', '.join(sorted(DRIVERS))}"
-        )
-    return DRIVERS[name]
+PYSQLITE = Driver(
+    _state_by_property,
+    lambda connection: getattr(connection, "autocommit", None) is True,
+    lambda connection: connection.execute("BEGIN"),
+    _cut_off_sqlite,
+)
+PSYCOPG = Driver(
+    _state_of_libpq,
+    lambda connection: bool(connection.autocommit),
+    _roll_back,
+    lambda connection: _cut_off_socket(connection.fileno()),
+)
+PG8000 = Driver(
+    _state_of_pg8000,
+    lambda connection: bool(connection.autocommit),
+    _roll_back,
+    lambda connection: _cut_off_socket(connection._usock.fileno()),
+)
+PYMYSQL = Driver(
+    _state_of_pymysql,
+    lambda connection: bool(connection.server_status & AUTOCOMMIT),
+    _roll_back,
+    lambda connection: _cut_off_socket(connection._sock.fileno()),
+)
+MYSQLCONNECTOR = Driver(
+    _state_by_property, _autocommit_of_mysqlconnector, _roll_back, _cut_off_mysqlconnector
+)
 
 
 def execute(connection: Any, *statements: str) -> None:

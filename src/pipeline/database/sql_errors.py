@@ -1,42 +1,12 @@
-"""The meaning of errors of SQL databases: another attempt, a 503, a lost connection, a refused write.
-
-Databases name an error by a code: PostgreSQL by its SQLSTATE, MySQL and MariaDB by a number, SQLite by a name.
-"""
+"""The meaning of an error of an SQL database: another attempt, a 503, a lost connection, a refused write."""
 
 from __future__ import annotations
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm.exc import StaleDataError
 
+from pipeline.database.sql_dialects import codes
 from pipeline.interfaces import Unavailable
-
-TRANSIENT = frozenset(
-    {
-        *("40001", "40P01"),  # SQL standard: serialization failure; PostgreSQL: deadlock
-        "55P03",  # PostgreSQL: a lock was not free within lock_timeout
-        *(1213, 1205, 1020),  # MySQL: deadlock, lock wait timeout; MariaDB: changed since it was read
-        *("SQLITE_BUSY", "SQLITE_LOCKED"),
-    }
-)
-"""The same statements may succeed if they are executed again."""
-
-NOT_NOW = frozenset(
-    {
-        *("57014", 1969, 3024, 1317),  # statement time-out, or cancelled: PostgreSQL, MariaDB, MySQL, both
-        *("25006", 1290, 1836),  # the server takes no writes: it was demoted, or set to read only
-    }
-)
-"""Answered 503 and not tried again: another attempt would take as long, or fail in the same way."""
-
-GONE = frozenset({"25006", 1290, 1836, "57P01", "57P02", "57P03", 1053, 1927})
-"""The connection cannot be used any more: the server takes no writes, or shuts down. A new connection may lead to
-another server."""
-
-READ_ONLY = frozenset({"25006", 1792, "SQLITE_READONLY"})
-"""The write was refused, because the transaction only reads."""
-
-ROLLS_BACK = frozenset({1213})
-"""The database has rolled back the whole transaction, and its driver does not say so."""
 
 
 class TransactionFailed(Exception):
@@ -53,7 +23,7 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, Unavailable):
         return False
     if isinstance(error, DBAPIError):
-        return error.connection_invalidated or code_of(error.orig) in TRANSIENT
+        return error.connection_invalidated or means(error.orig, "transient")
     if isinstance(error, TransactionFailed):
         return error.transient
     return isinstance(error, StaleDataError)
@@ -75,12 +45,17 @@ def code_of(error: BaseException | None) -> str | int | None:
     return state if isinstance(state, str) else None
 
 
+def means(error: BaseException | None, meaning: str) -> bool:
+    """Return whether the code of an error has a meaning, a name of ``pipeline.database.sql_dialects.Errors``."""
+    return code_of(error) in codes(meaning)
+
+
 def was_answered(error: BaseException) -> bool:
     """Return whether an error comes from the database, rather than from the connection or the disk."""
     code = code_of(error)
-    return not (code in (None, "SQLITE_IOERR") or (isinstance(code, int) and 2000 <= code < 3000))
+    return not (code is None or means(error, "of_the_disk") or (isinstance(code, int) and 2000 <= code < 3000))
 
 
 def is_lost(error: BaseException) -> bool:
     """Return whether an error says that the connection is gone, where SQLAlchemy does not see it."""
-    return isinstance(error, OSError) or code_of(error) in GONE or "MySQL Connection not available" in str(error)
+    return isinstance(error, OSError) or means(error, "gone") or "MySQL Connection not available" in str(error)

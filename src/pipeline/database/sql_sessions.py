@@ -19,14 +19,7 @@ from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join
 
 from pipeline.database import forks
 from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, execute
-from pipeline.database.sql_errors import (
-    ROLLS_BACK,
-    TRANSIENT,
-    TransactionFailed,
-    code_of,
-    is_transient,
-    was_answered,
-)
+from pipeline.database.sql_errors import TransactionFailed, is_transient, means, was_answered
 from pipeline.database.statements import (
     is_ordinary,
     is_plain_read,
@@ -288,9 +281,9 @@ class Bound:
         """Note an error of a statement, which the view may swallow."""
         error = context.original_exception
         self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        self.failure_is_transient = context.is_disconnect or code_of(error) in TRANSIENT
+        self.failure_is_transient = context.is_disconnect or means(error, "transient")
         ended = self.open and self.state() == IDLE  # SQLite on a full disk
-        self.rolled_back = ended or context.is_disconnect or code_of(error) in ROLLS_BACK
+        self.rolled_back = ended or context.is_disconnect or means(error, "rolls_back")
         self.open = False
         if BY_STATEMENT in self.savepoints:
             self.check_savepoint(BY_STATEMENT)

@@ -24,9 +24,9 @@ from pipeline.composition import Offers, element
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
 from pipeline.database.places import servers_of, sqlite_file
-from pipeline.database.sql_dialects import BEGIN_READING, END_READING, HAS_SAVEPOINT, IN_DOUBT, time_outs
-from pipeline.database.sql_drivers import driver_of, execute
-from pipeline.database.sql_errors import NOT_NOW, READ_ONLY, code_of, is_lost, was_answered
+from pipeline.database.sql_dialects import dialect_of, time_outs
+from pipeline.database.sql_drivers import execute
+from pipeline.database.sql_errors import is_lost, means, was_answered
 from pipeline.database.sql_sessions import (
     Bound,
     RequestConnection,
@@ -149,7 +149,7 @@ class Database:
                 raise ConfigurationError(
                     "sql: option 'url': with autocommit no statement can be rolled back; leave it out of the URL"
                 )
-            self.driver = driver_of(parsed.get_driver_name())
+            own, self.driver = dialect_of(parsed.get_backend_name(), parsed.get_driver_name())
             if parsed.get_dialect()().get_dialect_pool_class(parsed) is QueuePool:
                 settings = {**settings, "poolclass": Connections}
             self.engine = create_engine(parsed, **settings)
@@ -157,13 +157,13 @@ class Database:
             raise ConfigurationError(f"sql: {type(error).__name__}: {error}") from error
         dialect = self.engine.dialect
         self.is_pooled = isinstance(self.engine.pool, Connections)
-        self.has_savepoint = HAS_SAVEPOINT.get(dialect.name, "RELEASE SAVEPOINT {name}")
+        self.has_savepoint = own.has_savepoint
+        self.in_doubt = own.in_doubt
         if twophase and type(dialect).do_begin_twophase is DefaultDialect.do_begin_twophase:
             raise ConfigurationError(f"sql: {dialect.name} has no two-phase commit")
         self.twophase = twophase
-        self.begin_reading = BEGIN_READING.get(dialect.name, ())
-        self.end_reading = END_READING.get(dialect.name)
-        self.at_connect = time_outs(dialect.name, **time_limits)
+        self.begin_reading, self.end_reading = own.begin_reading, own.end_reading
+        self.at_connect = list(time_outs(own, dialect.name, **time_limits))
         self.shown = loggable_url(parsed)
         self.outage = Outage(f"the database {self.shown}")
         self.managers: deque[Manager] = deque()
@@ -215,7 +215,9 @@ class Database:
 
     def tell_in_doubt(self, connection: Any, record: object) -> None:
         """Log the transactions that another process has prepared, and how an operator ends them (R4)."""
-        query, commit, rollback = IN_DOUBT[self.engine.dialect.name]
+        if self.in_doubt is None:
+            return
+        query, commit, rollback = self.in_doubt
         cursor = connection.cursor()
         try:
             cursor.execute(query)
@@ -283,7 +285,7 @@ class Database:
         if connection.closed or connection.invalidated:
             return
         bound = connection.bound if isinstance(connection, RequestConnection) else None
-        if bound is not None and reads_only(bound.tm) and code_of(error) in READ_ONLY:
+        if bound is not None and reads_only(bound.tm) and means(error, "read_only"):
             raise refusal(bound.tm, context.statement) from error
         if is_lost(error):
             context.is_disconnect = True
@@ -292,7 +294,7 @@ class Database:
                 lost = f"the connection was lost during COMMIT: {type(error).__name__}"
                 raise CommitUncertain(lost) from error
             bound.note(context)
-        if code_of(error) in NOT_NOW and context.sqlalchemy_exception is not None:
+        if means(error, "not_now") and context.sqlalchemy_exception is not None:
             make_unavailable(context.sqlalchemy_exception)
 
     def leave_to_parent(self) -> None:

@@ -14,6 +14,7 @@ from database.table import axes as a
 from database.table.axes import Row
 from pipeline.database import sql_sessions, transactions, zodb_pools
 from pipeline.database.connections import RequestConnection
+from pipeline.database.sql_dialects import Dialect
 from pipeline.database.sql_drivers import UNKNOWN, Driver
 from pipeline.database.sql_sessions import Bound, RequestSession
 from pipeline.database.transactions import Manager, RequestTransaction
@@ -84,12 +85,13 @@ def use_the_session_of_the_parent(patch: MonkeyPatch) -> None:
 
 
 def change_drivers(patch: MonkeyPatch, **functions: Any) -> None:
-    driver_of = sql.driver_of
+    dialect_of = sql.dialect_of
 
-    def changed(name: str) -> Driver:
-        return driver_of(name)._replace(**functions)
+    def changed(name: str, driver: str) -> tuple[Dialect, Driver]:
+        dialect, found = dialect_of(name, driver)
+        return dialect, found._replace(**functions)
 
-    patch.setattr(sql, "driver_of", changed)
+    patch.setattr(sql, "dialect_of", changed)
 
 
 def close_sessions(patch: MonkeyPatch) -> None:
