@@ -15,10 +15,10 @@ from webob.exc import HTTPException, HTTPFound, HTTPMethodNotAllowed, HTTPNotFou
 
 from pipeline import Request, Response
 from pipeline.http.error_pages import (
-    POLICY,
     LONGEST_DETAIL,
     LONGEST_TRACEBACK,
     OUTCOMES,
+    POLICY,
     SORRY,
     Problem,
     as_html,

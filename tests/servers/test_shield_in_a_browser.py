@@ -18,7 +18,8 @@ from processes import TOP, unused_port
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 KEY = "k" * 40
-SMUGGLED = "<script>document.title = 'run'</script><p id=p style='color: red' onclick=\"document.title='run'\">text</p>"
+SMUGGLED = """<script>document.title = 'run'</script>
+<p id=p style='color: red' onclick="document.title = 'run'">text</p>"""
 
 
 def refused(browser: WebDriver) -> list[str]:

@@ -13,7 +13,7 @@ from pipeline.composition import Offers, element
 from pipeline.http.content_policy import NAME, REPORT_ONLY, hash_of, joined, with_sources, written
 from pipeline.interfaces import Facts, Handler
 from pipeline.request import Request
-from pipeline.response import NOSNIFF, HeaderList, Response, check_headers
+from pipeline.response import CHECKED, NOSNIFF, HeaderList, Response, check_headers
 
 log = logging.getLogger("pipeline")
 
@@ -120,6 +120,7 @@ def shield(
     plain += [("Cross-Origin-Opener-Policy", opener)] if opener else []
     secure = [*plain, ("Strict-Transport-Security", f"max-age={hsts}")] if hsts else plain
     check_headers(secure)
+    CHECKED.update((id(pair), pair) for pair in secure)
 
     def shield(request: Request, response: Response) -> None:
         headers = secure if request.environ["wsgi.url_scheme"] == "https" else plain
