@@ -86,6 +86,7 @@ def _of(*names: str) -> Callable[[], Contender]:
         from pipeline.elements.errors import errors
         from pipeline.elements.forms import forms
         from pipeline.elements.retry import retry
+        from pipeline.elements.shield import shield
         from pipeline.elements.traverse import traverse
         from pipeline.elements.vhost import vhost
         from pipeline.publisher import publisher
@@ -116,6 +117,7 @@ def _of(*names: str) -> Callable[[], Contender]:
 
         made = {
             "vhost": vhost(),
+            "shield": shield(),
             "retry": retry(),
             "errors": errors(),
             "forms": forms(),
@@ -146,6 +148,7 @@ PARTS: dict[str, Callable[[], Contender]] = {
     "the edge": _of(),
     "an element that does nothing": _of("nothing"),
     "vhost": _of("vhost"),
+    "shield": _of("shield"),
     "retry": _of("retry"),
     "errors": _of("errors"),
     "forms": _of("forms"),

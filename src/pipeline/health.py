@@ -20,24 +20,56 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.composition import Element, Pipeline, element
 from pipeline.ini import Source
-from pipeline.interfaces import Facts, Handler, Unavailable, WSGIApp
-from pipeline.options import Signature
+from pipeline.interfaces import Facts, Handler, OptionError, Unavailable, WSGIApp
+from pipeline.options import Signature, on_demand
 from pipeline.paste import Step, plan, with_facts
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.strings import from_strings
 
+if TYPE_CHECKING:
+    from pipeline.running.process import start as watch_process
+else:  # not every system has the modules that it needs
+    watch_process = on_demand("pipeline.running.process:start")
 
-def _health(*, timeout: float = 3.0, app: str = "main") -> None:
+
+class Watch(NamedTuple):
+    """The thread of each process that tells what runs in it. ``health`` explains the options."""
+
+    directory: str
+    listen: str
+    slow: float
+    threads: int
+
+    def start(self) -> None:
+        """Start the thread in this process."""
+        watch_process(*self)
+
+
+def _health(
+    *,
+    timeout: float = 3.0,
+    app: str = "main",
+    watch: str = "",
+    listen: str = "",
+    slow: float = 10.0,
+    threads: int = 0,
+) -> None:
     """Declare the options of ``health``, for the check."""
 
 
-def _facts(**strings: str) -> Facts:
+def _facts(*, watch: str = "", listen: str = "", slow: str = "10", threads: str = "0", **strings: str) -> Facts:
+    if not watch:
+        return Facts(is_health=True)
+    with suppress(ValueError):  # ``health`` itself says which option is wrong
+        made = Watch(watch, listen, float(slow), int(threads))
+        return Facts(is_health=True, writes=(f"{watch.rstrip('/')}/",), watch=made)
     return Facts(is_health=True)
 
 
@@ -47,10 +79,19 @@ def health(global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
 
     timeout  seconds that a database has to answer
     app      name of the app in the ini whose databases are asked
+    watch    directory where each process that serves the site tells what runs in it, to ``pipeline top`` and to
+             the probes. It belongs to one instance alone. Without it, no process does
+    listen   "host:port", or the path of a UNIX socket, where /alive and /ready are answered for all processes of
+             the instance, also if each of their threads is blocked. Needs ``watch``
+    slow     seconds after which a request that runs is logged with the stack of its thread, and after which a
+             process whose threads all have such a request is said to hang; 0 turns both off
+    threads  threads of each process, for servers that do not tell: Granian, uWSGI, mod_wsgi. 0 asks the server
 
     An element says how it is asked by the fact ``probe`` (``pipeline.interfaces.Facts``).
     """
     options = from_strings(Signature.of(_health), "health", strings, Source(global_conf, health))
+    if options.get("listen") and not options.get("watch"):
+        raise OptionError("health: the option listen needs the option watch, a directory")
     variables = {name: value for name, value in global_conf.items() if name not in ("here", "__file__")}
     checks: dict[str, Probe] = {}
     for chain in plan(f"config:{global_conf['__file__']}", options.get("app", "main"), **variables):

@@ -5,8 +5,7 @@ Four kinds of names stand here:
 * errors of configuration, raised while a pipeline is put together and never by a request;
 * errors of publishing, raised by a request because a view or an element broke its contract;
 * ``Facts``, by which an element tells an operator what it needs;
-* zope.interface contracts, by which applications take part: what a request provides, how an
-  object is traversed, how a value becomes a response.
+* zope.interface contracts, by which applications take part.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ class ReadOnlyTransaction(Exception):
 
 
 class CommitUncertain(Exception):
-    """A commit that failed although some or all of it may have been stored. It is never tried again, and the
-    answer says so (R4). Its ``__cause__`` is the error of the commit."""
+    """A commit that failed, and may be stored all the same. It is not tried again (R4). ``__cause__`` says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +120,8 @@ class Facts:
     """``(request)`` returns the root of traversal that it gives to a request, in the place of a database's."""
     is_health: bool = False
     """True for an end that answers whether the site is ready."""
+    watch: Any = None
+    """An object whose ``start()`` each process that serves the site calls when it is loaded, or None."""
 
 
 class IRequest(Interface):

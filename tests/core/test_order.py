@@ -20,7 +20,7 @@ from pipeline.order import Contract, refuse_missing, refuse_wrong_order
 from pipeline.publisher import publisher
 
 DESIGNED = [
-    *("log", "vhost", "retry", "zodb", "errors", "transaction", "forms", "authenticate", "traverse"),
+    *("log", "vhost", "shield", "retry", "zodb", "errors", "transaction", "forms", "authenticate", "traverse"),
     *("base", "compress", "coalesce"),
 ]
 SHIPPED: dict[str, Element] = {
@@ -42,6 +42,9 @@ CONSTRAINTS = [
     ("log", "database", "each request is one line"),
     ("log", "errors", "the answer that the visitor got"),
     ("vhost", "retry", "the path is rewritten once, not once per attempt"),
+    ("vhost", "shield", "vhost knows if the visitor uses https"),
+    ("shield", "retry", "the headers are put once"),
+    ("shield", "errors", "an error page has secure headers"),
     ("retry", "database", "every attempt needs a fresh connection state"),
     ("retry", "errors", "lets a transient error pass while attempts remain"),
     ("database", "errors", "error views may read the database"),

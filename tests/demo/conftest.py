@@ -24,6 +24,7 @@ from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
 from pipeline.elements.session import session
+from pipeline.elements.shield import shield
 from pipeline.elements.transaction import transaction as commit
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
@@ -58,6 +59,7 @@ def make_app(known_password: str, no_documentation: None, tmp_path: Path) -> Cal
 
     def make_app(uri: str = "", **limits: int) -> TestApp:
         app = Pipeline(
+            shield(sources={"default-src": "'none'", "style-src": "'self'", "img-src": "'self'"}),
             retry(delay=0),
             zodb(uri=uri or f"memory://demo-{next(_numbers)}", root="pipeline.demo:root"),
             errors(),

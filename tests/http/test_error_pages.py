@@ -18,6 +18,7 @@ from pipeline.http.error_pages import (
     LONGEST_DETAIL,
     LONGEST_TRACEBACK,
     OUTCOMES,
+    POLICY,
     SORRY,
     Problem,
     as_html,
@@ -162,6 +163,7 @@ def test_every_page_is_what_it_says_and_is_not_stored__S7(accept: str | None, co
         ("Content-Type", content_type),
         ("X-Content-Type-Options", "nosniff"),
         ("Cache-Control", "no-store"),
+        *([POLICY] if "html" in content_type else []),
     ]
     assert response.status == "404 Not Found"
     assert b"Nothing" in response.app_iter[0]

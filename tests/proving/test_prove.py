@@ -70,10 +70,9 @@ def test_the_site_is_as_it_was(ini: Callable[..., str], tmp_path: Path) -> None:
 def test_a_site_that_is_served_is_proved_as_well(ini: Callable[..., str], tmp_path: Path) -> None:
     """Its Data.fs is locked by the server."""
     path = made(ini, tmp_path)
-    from pipeline.database.storages import open_database, storage_of
+    from pipeline.database.storages import database_at
 
-    factory, options = storage_of(f"file://{tmp_path}/Data.fs")
-    served = open_database(factory, **options)
+    served = database_at(f"file://{tmp_path}/Data.fs")
     try:
         assert prove_site(path, view="add").found == []
     finally:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pipeline.database.storages import open_database, storage_of
+from pipeline.database.storages import database_at
 from pipeline.proving.asked import Asked
 from pipeline.proving.logged import Logged, read_log
 from pipeline.proving.rehearsal import Rehearsal, newest, rehearse, worse
@@ -207,8 +207,7 @@ def written(directory: Path, changes: Changes = (), data: Path | None = None, na
 
 def fill(data: Path) -> None:
     """Make the databases of the site."""
-    factory, options = storage_of(f"file://{data}/Data.fs")
-    database = open_database(factory, **options)
+    database = database_at(f"file://{data}/Data.fs")
     with database.transaction() as connection:
         connection.root()["title"] = "the shop"
     database.close()

@@ -86,8 +86,7 @@ def once(root):
     root["steps"] = root.get("steps", 0) + 1
 STEPS += [once] * 10
 migrate({uri!r})
-factory, options = storage_of({uri!r})
-database = open_database(factory, **options)
+database = database_at({uri!r})
 with database.transaction() as connection:
     root = connection.root()
     assert (root["version"], root["steps"], root["settings"]["language"]) == (12, 10, "en"), dict(root)

@@ -55,12 +55,15 @@ def test_check_finds_nothing_that_is_wrong(new: Path, ini: str) -> None:
     assert "warning" not in said and "error:" not in said
 
 
-def test_it_is_served(new: Path, start: Callable[..., Process], free_port: int) -> None:
+def test_it_is_served_with_secure_headers__S24(new: Path, start: Callable[..., Process], free_port: int) -> None:
     command = [PIPELINE, "serve", "development.ini", "--no-reload", "--port", str(free_port)]
     start(command, free_port, cwd=new)
     with urllib.request.urlopen(f"http://127.0.0.1:{free_port}/", timeout=10) as answer:
         assert answer.status == 200
         assert float(answer.headers["X-Seconds"]) >= 0
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'self'" in policy and "style-src 'self' 'sha256-" in policy and "unsafe" not in policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert "There is not a note yet." in answer.read().decode()
 
 

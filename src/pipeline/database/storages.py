@@ -77,6 +77,12 @@ def patiently(open: Callable[[], T]) -> T:
         time.sleep(random.uniform(0.01, 0.1))
 
 
+def database_at(uri: str) -> DB:
+    """Open the database at a URI for zodburi, as the element ``zodb`` does. The caller closes it."""
+    factory, options = storage_of(uri)
+    return open_database(factory, **options)
+
+
 def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = None, **options: Any) -> DB:
     """Open the database in a storage, with ``patiently``. It can refer to the other ``databases``."""
 

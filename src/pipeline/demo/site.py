@@ -20,7 +20,7 @@ from typing import Any
 from transaction import TransactionManager
 from zc.lockfile import LockError  # type: ignore[import-untyped, unused-ignore]
 
-from pipeline.database.storages import loggable_uri, open_database, storage_of, without_secrets
+from pipeline.database.storages import database_at, loggable_uri, without_secrets
 from pipeline.demo.filing import NotImported, file_into, find, printable
 from pipeline.demo.models import Counter, Document, Site
 from pipeline.demo.users import set_password
@@ -66,8 +66,7 @@ def connected(uri: str) -> Iterator[Any]:
         if uri.startswith("file://"):
             path = Path(uri.removeprefix("file://").partition("?")[0])
             path.parent.mkdir(parents=True, exist_ok=True)
-        factory, arguments = storage_of(uri)
-        db = open_database(factory, **arguments)
+        db = database_at(uri)
     except LockError as error:
         raise Unreachable(f"{loggable_uri(uri)} is in use: please stop the server that serves it") from error
     except Exception as error:  # each kind of storage has errors of its own

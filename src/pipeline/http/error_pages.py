@@ -25,6 +25,7 @@ from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.http import debug_key
 from pipeline.http.accept import accepted, bounded
+from pipeline.http.content_policy import page_policy
 from pipeline.http.exceptions import adopt_exception
 from pipeline.interfaces import Unavailable
 from pipeline.request import Request
@@ -191,7 +192,10 @@ def put_problem(response: Response, problem: Problem, accept: str | None) -> Non
     """Put the problem on the response, as the type that the Accept header prefers."""
     content_type, write = _WRITERS[best_type(accept)]
     body = write(problem).encode("utf-8", "replace")
-    response.adopt(problem.status, problem.all_headers(content_type), [body])
+    headers = problem.all_headers(content_type)
+    if write is as_html and not problem.page and not any(name.lower() == POLICY[0].lower() for name, _ in headers):
+        headers.append(POLICY)
+    response.adopt(problem.status, headers, [body])
 
 
 def put_error(request: Request, response: Response, error: Exception) -> None:
@@ -236,6 +240,8 @@ h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .75rem }
 p { margin: 0 0 .75rem; overflow-wrap: anywhere; white-space: pre-line }
 .small { font-size: .875rem; opacity: .75 }
 pre { font-size: .8125rem; line-height: 1.4; overflow-x: auto; border-top: 1px solid; padding-top: .75rem }"""
+POLICY = page_policy(f"\n{_STYLE}\n")
+"""The policy of the page. It has its style sheet and loads nothing, whatever the site allows (S7)."""
 
 
 def as_html(problem: Problem) -> str:

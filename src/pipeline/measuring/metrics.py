@@ -21,10 +21,12 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from collections.abc import Iterator
 from time import perf_counter as clock
 from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from webob.exc import HTTPForbidden, HTTPMethodNotAllowed, HTTPUnauthorized
@@ -36,6 +38,7 @@ from pipeline.interfaces import Facts, Handler
 from pipeline.measuring.measures import Measures, attempts, broken_stream, view_name
 from pipeline.request import Request
 from pipeline.response import Response
+from pipeline.running.instance import processes, state_of
 from pipeline.views import View
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -118,21 +121,50 @@ def look_at_pools() -> None:
             LIMIT.labels(usage.database).set(usage.limit)
 
 
-@element(facts=lambda *, token_file: Facts(writes=(token_file,) if token_file else ()))
-def metrics(*, token_file: str | None = None) -> Handler:
+class Running:
+    """Shows what runs now in each process of an instance, as ``pipeline top`` does."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Ask each process. One that does not answer has no figures but ``pipeline_process_hangs``."""
+        hangs = GaugeMetricFamily("pipeline_process_hangs", "1 if a process takes no requests.", labels=["pid"])
+        running = GaugeMetricFamily("pipeline_requests_running", "Requests that run now.", labels=["pid"])
+        longest = GaugeMetricFamily(
+            "pipeline_longest_request_seconds", "Seconds of the request that has run for longest.", labels=["pid"]
+        )
+        waiting = GaugeMetricFamily("pipeline_requests_waiting", "Requests that wait for a thread.", labels=["pid"])
+        for told in processes(self.directory):
+            pid = [str(told["pid"])]
+            hangs.add_metric(pid, state_of(told).word == "hangs")
+            if "requests" in told:
+                requests = told["requests"]
+                running.add_metric(pid, len(requests))
+                longest.add_metric(pid, requests[0]["seconds"] if requests else 0.0)
+                waiting.add_metric(pid, told["waiting"])
+        yield from (hangs, running, longest, waiting)
+
+
+@element(facts=lambda *, token_file, watch: Facts(writes=(token_file,) if token_file else ()))
+def metrics(*, token_file: str | None = None, watch: str = "") -> Handler:
     """Show Prometheus what the element ``timing`` counts, with its option ``metrics``.
 
     token_file  path of a file with a token, which a request must send as ``Authorization: Bearer TOKEN``. A missing
                 file is made, with one token. Without this option, every request is refused
+    watch       the directory of the option ``watch`` of the app ``health``, to show what runs now in each process
 
     With the environment variable PROMETHEUS_MULTIPROC_DIR, the figures are those of all processes that share that
     directory, as prometheus_client describes; without it, those of the process that answers.
     """
     tokens = None if token_file is None else [key.encode() for key in read_keys(token_file, "token_file")]
-    registry = REGISTRY
+    registry = CollectorRegistry()
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    else:
+        registry.register(REGISTRY)
+    if watch:
+        registry.register(Running(watch))
 
     def metrics(request: Request, response: Response) -> None:
         if tokens is None:

@@ -25,6 +25,7 @@ COMMANDS = {
     "show": ("pipeline.tools.show", "list or draw what a request passes, and what holds each part where it is"),
     "views": ("pipeline.tools.views", "list every view: path, methods, request type, permission, source line"),
     "explain": ("pipeline.tools.explain", "run one request and show the way it took, and why it was answered so"),
+    "top": ("pipeline.tools.top", "show what runs now in each process of a site, and for how long"),
     "prove": ("pipeline.proving.command", "ask for every view, with every failure at every point"),
     "rehearse": ("pipeline.proving.rehearse", "ask new code what visitors asked last, before it is served"),
     "new": ("pipeline.tools.new", "make a site to start from, in a new directory"),

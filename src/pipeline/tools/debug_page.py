@@ -58,7 +58,7 @@ def tell(request: Any, error: Exception, problem: Problem) -> Problem:
         told = told_of(request, error)
         if isinstance(error, WSGIHTTPException):
             problem = problem._replace(traceback="\n".join(lines_of(told)))
-        headers = [*problem.headers, ("Content-Security-Policy", policy())]
+        headers = [*problem.headers, policy()]
         return problem._replace(page=page_of(request, error, problem, told), headers=headers)
     except Exception as failure:
         text = f"This page could not find out more:\n{traceback_of(failure)}"

@@ -18,7 +18,7 @@ from paste.deploy import loadwsgi, util
 
 from pipeline.interfaces import ConfigurationError, WSGIApp
 from pipeline.options import on_demand
-from pipeline.paste import load
+from pipeline.paste import load, plan
 from pipeline.tools.command import put_error
 from pipeline.tools.ini import make_importable, split_name
 
@@ -64,11 +64,15 @@ def application_of(ini: str, **variables: str) -> WSGIApp:
     make_importable(path)
     set_up_logging(path, variables)
     try:
-        return load(f"config:{path}", name, **variables)
+        app = load(f"config:{path}", name, **variables)
     except TypeError as error:
         if traceback.extract_tb(error.__traceback__)[-1].filename in PASTE:  # no part of the site is at work
             build(ini, [f"{variable}={value}" for variable, value in variables.items()])  # which says it plainly
         raise
+    for chain in plan(f"config:{path}", name, **variables):
+        if (watch := chain.steps[-1].facts.watch) is not None:
+            watch.start()
+    return app
 
 
 def deployed(ini: str, file: str | None = None, /, **variables: str) -> WSGIApp:

@@ -115,7 +115,7 @@ def put(response: Any, template: str, **values: Any) -> None:
     text = environment().get_template(template).render(**values)
     headers = [
         ("Content-Type", "text/html; charset=UTF-8"),
-        ("Content-Security-Policy", policy()),
+        policy(),
         ("Cache-Control", "no-store"),
         ("Referrer-Policy", "no-referrer"),
         NOSNIFF,

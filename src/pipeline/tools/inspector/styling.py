@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 
+from pipeline.http.content_policy import page_policy
 from pipeline.tools.drawing import STYLE
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -19,9 +18,6 @@ def style() -> str:
 
 
 @lru_cache(maxsize=1)
-def policy() -> str:
-    """Return the Content-Security-Policy: the style sheets by their hashes, forms to this site, no more."""
-    sheets = (f"\n{style()}", STYLE)
-    digests = " ".join(f"'sha256-{b64encode(sha256(sheet.encode()).digest()).decode()}'" for sheet in sheets)
-    rest = "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    return f"default-src 'none'; style-src {digests}; {rest}"
+def policy() -> tuple[str, str]:
+    """Return the header Content-Security-Policy: the style sheets by their hashes, forms to this site, no more."""
+    return page_policy(f"\n{style()}", STYLE, form_action="'self'")

@@ -1,0 +1,93 @@
+"""``pipeline top INI [name=value ...]``: what runs now in each process of a site."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.running.instance import DRAINING, processes, state_of
+from pipeline.running.stacks import of_the_site
+from pipeline.tools.findings import put_json
+from pipeline.tools.ini import ini_parser, options_of, plan_of
+from pipeline.tools.words import bold
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    options = parse(arguments)
+    directory = directory_of(options)
+    while True:
+        told = processes(directory)
+        if not told:
+            raise ConfigurationError(f"{directory}: no process of the site runs here")
+        found = {
+            "draining": Path(directory, DRAINING).exists(),
+            "processes": [{**one, "state": state_of(one).word, "why": state_of(one).why} for one in told],
+        }
+        if options.json:
+            put_json(found)
+        else:
+            print("\n".join(lines_of(found, options.stacks)), flush=True)
+        if not options.every:
+            return 0
+        time.sleep(options.every)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = ini_parser(
+        "top",
+        "Shows what runs now in each process of a site: requests, the longest first, with the element and the view "
+        "that they are in, their seconds and users; requests that wait; pools of connections. It asks the sockets "
+        "in the directory that the option watch of egg:wsgi-pipeline#health names. Root, the user of the service "
+        "and its group may ask.",
+        "Seconds count from when a process has first seen a request, half a second after its beginning at most.",
+    )
+    parser.add_argument("--stacks", action="store_true", help="show the whole stack of each request")
+    parser.add_argument("--every", type=float, metavar="SECONDS", help="show it again, until you press Ctrl-C")
+    return options_of(parser, arguments)
+
+
+def directory_of(options: argparse.Namespace) -> str:
+    """Return the directory with the sockets of the processes."""
+    for chain in plan_of(options.ini, options.variables):
+        watch = chain.steps[-1].facts.watch
+        if watch is not None:
+            return str(watch.directory)
+    raise ConfigurationError(
+        f"{options.ini}: no process tells what runs in it. Give the app egg:wsgi-pipeline#health the option watch, "
+        f"a directory, such as watch = %(here)s/var/watch"
+    )
+
+
+def lines_of(found: Mapping[str, Any], stacks: bool = False) -> Iterator[str]:
+    """Yield the lines of the report: each process with its requests."""
+    if found["draining"]:
+        yield "The instance is draining: it is about to stop."
+    for one in found["processes"]:
+        requests = one.get("requests", [])
+        of = f" of {one['threads']}" if one.get("threads") else ""
+        waiting = f", {one['waiting']} waiting" if one.get("waiting") else ""
+        yield bold(f"process {one['pid']}: {one['state']}, {len(requests)}{of} running{waiting}")
+        if one["why"]:
+            yield f"  {one['why']}"
+        for pool in one.get("pools", []):
+            limit = f" of {pool['limit']}" if pool["limit"] is not None else ""
+            yield f"  pool {pool['database']}: {pool['used']}{limit} used, {pool['idle']} idle"
+        for request in requests:
+            within = " in ".join(filter(None, (request["view"], request["element"]))) or "-"
+            yield (
+                f"  {request['seconds']:8.1f} s  {request['method']} {request['path']}  {within}"
+                f"  user {request['user'] or '-'}"
+            )
+            yield from (f"             {line}" for line in (request["stack"] if stacks else at(request)))
+
+
+def at(request: Mapping[str, Any]) -> list[str]:
+    """Return the line where a request is, and the line of the site that has led to it."""
+    stack: list[str] = request["stack"]
+    return list(dict.fromkeys((stack[0], *of_the_site(stack)[:1])))
