@@ -35,7 +35,7 @@ def test_the_ini_loads_in_milliseconds(tmp_path: Path) -> None:
 
 
 ORDER = (
-    "log vhost retry zodb errors transaction session forms authenticate traverse base compress coalesce publisher"
+    "log vhost shield retry zodb errors transaction session forms authenticate traverse base compress coalesce publisher"
 )
 
 
@@ -45,7 +45,7 @@ def test_the_ini_has_all_elements_in_the_default_order(capsys: pytest.CaptureFix
     parser.read(INI)
     assert parser["pipeline:main"]["pipeline"] == ORDER
     assert main(["check", str(INI)]) == 0
-    assert "1 pipeline, 14 parts, in order and complete" in capsys.readouterr().out
+    assert "1 pipeline, 15 parts, in order and complete" in capsys.readouterr().out
     lines = INI.read_text().splitlines()
     for number, line in enumerate(lines):
         if line.startswith(("[filter:", "[app:")):

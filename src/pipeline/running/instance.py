@@ -19,8 +19,6 @@ from pipeline.interfaces import ConfigurationError
 TIMEOUT = 0.5
 """Seconds that a process has to answer."""
 REFUSED = "only root, the user of the service and its group may ask what runs"
-DRAINING = "draining"
-"""Name of the file in the directory that says that the instance is about to stop."""
 
 
 class State(NamedTuple):

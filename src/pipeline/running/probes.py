@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from waitress.server import create_server
@@ -11,7 +10,8 @@ from pipeline.composition import Pipeline, element
 from pipeline.interfaces import Handler
 from pipeline.request import Request
 from pipeline.response import Response
-from pipeline.running.instance import DRAINING, processes, state_of, verdict
+from pipeline.running.instance import processes, state_of, verdict
+from pipeline.running.stacks import PROBES
 
 
 @element
@@ -22,9 +22,9 @@ def probes(*, directory: str) -> Handler:
     """
 
     def probes(request: Request, response: Response) -> None:
-        states = [state_of(told) for told in processes(directory)]
-        is_draining = Path(directory, DRAINING).exists()
-        passes, text = verdict(request.environ.get("PATH_INFO", ""), states, is_draining)
+        told = processes(directory)
+        drains = any(one.get("draining") for one in told)
+        passes, text = verdict(request.environ.get("PATH_INFO", ""), map(state_of, told), drains)
         response.status = "200 OK" if passes else "503 Service Unavailable"
         response.headers["Content-Type"] = "text/plain; charset=utf-8"
         response.headers["Cache-Control"] = "no-store"
@@ -41,4 +41,4 @@ def listen_for_probes(address: str, directory: str) -> None:
     options: dict[str, Any] = {"listen": address}
     if "/" in address:
         options = {"unix_socket": address, "unix_socket_perms": "660"}
-    create_server(Pipeline(probes(directory=directory)), map={}, threads=1, **options).run()
+    create_server(Pipeline(probes(directory=directory)), map={}, threads=1, ident=PROBES, **options).run()

@@ -26,6 +26,7 @@ from typing import Any
 
 from pipeline.database import forks
 from pipeline.running import stacks
+from pipeline.running.draining import is_draining, name_mark
 from pipeline.running.probes import listen_for_probes
 
 log = logging.getLogger("pipeline")
@@ -90,6 +91,7 @@ class Process:
         return {
             "pid": os.getpid(),
             "began": self.began,
+            "draining": is_draining(),
             "threads": self.threads or self.stacks.threads,
             "waiting": self.stacks.held + stacks.connections_waiting(),
             "slow": self.slow,
@@ -125,6 +127,7 @@ def start(directory: str, listen: str, slow: float, threads: int) -> None:
 
     ``pipeline.health`` explains the options.
     """
+    name_mark(directory)
     try:
         Process(directory, listen, slow, threads)
     except OSError as error:

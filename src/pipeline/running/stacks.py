@@ -31,6 +31,8 @@ from pipeline.tools.words import is_of_the_site
 EDGE = (Edge.__call__.__code__, resume.__code__)
 POOL: CodeType = pool._worker.__code__
 WAITRESS = ThreadedTaskDispatcher.handler_thread.__code__
+PROBES = "wsgi-pipeline probes"
+"""Name of the server of the probes. Its requests are not those of the site, and its threads are others."""
 MOST_FRAMES = 60
 WAITING = 8 + 4 * 4
 """Place of the connections that wait in the kernel's ``tcp_info`` of a listening socket, ``tcpi_unacked``."""
@@ -58,7 +60,7 @@ class Stacks:
         for thread, frame in sys._current_frames().items():
             frames = list(_outwards(frame))
             request = _request_of(frames)
-            if request is None:
+            if request is None or request.environ.get("SERVER_SOFTWARE") == PROBES:
                 continue
             self.threads, self.held = _server_of(frames) or (self.threads, 0)
             known = self.seen.get(thread)

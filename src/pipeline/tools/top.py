@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.running.instance import DRAINING, processes, state_of
+from pipeline.running.instance import processes, state_of
 from pipeline.running.stacks import of_the_site
 from pipeline.tools.findings import put_json
 from pipeline.tools.ini import ini_parser, options_of, plan_of
@@ -25,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         if not told:
             raise ConfigurationError(f"{directory}: no process of the site runs here")
         found = {
-            "draining": Path(directory, DRAINING).exists(),
+            "draining": any(one.get("draining") for one in told),
             "processes": [{**one, "state": state_of(one).word, "why": state_of(one).why} for one in told],
         }
         if options.json:

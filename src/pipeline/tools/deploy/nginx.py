@@ -8,15 +8,17 @@ import pwd
 
 from pipeline.http.files import PASSED_ON
 from pipeline.interfaces import ConfigurationError
-from pipeline.tools.deploy import granian, gunicorn, systemd, uwsgi
-from pipeline.tools.deploy.site import Deployment, Site, need_program
+from pipeline.tools.deploy import granian, gunicorn, instances, systemd, uwsgi
+from pipeline.tools.deploy.site import Deployment, Site, need_program, refuse_distrust
 
 BEHIND = {"gunicorn": gunicorn.write, "granian": granian.write, "systemd": systemd.write, "uwsgi": uwsgi.write}
+
+REMEDY = "apt install nginx"
 
 CONFIGURATION = """\
 # nginx for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy nginx`.
 # In the nginx of the system, include site.conf in a server {{}} instead.
-{user}pid {site.directory}/run/nginx.pid;
+{module}{user}pid {site.directory}/run/nginx.pid;
 error_log {site.directory}/log/error.log warn;
 worker_processes auto;
 events {{
@@ -44,7 +46,7 @@ http {{
         include {site.directory}/site.conf;
     }}
 }}
-"""
+{stream}"""
 
 NO_VHOST = "The site takes nginx for each visitor. Let the element vhost trust it (docs/howto/virtual-hosting.rst)."
 
@@ -59,8 +61,8 @@ ONE = """\
 """
 
 SEVERAL = """\
-        # None is left out: one that was killed refuses at once, and one that has come back is asked at once.
-        server {upstream} max_fails=0;
+        # This nginx itself: stream {{}} below finds an instance that takes the connection.
+        server 127.0.0.1:{inner} max_fails=0;
 """
 
 LIMITS = """\
@@ -107,23 +109,18 @@ location {path} {{
     # And so is the answer, on the disk if need be. A stream that is to arrive at once says X-Accel-Buffering: no.
     proxy_buffering on;
     proxy_max_temp_file_size 2048m;
+    # Bytes of the headers of an answer: the site's cookies have up to 4,000 each. With the default, one page, the
+    # answer to what the site has committed would be a 502.
+    proxy_buffer_size 64k;
+    proxy_buffers 8 64k;
+    proxy_busy_buffers_size 128k;
     # Seconds between two blocks of an answer; then 504.
     proxy_read_timeout {seconds}s;
-{next}}}
-"""
-
-ONCE = """\
     # Seconds to be connected: a start again of the site takes less.
     proxy_connect_timeout 30s;
     # What the site may have done is not done again.
     proxy_next_upstream off;
-"""
-
-NEXT = """\
-    # Seconds until a machine that is gone is given up.
-    proxy_connect_timeout 2s;
-    # What one instance did not take, another one gets; a POST that was sent is not sent again.
-    proxy_next_upstream error;
+}}
 """
 
 UWSGI = """\
@@ -149,6 +146,11 @@ location {path} {{
     uwsgi_request_buffering on;
     uwsgi_buffering on;
     uwsgi_max_temp_file_size 2048m;
+    # Bytes of the headers of an answer: the site's cookies have up to 4,000 each. With the default, one page, the
+    # answer to what the site has committed would be a 502.
+    uwsgi_buffer_size 64k;
+    uwsgi_buffers 8 64k;
+    uwsgi_busy_buffers_size 128k;
     uwsgi_connect_timeout 10s;
     uwsgi_read_timeout {seconds}s;
     # What the site may have done is not done again.
@@ -186,17 +188,6 @@ def internal(site: Site) -> str:
     return "".join(parts)
 
 
-def refuse_distrust(site: Site) -> None:
-    """Refuse an element that reads what proxies say, and would take nginx for each visitor (S22)."""
-    for step, told in site.facts:
-        reason = told.distrusts and told.distrusts("127.0.0.1" if site.upstreams else "unix", "X-Forwarded")
-        if reason:
-            raise ConfigurationError(
-                f"{step.where}: {step} would not believe what nginx says of the visitors. So all would have one "
-                f"address, and the failed logins of one would count for all. {reason}"
-            )
-
-
 def notes_on_socket(site: Site) -> list[str]:
     """Say who may connect to the UNIX socket, if nginx may not."""
     if site.behind == "systemd" or can_give(site.group):
@@ -228,13 +219,13 @@ def can_give(group: str) -> bool:
 
 def write(site: Site) -> Deployment:
     """Write nginx and the server behind it."""
-    program = need_program("nginx", "apt install nginx")
+    program = need_program("nginx", REMEDY)
     by_uwsgi = site.behind == "uwsgi" and not site.upstreams
     if not by_uwsgi:  # uWSGI's protocol has a field for the address of the visitor
-        refuse_distrust(site)
+        refuse_distrust(site, "nginx")
     if site.upstreams:
         inner = Deployment({}, (), (), (), ())
-        upstream = "".join(SEVERAL.format(upstream=one) for one in site.upstreams)
+        upstream = SEVERAL.format(inner=instances.inner_port(site))
     else:
         inner = BEHIND[site.behind](site._replace(behind_proxy=True))
         group = site.group if can_give(site.group) else ""
@@ -243,7 +234,7 @@ def write(site: Site) -> Deployment:
 
     def location(path: str, seconds: int = 60) -> str:
         text = UWSGI if by_uwsgi else HTTP
-        return text.format(site=site, path=path, seconds=seconds, next=NEXT if site.upstreams else ONCE)
+        return text.format(site=site, path=path, seconds=seconds)
 
     parts = [LIMITS.format(site=site), location(site.path)]
     if site.prefix:
@@ -257,12 +248,23 @@ def write(site: Site) -> Deployment:
     else:
         files = "nginx can send files itself: see the element sendfile in docs/howto/serving.rst."
     call = f"{program} -p {site.directory} -c {site.directory}/nginx.conf -e stderr"
-    nginx_conf = CONFIGURATION.format(site=site, upstream=upstream, user=user_line(site))
+    nginx_conf = CONFIGURATION.format(
+        site=site,
+        upstream=upstream,
+        user=user_line(site),
+        module=instances.module_line(program) if site.upstreams else "",
+        stream=instances.stream(site) if site.upstreams else "",
+    )
     written = {"nginx.conf": nginx_conf, "site.conf": "".join(parts)}
+    watch, unwatch = [], []
+    if site.upstreams:
+        written |= instances.watching(site, f"{call} -s reload")
+        if site.health != site.path:
+            watch, unwatch = [f"{site.directory}/watch.sh"], [f"kill $(cat {site.directory}/run/watch.pid)"]
     return Deployment(
         {**inner.files, **written},
-        start=[*inner.start, f"{call} -g 'daemon off;'"],
-        stop=[f"{call} -s quit", *inner.stop],
+        start=[*inner.start, f"{call} -g 'daemon off;'", *watch],
+        stop=[*unwatch, f"{call} -s quit", *inner.stop],
         reload=inner.reload or [f"{call} -s reload"],
         syntax=[*call.split(), "-t"],
         group=inner.group,
