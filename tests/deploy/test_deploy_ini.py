@@ -35,7 +35,8 @@ def test_the_ini_loads_in_milliseconds(tmp_path: Path) -> None:
 
 
 ORDER = (
-    "log vhost shield retry zodb errors transaction session forms authenticate traverse base compress coalesce publisher"
+    "log vhost shield retry zodb errors transaction session forms authenticate traverse base compress coalesce "
+    "publisher"
 )
 
 
