@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from itertools import pairwise
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -21,9 +27,11 @@ from webob.exc import HTTPNotFound, HTTPSeeOther
 from asking import ask
 from pipeline import Pipeline, element, view
 from pipeline.elements.errors import errors
+from pipeline.elements.log import log
 from pipeline.elements.retry import retry
 from pipeline.elements.timing import timing
 from pipeline.elements.traverse import traverse
+from pipeline.elements.vhost import vhost
 from pipeline.measuring import spans as module_of_spans
 from pipeline.publisher import publisher
 
@@ -124,6 +132,9 @@ def test_a_request_is_a_span_with_a_child_for_each_element(site: Any, received: 
         "http.response.status_code": 200,
         "url.scheme": "http",
         "url.path": "/",
+        "server.address": "127.0.0.1",
+        "server.port": 80,
+        "network.protocol.version": "1.0",
         "code.function.name": f"{site.module}.index",
     }
     assert spans[0].status.status_code is StatusCode.UNSET
@@ -286,3 +297,115 @@ def test_the_provider_of_the_process_may_be_set_after_the_site_is_loaded() -> No
     command = [sys.executable, "-W", "ignore", "-c", PROVIDED_LATER]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (ran.stdout.split(), ran.stderr) == (["end", "GET"], "")
+
+
+# The conventions for HTTP servers, https://opentelemetry.io/docs/specs/semconv/http/, stable since 1.23.
+
+OF_A_SERVER_SPAN = {
+    *("http.request.method", "http.request.method_original", "http.response.status_code", "error.type"),
+    *("url.scheme", "url.path", "url.query", "server.address", "server.port", "client.address"),
+    *("network.protocol.version", "user_agent.original"),
+}
+OURS = {"code.function.name", "pipeline.attempts"}
+OF_THE_DURATION = {
+    *("http.request.method", "url.scheme", "http.response.status_code", "error.type", "network.protocol.version"),
+}
+
+
+def known_names() -> set[str]:
+    """The names of attributes in the package of the conventions that comes with the SDK."""
+    import opentelemetry.semconv.attributes as package
+
+    modules = [import_module(f"{package.__name__}.{found.name}") for found in iter_modules(package.__path__)]
+    return {value for module in modules for value in vars(module).values() if isinstance(value, str)}
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "sent", "expected"),
+    [
+        ("/?q=tea&token=hunter2&sig=s1", "GET", {}, {"url.query": "q=tea&token=(masked)&sig=(masked)"}),
+        ("/", "GET", {"HTTP_HOST": "a.example:8080"}, {"server.address": "a.example", "server.port": 8080}),
+        ("/", "GET", {"HTTP_HOST": "a.b", "wsgi.url_scheme": "https"}, {"server.port": 443, "url.scheme": "https"}),
+        ("/", "GET", {"HTTP_HOST": "[::1]:81"}, {"server.address": "::1", "server.port": 81}),
+        ("/", "GET", {"REMOTE_ADDR": "192.0.2.7"}, {"client.address": "192.0.2.7"}),
+        ("/", "GET", {"HTTP_USER_AGENT": "curl/8"}, {"user_agent.original": "curl/8"}),
+        ("/", "GET", {"SERVER_PROTOCOL": "HTTP/1.1"}, {"network.protocol.version": "1.1"}),
+        ("/", "GET", {"SERVER_PROTOCOL": "HTTP/7.invented"}, {"network.protocol.version": None}),
+        ("/", "BREW", {}, {"http.request.method": "_OTHER", "http.request.method_original": "BREW"}),
+        ("/@@fails", "GET", {}, {"http.response.status_code": 500, "error.type": "ZeroDivisionError"}),
+        ("/@@refuses", "GET", {}, {"http.response.status_code": 404, "error.type": None, "url.query": None}),
+    ],
+)  # fmt: skip
+def test_the_conventions_for_servers(
+    site: Any, received: Any, path: str, method: str, sent: Any, expected: dict[str, Any]
+) -> None:
+    site(path, method, environ=sent, valid=method != "BREW")
+    attributes = dict(received()[0].attributes)
+    assert {name: attributes.get(name) for name in expected} == expected
+    assert set(attributes) <= OF_A_SERVER_SPAN | OURS
+    assert "hunter2" not in str(received())
+
+
+def test_the_names_are_those_of_the_conventions() -> None:
+    assert (OF_A_SERVER_SPAN | OF_THE_DURATION | OURS - {"pipeline.attempts"}) - known_names() == set()
+
+
+def test_the_client_and_the_host_are_those_that_vhost_has_found(module: Any, received: Any) -> None:
+    trusting = vhost(trusted=("10.0.0.1",), accept=("X-Forwarded",), allowed_hosts=("*",))
+    name = module(index)
+    app = Pipeline(timing(spans=True), trusting, errors(), traverse(root=dict), publisher(scan=(name,)))
+    forwarded = {"HTTP_X_FORWARDED_FOR": "192.0.2.7", "HTTP_X_FORWARDED_HOST": "www.example.com"}
+    ask(app, environ={"REMOTE_ADDR": "10.0.0.1", "HTTP_X_FORWARDED_PROTO": "https", **forwarded})
+    attributes = received()[0].attributes
+    assert (attributes["client.address"], attributes["server.address"]) == ("192.0.2.7", "www.example.com")
+    assert (attributes["url.scheme"], attributes["server.port"]) == ("https", 443)
+
+
+def test_the_duration_of_each_request_is_a_metric(
+    site: Any, received: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    options = {"unit": "s", "explicit_bucket_boundaries_advisory": module_of_spans.BUCKETS}
+    histogram = provider.get_meter("test").create_histogram("http.server.request.duration", **options)  # type: ignore[arg-type]
+    monkeypatch.setattr(module_of_spans, "duration", histogram)
+    for path, method in (("/", "GET"), ("/", "GET"), ("/@@fails", "GET"), ("/", "BREW")):
+        site(path, method, valid=method != "BREW")
+    [metric] = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+    assert (metric.name, metric.unit) == ("http.server.request.duration", "s")
+    points = {tuple(sorted(point.attributes.items())): point for point in metric.data.data_points}
+    assert all({name for name, _ in key} <= OF_THE_DURATION for key in points)
+    kinds = [(dict(key)["http.request.method"], dict(key).get("error.type")) for key in points]
+    counted = dict(zip(kinds, (point.count for point in points.values()), strict=True))
+    assert counted == {("GET", None): 2, ("GET", "ZeroDivisionError"): 1, ("_OTHER", None): 1}
+    assert next(iter(points.values())).explicit_bounds == module_of_spans.BUCKETS
+    provider.shutdown()
+
+
+def test_a_stack_names_the_site_first_and_leaves_the_watchers_out(site: Any, received: Any) -> None:
+    site("/@@fails")
+    stacks = [e.attributes["exception.stacktrace"] for span in received() for e in span.events]
+    assert len(stacks) == 2, "on the request, and on the publisher"
+    for stack in stacks:
+        ours, _, whole = stack.partition("Traceback (most recent call last):\n")
+        assert ours.startswith("In the site:\n") and "in fails" in ours and "/src/pipeline/" not in ours
+        assert "in publisher" in whole and whole.endswith("ZeroDivisionError: by zero\n")
+        assert "/measuring/" not in whole.replace("tests/measuring", "") and "elements/timing.py" not in whole
+
+
+def test_the_line_and_the_traceback_of_a_500_can_be_joined(
+    module: Any, received: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = module(index, fails)
+    parts = [timing(spans=True), errors(), traverse(root=dict), publisher(scan=(name,))]
+    for outer in (parts, parts[1:]):
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            ask(Pipeline(log(format="json"), *outer), "/@@fails")
+        [line] = [json.loads(text) for text in caplog.messages if text.startswith("{")]
+        [failed] = [text for text in caplog.messages if text.startswith("error ")]
+        assert failed.startswith(f"error {line['error_id']}: GET /@@fails: ZeroDivisionError")
+        assert failed.endswith(f", trace {line['trace_id']}" if outer is parts else "ZeroDivisionError")
+    with caplog.at_level(logging.INFO):
+        ask(Pipeline(log(format="json"), *parts), "/")
+    assert "error_id" not in json.loads(caplog.messages[-1])

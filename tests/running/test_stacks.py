@@ -68,15 +68,16 @@ class Gate:
 
     def begin(self, path: str, stacks: Stacks) -> dict[str, Any]:
         """Ask for a path in a thread, and return what is told of it."""
-        before = len(stacks.requests())
         thread = threading.Thread(target=ask, args=(self.app, path), daemon=True)
         self.threads.append(thread)
         thread.start()
         end = time.monotonic() + 10
-        while len(found := stacks.requests()) <= before:
+        while True:
+            found = [one for one in stacks.requests() if one["thread"] == thread.ident]
+            if found and any("in Event.wait" in line for line in found[0]["stack"]):
+                return found[0]
             assert time.monotonic() < end
             time.sleep(0.005)
-        return next(one for one in found if one["thread"] == thread.ident)
 
     def end(self) -> None:
         self.open.set()

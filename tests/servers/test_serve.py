@@ -398,7 +398,7 @@ def test_production_ini_runs_two_workers_on_zeo(
 ) -> None:
     uri = zeo.uri(options=f"blob_dir={tmp_path}/blobs&shared_blob_dir=0")
     variables = [f"zodb_uri={uri}", f"session_keys={tmp_path}/keys", f"http_port={free_port}"]
-    server = start([*COMMAND, "etc/production.ini", *variables], free_port)
+    server = start([*COMMAND, "etc/production.ini", *variables, f"watch={tmp_path}/watch"], free_port)
     assert get(free_port, "/@@health") == "ready\n"
     numbers = [int(post(free_port, "/counter/@@next")) for _ in range(20)]
     assert numbers == list(range(numbers[0], numbers[0] + 20))

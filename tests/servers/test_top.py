@@ -261,6 +261,9 @@ def test_what_is_told(site: Site) -> None:
     assert status == 503 and text.startswith("draining\n")
     assert site.ask("/alive")[0] == 200
     assert "about to stop" in site.run()
+    (site.directory / "streaming").rename(site.directory / "streaming-over")
+    site.server.stop()
+    assert list((site.directory / "watch").glob("*.sock")) == [], "a process takes its socket with it"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")

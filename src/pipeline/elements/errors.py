@@ -36,7 +36,8 @@ class ErrorsRequest(DebugRequest):
     """The attributes that ``errors`` adds to a request."""
 
     error_id: str | None = None
-    """The id of the error in the log, for an error view; None if the error is not logged."""
+    """The id of the error in the log, for an error view and for the access log in JSON; None if the error is not
+    logged."""
 
 
 @element(

@@ -73,9 +73,9 @@ def log_failure(request: Request, error: Exception, when: str = "", id: str = ""
 
     Returns the id under which it was logged, which belongs on the page. Raises nothing.
     """
-    id = id or secrets.token_hex(6)
+    id = request.__dict__["error_id"] = id or secrets.token_hex(6)
     if log.isEnabledFor(logging.ERROR):
-        arguments = (id, _where(request, when), type(error).__name__)
+        arguments = (id, _where(request, when), f"{type(error).__name__}{_trace_of(request)}")
         exc_info = (type(error), error, error.__traceback__)
         record = log.makeRecord(log.name, logging.ERROR, __file__, 0, "error %s: %s: %s", arguments, exc_info)
         record.exc_text = traceback_of(error)  # a formatter would make one of any length
@@ -91,15 +91,22 @@ def log_unavailable(request: Request, error: Exception, when: str = "", id: str 
     """
     if getattr(error, "logged", False):
         return id
-    id = id or secrets.token_hex(6)
+    id = request.__dict__["error_id"] = id or secrets.token_hex(6)
     what = one_line(f"{type(error).__name__}: {text_of(error)}")
-    log.warning("error %s: %s: 503, %s", id, _where(request, when), what)
+    log.warning("error %s: %s: 503, %s%s", id, _where(request, when), what, _trace_of(request))
     _report(request, error, id)
     return id
 
 
 def _where(request: Request, when: str) -> str:
     return one_line(f"{request.environ['REQUEST_METHOD']} {request.path_info_safe}{when and ', '}{when}")
+
+
+def _trace_of(request: Request) -> str:
+    """Return words with the id of the trace, which the access log has as well; "" without a trace."""
+    span = getattr(request.measures, "span", None)
+    traced = None if span is None else span.get_span_context()
+    return f", trace {traced.trace_id:032x}" if traced is not None and traced.is_valid else ""
 
 
 def _report(request: Request, error: Exception, id: str) -> None:

@@ -47,18 +47,18 @@ class Process:
         self.threads = threads
         Path(directory).mkdir(mode=0o750, parents=True, exist_ok=True)
         self._start()
-        forks.own(forget=self.start_again)
+        forks.own(forget=self.start_again, close=self.end)
 
     def _start(self) -> None:
         self.stacks = stacks.Stacks()
         self.began = time.time()
         self.noted: dict[int, float] = {}
         """By thread, the seconds after which its request is logged again."""
-        path = Path(self.directory, f"{os.getpid()}.sock")
-        path.unlink(missing_ok=True)  # of a process that had the same number
+        self.path = Path(self.directory, f"{os.getpid()}.sock")
+        self.path.unlink(missing_ok=True)  # of a process that had the same number
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.bind(str(path))
-        path.chmod(0o660)
+        self.socket.bind(str(self.path))
+        self.path.chmod(0o660)
         self.socket.listen(16)
         self.socket.settimeout(LOOK)
         threading.Thread(target=self._run, name="pipeline-watch", daemon=True).start()
@@ -69,6 +69,10 @@ class Process:
         """Start in a process that was forked: it has the sockets of its parent, but not the threads."""
         self.socket.close()
         self._start()
+
+    def end(self) -> None:
+        """Remove the socket of this process, which ends."""
+        self.path.unlink(missing_ok=True)
 
     def _run(self) -> None:
         while True:

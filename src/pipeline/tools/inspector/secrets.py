@@ -15,8 +15,8 @@ LONGEST = 300
 """Characters of one value that are kept."""
 MASK = "(masked)"
 is_secret = re.compile(
-    r"pass|pwd|secret|token|credential|csrf|session|apikey|authorization|signature"
-    r"|(?<![a-z])(?:auth|code|key|otp|pin|totp)(?![a-z])",
+    r"pass|pwd|secret|token|credential|csrf|session|apikey|accesskey|authorization|signature"
+    r"|(?<![a-z])(?:auth|code|key|otp|pin|sig|totp)(?![a-z])",
     re.IGNORECASE,
 ).search
 """Function that tells by the name of a header, a field or a variable that its value is a secret. Short words count
