@@ -20,6 +20,7 @@ from ZODB.POSException import ConflictError
 from ZODB.utils import z64
 
 from pipeline.database import forks, pools
+from pipeline.database.changes import Changes, can_tell
 from pipeline.database.connections import RequestConnection, keep, leave_to_parent
 from pipeline.database.outages import Outage
 from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
@@ -33,6 +34,10 @@ log = logging.getLogger("pipeline.zodb")
 class PooledRequest(DatabaseRequest):
     """The attributes of a request that uses a pool."""
 
+    __unkept__ = (("zodb_pooled", lambda pooled: ""), ("zodb_slot", lambda slot: ""))
+    zodb_changes: Callable[[], Changes | None] | None = None
+    """Returns what has changed in the database since this process has opened it, or None if it is not open or not
+    connected. None if the storage cannot tell."""
     zodb_pooled: PooledConnection | None = None
     """The pooled connection with its transaction manager; None until the request uses it."""
     zodb_slot: Semaphore | None = None
@@ -155,6 +160,7 @@ class Pool:
         self.lock = RLock()
         self.db: DB | None = None
         self.databases = _Databases(self)
+        self.told: Changes | None = None
         self.is_connected: Callable[[], bool] | None = None
         self.lost: tuple[type[BaseException], ...] = ()
         self.all: set[PooledConnection] = set()
@@ -183,6 +189,27 @@ class Pool:
             request.zodb_slot = slot
             request.on_close(slot.release, last=True)  # runs after the connection is given back
         return pooled
+
+    def changes(self) -> Changes | None:
+        """Return what has changed in the main database from the first call on. Return None if the database is not
+        open, or not connected, or cannot tell."""
+        forks.check()
+        db = self.db
+        if db is None or (self.is_connected is not None and not self.is_connected()):
+            return None
+        told = self.told
+        if told is not None and not told.is_lost:
+            return told
+        with self.lock:
+            if (self.told is None or self.told.is_lost) and can_tell(db):
+                self.close_told()
+                self.told = Changes(db)
+            return self.told
+
+    def close_told(self) -> None:
+        """Stop listening to changes."""
+        if self.told is not None:
+            self.told.close()
 
     def _take_slot(self, request: PooledRequest, slots: Semaphore) -> Semaphore | None:
         """Wait until the request may open a connection. Return the semaphore to release; None if the request has a
@@ -305,6 +332,7 @@ class Pool:
         """Close the databases, and the connections in use. The next request opens them again."""
         with self.lock:
             pooled, databases = list(self.all), list(self.databases.values())
+            self.close_told()
             self.forget()
         for one in pooled:
             one.throw_away()
