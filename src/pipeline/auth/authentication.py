@@ -27,7 +27,7 @@ KNOWN_BROWSER = (
 class AuthRequest(Request):
     """The attributes that ``authenticate`` adds to a request."""
 
-    __unkept__ = (  # each guess must be counted
+    __unkept__: Any = (  # each guess must be counted
         ("local_authentication", lambda local: "a folder's own users"),
         ("refused_logins", lambda refused: "a login was refused" if refused else ""),
     )

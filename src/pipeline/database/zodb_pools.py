@@ -34,7 +34,7 @@ log = logging.getLogger("pipeline.zodb")
 class PooledRequest(DatabaseRequest):
     """The attributes of a request that uses a pool."""
 
-    __unkept__ = (("zodb_pooled", lambda pooled: ""), ("zodb_slot", lambda slot: ""))
+    __unkept__: Any = (("zodb_pooled", lambda pooled: ""), ("zodb_slot", lambda slot: ""))
     zodb_changes: Callable[[], Changes | None] | None = None
     """Returns what has changed in the database since this process has opened it, or None if it is not open or not
     connected. None if the storage cannot tell."""

@@ -125,7 +125,7 @@ def begin_anew(request: SessionRequest, principal: str | None) -> None:
 class SessionRequest(Request):
     """The attributes that ``session`` adds to a request."""
 
-    __unkept__ = (("session_cookies", SessionCookies.why_unkept),)
+    __unkept__: Any = (("session_cookies", SessionCookies.why_unkept),)
     session_cookies: SessionCookies = on_first_use(dropped=True)
     """The sessions that the browser has sent."""
 
