@@ -37,8 +37,8 @@ from pipeline.options import resolve
 from pipeline.publisher import publisher
 
 PLAN: dict[str, float] = {"deactivate": 0, "pause": 0, "early": 0}
-"""Whether the view deactivates the objects that it has read; the seconds that it takes; and the seconds for which an
-outer element, which has begun the transaction, waits before it. None of it is a bug of the site."""
+"""Whether the view deactivates the objects that it has read; the seconds that it takes; and the seconds for which
+an outer element, which has begun the transaction, waits before it. None of it is a bug of the site."""
 
 
 class Half(Persistent):  # type: ignore[misc]

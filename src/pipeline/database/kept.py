@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Set
@@ -144,14 +143,14 @@ class Pages:
                 for key in [key for key in self.entries if key[0] == address]:
                     self.bytes -= self.entries.pop(key).size
             names = Names(sorted({*read, *(before or ())}, key=repr))
-            names.size = BESIDE + size_of(address)
+            names.size = BESIDE + 2 * len(repr((address, names)))
             self._put(address, names)
             return names
 
     def put(self, key: Key, kept: Kept, changes: Changes) -> None:
         """Keep a page, unless the database was opened again in the meantime."""
-        kept.size = BESIDE + 2 * size_of(key) + len(kept.body) + OF_AN_OBJECT * len(kept.oids)
-        kept.size += sum(len(name) + len(value) + 200 for name, value in kept.headers)
+        text = len(repr(key)) + len(repr(kept.headers))
+        kept.size = BESIDE + 2 * text + len(kept.body) + OF_AN_OBJECT * len(kept.oids)
         with self.lock:
             if changes is self.changes:
                 self._put(key, kept)
@@ -162,11 +161,6 @@ class Pages:
         self.entries[key] = entry
         while self.bytes > self.limit:
             self.bytes -= self.entries.popitem(last=False)[1].size
-
-
-def size_of(key: Any) -> int:
-    """Return the bytes of a key, about."""
-    return 80 + sum(map(size_of, key)) if isinstance(key, (tuple, list)) else sys.getsizeof(key)
 
 
 def value_of(environ: dict[str, Any], name: Name) -> Any:

@@ -63,7 +63,7 @@ class KeepRequest(Request):
         "transaction": "an answer that is sent again needs no transaction",
         "authenticate": "a page is kept for its principal alone",
         "session": "an answer that has used the session must be marked for its visitor",
-        "forms": "a form that was sent is not part of a page that is kept",
+        "forms": "a form is read before its page is made",
         "site": "no page of a local site is kept, since what its registry reads is not known",
     },
     outside={
@@ -276,8 +276,10 @@ def finished(
         return reason
     used = []
     for name, value in request.__dict__.items():
+        if name in before.attributes:
+            continue
         is_made = isinstance(getattr(type(request), name, None), OnFirstUse)
-        if name not in before.attributes and (is_made or judge_of(request, name) is not None):
+        if is_made or judge_of(request, name) is not None:
             if reason := why_unkept(request, name, value):
                 return reason
             if is_made and name != "root" and value is not reads.connection:
