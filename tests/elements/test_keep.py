@@ -386,6 +386,29 @@ def test_what_an_outer_element_does_with_an_attribute_that_was_used_counts_again
     assert site.pages.counts["not kept: a session with data"]
 
 
+def test_an_app_of_others_gets_a_dict_and_is_not_kept(site: Site) -> None:
+    kinds: list[type] = []
+
+    def app(environ: dict[str, Any], start_response: Any) -> Any:
+        kinds.append(type(environ))
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"of others"]
+
+    site.app = Pipeline(site.elements["zodb"], uses_database(), keep(seconds=60), app)
+    site.warm(times=4)
+    assert site.pages.counts["not kept: the whole environ was read"] == 3, site.pages.counts
+    assert set(kinds) == {dict}
+
+
+@element
+def uses_database(next: Any) -> Any:
+    def uses_database(request: Any, response: Any) -> None:
+        len(request.root)
+        next(request, response)
+
+    return uses_database
+
+
 def test_an_outer_element_that_filters_the_body_is_refused(site: Site) -> None:
     @element
     def shouts(next: Any) -> Any:

@@ -140,7 +140,7 @@ class Keeper:
             return self.pass_on(request, response, "HEAD is answered from the page of a GET")
         if key is None:  # views that keep nothing pay no more than this
             self.pass_on(request, response, "it is the first of its address")
-            if request.keep and response.status_line is OK:
+            if request.keep and response.status_line[:3] == "200":
                 pages.want(address)
             return None
         event = pages.making[key] = Event()

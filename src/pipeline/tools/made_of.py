@@ -84,9 +84,7 @@ class Making:
         self.reads: Reads | None = None
         self.loaded: set[bytes] = set()
         self.attributes = [f"{name} = {told_variable(name, short(value))}" for name, value in attributes(request)]
-        if not isinstance(self.outer, Noting):
-            request.environ = Noting(self.outer)
-        self.noting: Noting = request.environ
+        self.noting = self.outer if isinstance(self.outer, Noting) else Noting(self.outer)
         try:
             connection: Any = getattr(request, "zodb", None)
             if hasattr(connection, "_cache"):
@@ -95,6 +93,7 @@ class Making:
                 self.reads = Reads(connection, b"tool")
         except Exception:  # traversal meets the same error, and is told of it
             self.reads = None
+        request.environ = self.noting
 
     def end(self) -> MadeOf:
         """Return what was noted. The request is as it was before."""
