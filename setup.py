@@ -11,7 +11,7 @@ from setuptools.command.build_py import build_py
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
     *("log", "timing", "vhost", "shield", "retry", "causal", "zodb", "sql", "errors", "transaction", "session"),
-    *("forms", "authenticate", "traverse", "site", "events", "sendfile", "base", "coalesce", "compress"),
+    *("forms", "authenticate", "keep", "traverse", "site", "events", "sendfile", "base", "coalesce", "compress"),
     "inspector",
 ]
 # The steps of Zope's publication, each a file of src/pipeline/ztk.

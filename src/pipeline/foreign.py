@@ -41,6 +41,8 @@ def foreign(app: WSGIApp) -> Handler:
 
     def foreign(request: Request, response: Response) -> None:
         guard_end(request)
+        if type(request.environ) is not dict:  # it notes what is read, and an app takes a dict itself (PEP 3333)
+            request.environ = dict(request.environ)
         environ = request.environ
         outer = environ.pop("pipeline.before", None)  # of an outer middleware that hands on its environ
         # If an outer party has begun a transaction in this thread, that party ends it.

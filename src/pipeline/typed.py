@@ -84,6 +84,9 @@ def refuse_unadded(contracts: Iterable[Contract], offered: Mapping[str, Any], vi
         wanted = wanted_by(function, 0)
         if wanted is not None and (lacking := way.lacks(wanted)):
             raise ConfigurationError(f"{named(function)}{_reason(lacking[0], way)}")
+    for contract in way.contracts:
+        if hasattr(contract.adds, "__complete__"):
+            contract.adds.__complete__(offered)
     if views is not None:
         refuse_unadded_views([(views, way)])
 

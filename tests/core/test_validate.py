@@ -47,6 +47,7 @@ def elements(*names: str) -> list[Element]:
         "sql": {"url": "sqlite://"},
         "retry": {"delay": 0.0},
         "session": {"keys": str(_directory / "keys")},
+        "keep": {"seconds": 60.0},
     }
     found = [getattr(import_module(f"pipeline.elements.{name}"), name) for name in names]
     return [element(**options.get(element.name, {})) for element in found]
@@ -55,8 +56,13 @@ def elements(*names: str) -> list[Element]:
 def around(name: str, app: Any) -> Any:
     """The element around the app, with what it requires outside of it."""
     [element] = elements(name)
-    needs = "context" in element.contract.requires
-    return Pipeline(*(elements("traverse") if needs else ()), element, app)
+    requires = element.contract.requires
+    outer = [given for thing, given in NEEDED.items() if thing in requires]
+    return Pipeline(*elements(*outer), element, app)
+
+
+NEEDED = {"context": "traverse", "zodb_connection": "zodb"}
+"""The elements that provide the things that others require."""
 
 
 class Blocks:

@@ -15,6 +15,7 @@ from ZODB import DB
 from pipeline import Pipeline, Response, element
 from pipeline.elements.causal import COOKIE, HEADER, causal
 from pipeline.elements.errors import errors
+from pipeline.elements.keep import keep
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
@@ -41,7 +42,7 @@ def counter(next: Handler) -> Handler:
 
 
 def site(keys: Path, db: Any, **options: Any) -> Pipeline:
-    parts = (zodb(db=db), errors(), transaction(), counter(), answered)
+    parts = (zodb(db=db), errors(), transaction(), keep(seconds=60), counter(), answered)
     return Pipeline(retry(), causal(keys=str(keys), **options), *parts)
 
 
@@ -101,6 +102,17 @@ def test_a_visitor_reads_the_own_write(two: Two) -> None:
         assert two.ask(1, HTTP_COOKIE=cookie_of(wrote)).text == str(number)
         assert two.ask(1, HTTP_X_WRITTEN=wrote.headers[HEADER]).text == str(number)
         assert two.questions == number  # the second one is answered without a question
+
+
+def test_a_page_that_is_kept_is_not_older_than_the_own_write(two: Two) -> None:
+    for _ in range(3):
+        two.ask(1)
+    pages = two.apps[1].offered["kept_pages"]
+    assert pages.counts["sent again"]
+    for number in range(1, 4):
+        wrote = two.ask(0, "POST")
+        assert two.ask(1).text == str(number - 1)
+        assert two.ask(1, HTTP_COOKIE=cookie_of(wrote)).text == str(number)
 
 
 def test_a_commit_is_told_by_a_cookie_for_this_host_alone(two: Two) -> None:

@@ -31,6 +31,7 @@ OPTIONS = {
     "sql": "url = sqlite:///%(here)s/site.sqlite",
     "session": "keys = %(here)s/keys",
     "causal": "keys = %(here)s/keys",
+    "keep": "seconds = 60",
     "authenticate": "check = proving.any_site:check",
     "log": "file = %(here)s/access.log",
     "sendfile": "locations = /srv/files = /files/",
@@ -49,7 +50,9 @@ def completed(*chosen: str) -> list[str] | None:
     """The least pipeline in which the chosen elements stand in this order; None if their contracts do not allow
     it."""
     names = {*chosen, "traverse", "errors"}
-    if any("database" in elements()[name].contract.provides for name in chosen):
+    if any("zodb_connection" in elements()[name].contract.requires for name in chosen):
+        names |= {"zodb", "transaction"}
+    elif any("database" in elements()[name].contract.provides for name in chosen):
         names.add("transaction")  # or it could only be read
     elif "transaction" in names:
         names.add("zodb")  # or check says that it is of no use

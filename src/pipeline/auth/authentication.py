@@ -27,6 +27,10 @@ KNOWN_BROWSER = (
 class AuthRequest(Request):
     """The attributes that ``authenticate`` adds to a request."""
 
+    __unkept__: Any = (  # each guess must be counted
+        ("local_authentication", lambda local: "a folder's own users"),
+        ("refused_logins", lambda refused: "a login was refused" if refused else ""),
+    )
     verify: Verifier | None = None
     """``(request, login, password)`` returns the principal or None, for login pages. Guessing is limited."""
     login_session: Any = None

@@ -11,6 +11,8 @@ from pipeline.interfaces import Facts
 PORTS = {"zeo": 9991, "postgres": 5432, "postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 PORTS |= {"redis": 6379, "rediss": 6379, "memcached": 11211}
 """The port of each kind of server, if the URI has none."""
+OF_ZODB = ("file", "memory", "demo", "zeo", "zconfig")
+"""Schemes of the storages of ZODB and ZEO; the others are those of RelStorage."""
 OF_ONE_PROCESS = ("file", "memory", "demo")
 """Schemes of object databases that one process has for itself."""
 ALONE = (

@@ -310,6 +310,7 @@ class Manager(TransactionManager):  # type: ignore[misc]
 class DatabaseRequest(Request):
     """The attributes that every element that uses a transaction adds to a request."""
 
+    __unkept__: Any = (("written", lambda written: ""),)  # it decides which changes are known, not what is sent
     reading_only: bool = False
     """True if further transactions of this request only read, since its changes are committed or aborted (R8)."""
     written: Written | None = None

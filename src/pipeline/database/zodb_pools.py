@@ -20,6 +20,7 @@ from ZODB.POSException import ConflictError
 from ZODB.utils import u64, z64
 
 from pipeline.database import forks, pools
+from pipeline.database.changes import Changes, can_tell
 from pipeline.database.connections import RequestConnection, keep, leave_to_parent
 from pipeline.database.outages import Outage
 from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
@@ -34,6 +35,10 @@ log = logging.getLogger("pipeline.zodb")
 class PooledRequest(DatabaseRequest):
     """The attributes of a request that uses a pool."""
 
+    __unkept__: Any = (("zodb_pooled", lambda pooled: ""), ("zodb_slot", lambda slot: ""))
+    zodb_changes: Callable[[Written | None], Changes | None] | None = None
+    """Given the last commits of the visitor, returns what has changed in the database since this process has opened
+    it, or None if it is not open or not connected. None if the storage cannot tell."""
     zodb_pooled: PooledConnection | None = None
     """The pooled connection with its transaction manager; None until the request uses it."""
     zodb_slot: Semaphore | None = None
@@ -156,6 +161,7 @@ class Pool:
         self.lock = RLock()
         self.db: DB | None = None
         self.databases = _Databases(self)
+        self.told: Changes | None = None
         self.is_connected: Callable[[], bool] | None = None
         self.lost: tuple[type[BaseException], ...] = ()
         self.behind: dict[str, Any] = {}
@@ -188,6 +194,32 @@ class Pool:
             request.zodb_slot = slot
             request.on_close(slot.release, last=True)  # runs after the connection is given back
         return pooled
+
+    def changes(self, written: Written | None = None) -> Changes | None:
+        """Return what has changed in the main database from the first call on. Return None if the database is not
+        open, or not connected, or cannot tell.
+
+        written  the last commits of a visitor, which are to be among the changes
+        """
+        forks.check()
+        db = self.db
+        if db is None or (self.is_connected is not None and not self.is_connected()):
+            return None
+        if written is not None:
+            self._catch_up(written)
+        told = self.told
+        if told is not None and not told.is_lost:
+            return told
+        with self.lock:
+            if (self.told is None or self.told.is_lost) and can_tell(db):
+                self.close_told()
+                self.told = Changes(db)
+            return self.told
+
+    def close_told(self) -> None:
+        """Stop listening to changes."""
+        if self.told is not None:
+            self.told.close()
 
     def _take_slot(self, request: PooledRequest, slots: Semaphore) -> Semaphore | None:
         """Wait until the request may open a connection. Return the semaphore to release; None if the request has a
@@ -251,7 +283,10 @@ class Pool:
             outage.end()
 
     def _catch_up(self, written: Written) -> None:
-        """Ask the servers for what other processes have committed, if the visitor has written some of it."""
+        """Ask the servers for what other processes have committed, if the visitor has written some of it. They are
+        asked once for a request."""
+        if self in written.pools:
+            return
         written.pools.append(self)
         for name, position in self.positions().items():
             if position < written.seen.get(name, 0):
@@ -326,6 +361,7 @@ class Pool:
         """Close the databases, and the connections in use. The next request opens them again."""
         with self.lock:
             pooled, databases = list(self.all), list(self.databases.values())
+            self.close_told()
             self.forget()
         for one in pooled:
             one.throw_away()

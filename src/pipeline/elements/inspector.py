@@ -28,6 +28,7 @@ ADVICE = (
 class _InspectorRequest(Request):
     """The attribute that ``inspector`` adds to a request."""
 
+    __unkept__: Any = (("inspected", lambda record: ""),)
     inspected: Any = None
     """The record of this request."""
 

@@ -102,6 +102,12 @@ class SessionCookies:
             self.read[owner] = SessionData(data, messages, request.session_closed, owner)
         return self.read[owner]
 
+    def why_unkept(self) -> str:
+        """Return the reason why an answer that was made with these sessions cannot be kept, or ""."""
+        begun = (one for one in (self.begun, *self.read.values()) if one is not None)
+        used = any(one.taken or one.before != {} or one.encoded() for one in begun)
+        return "a session with data" if used else ""
+
     def begin(self, request: SessionRequest, owner: str | None) -> None:
         """Begin a new session, with the values of the last one that the site keeps."""
         last = self.current(request)
@@ -119,6 +125,7 @@ def begin_anew(request: SessionRequest, principal: str | None) -> None:
 class SessionRequest(Request):
     """The attributes that ``session`` adds to a request."""
 
+    __unkept__: Any = (("session_cookies", SessionCookies.why_unkept),)
     session_cookies: SessionCookies = on_first_use(dropped=True)
     """The sessions that the browser has sent."""
 

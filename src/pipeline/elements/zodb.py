@@ -14,7 +14,7 @@ from transaction import TransactionManager
 from ZODB.Connection import Connection
 
 from pipeline.composition import Offers, element
-from pipeline.database.places import facts_of_uris
+from pipeline.database.places import OF_ZODB, facts_of_uris, scheme_of
 from pipeline.database.transactions import OFFERED, Manager
 from pipeline.database.zodb_pools import PooledConnection, PooledRequest, pool_of, pool_of_given
 from pipeline.database.zodb_pools import close_all as close_all
@@ -109,7 +109,8 @@ def zodb(
         pool = pool_of(uri, databases or {}, given, manager)
     else:
         pool = pool_of_given(db() if callable(db) else db, databases, given, manager)
-    return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED)
+    changes = pool.changes if db is not None or scheme_of(uri) in OF_ZODB else None
+    return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED, zodb_changes=changes)
 
 
 def ask_server(request: ZodbRequest) -> None:

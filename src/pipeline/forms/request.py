@@ -14,5 +14,6 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 class FormsRequest(Request):
     """The attributes that ``forms`` adds to a request."""
 
+    __unkept__: Any = (("form", lambda form: ""),)  # that of a GET is its query
     form: Mapping[str, Any] = on_first_use()
     """The fields of the form that was sent, by name."""

@@ -17,7 +17,11 @@ def cookies_of(environ: dict[str, Any], name: str) -> list[str]:
     A semicolon always ends a cookie. WebOb reads quoted strings, so that two cookies with one quotation mark
     each, planted by a sibling domain, would hide the cookies between them.
     """
-    header: str = environ.get("HTTP_COOKIE", "")
+    if type(environ) is dict:
+        header: str = environ.get("HTTP_COOKIE", "")
+    else:  # it may note what is read (pipeline.http.noting)
+        find = getattr(environ, "cookie_header", None)
+        header = environ.get("HTTP_COOKIE", "") if find is None else find(name)
     if name not in header:
         return []
     pairs = (pair.strip().partition("=") for pair in header.split(";"))

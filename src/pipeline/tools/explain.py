@@ -230,6 +230,14 @@ def as_dict(explained: Explained) -> dict[str, Any]:
         },
         "attempts": recorder.attempts,
         "objects": {"loaded": recorder.loads, "changed": recorder.changed, "stored": recorder.stores},
+        "made_of": None
+        if recorder.made_of is None
+        else {
+            **recorder.made_of._asdict(),
+            "objects": [one._asdict() for one in recorder.made_of.objects],
+            "vary_lacks": vary_lacks(explained),
+        },
+        "kept": recorder.kept,
         "statements": recorder.statements,
         "log": explained.log,
     }
@@ -261,6 +269,7 @@ def put(explained: Explained, asked: str, commit: bool) -> None:
         if visit.look is not None:
             print(f"\n{bold('View')} {look_title(visit.look)}")
             print("\n".join(look_lines(visit.look)))
+    put_made_of(explained)
     put_database(recorder, commit)
     if recorder.attempts > 1:
         print(f"\n{bold('Attempts')}: {recorder.attempts}")
@@ -268,6 +277,25 @@ def put(explained: Explained, asked: str, commit: bool) -> None:
         print(f"\n{bold('Log')}")
         for line in explained.log:
             print(textwrap.indent(line, "  "))
+
+
+def vary_lacks(explained: Explained) -> list[str]:
+    """Return the headers that ``Vary`` should name, and does not; of an answer that caches may keep."""
+    made_of = explained.recorder.made_of
+    return made_of.lacking_in(explained.headers) if made_of is not None and explained.line[:3] == "200" else []
+
+
+def put_made_of(explained: Explained) -> None:
+    """Print what the page is made of."""
+    recorder = explained.recorder
+    lines = list(recorder.made_of.lines()) if recorder.made_of is not None else []
+    if lacking := vary_lacks(explained):
+        lines.append(f"Vary does not name {', '.join(lacking)}: a cache may send this page to other requests")
+    if recorder.kept:
+        lines.append(f"keep: {recorder.kept}")
+    if lines:
+        print(f"\n{bold('Made of')}")
+        print(textwrap.indent("\n".join(lines), "  "))
 
 
 def put_database(recorder: Recorder, commit: bool) -> None:

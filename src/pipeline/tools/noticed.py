@@ -29,7 +29,7 @@ class Noticed(NamedTuple):
 
 def bytes_read(request: Any) -> int:
     """Return the number of bytes of the body that were read, as far as the pipeline's own reader knows."""
-    return getattr(request.environ.get("wsgi.input"), "given", 0) if request.announces_body else 0
+    return getattr(dict.get(request.environ, "wsgi.input"), "given", 0) if request.announces_body else 0
 
 
 def header_key(name: str, value: str) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from pipeline.http.noting import unnoted
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Step
@@ -24,8 +25,10 @@ from pipeline.tools.words import short
 State = Mapping[str, str]
 
 if TYPE_CHECKING:
+    from pipeline.tools.made_of import MadeOf, Making
     from pipeline.ztk.explaining import watch as watch_zope
-else:  # only a site of Zope has its packages
+else:  # only a site of Zope, or of a ZODB, has its packages
+    Making = on_demand("pipeline.tools.made_of:Making")
     watch_zope = on_demand("pipeline.ztk.explaining:watch")
 
 TOLD = ("context", "view_name", "virtual_root_path")
@@ -92,6 +95,9 @@ class Recorder:
         self.statements: list[str] = []
         self.late_headers: list[str] = []
         """Headers that were set when the body had begun to be sent."""
+        self.made_of: MadeOf | None = None
+        self.kept = ""
+        """How the answer was made, if an element keeps pages."""
         self._stack: list[Visit] = []
         self._connections: list[Any] = []
 
@@ -115,6 +121,7 @@ class Recorder:
         if outer is None and hasattr(request, "watch_zope"):
             visit.walk = Walk()
             request.watch_zope = partial(watch_zope, visit.walk)
+        making = Making(request) if visit.fields and has_zodb(request) else None
         started = perf_counter()
         try:
             handler(request, response)
@@ -124,6 +131,7 @@ class Recorder:
         finally:
             ended = perf_counter()
             self._stack.pop()
+            self.made_of = self.made_of if making is None else making.end()
             self.attempts = max(self.attempts, getattr(request, "attempt", 1))
             if visit.error is not None and visit.fields and not visit.inner and step.element is not None:
                 visit.walk = walk_again(request, visit.fields, step.element.options)
@@ -132,6 +140,7 @@ class Recorder:
             if outer is not None:
                 outer.outside += perf_counter() - began
             else:
+                self.kept = request.__dict__.get("kept", "")
                 watch_stream(response, self.late_headers.extend)
 
     def _identify(self, request: Any, outermost: bool = False) -> None:
@@ -184,6 +193,11 @@ class Recorder:
             listen(engine, "before_cursor_execute", lambda *arguments: self.statements.append(arguments[2]))
 
 
+def has_zodb(request: Any) -> bool:
+    """Return whether the pipeline of a request has an object database."""
+    return "zodb_connection" in request.pipeline.names
+
+
 def is_traverse(step: Step) -> bool:
     """Return whether a step walks the path."""
     return step.facts.walks
@@ -194,7 +208,7 @@ def state_of_request(request: Any) -> State:
     state = {name: getattr(request, name) for name in TOLD}
     state |= {name: value for name, value in request.__dict__.items() if name not in UNTOLD and name[:1] != "_"}
     told = {f"request.{name}": short(value) for name, value in state.items()}
-    for key, value in request.environ.items():
+    for key, value in unnoted(request.environ).items():
         if not key.startswith(("pipeline.", "webob.", "wsgi.errors")):
             told[f"environ[{key!r}]"] = short(value)
     if read := bytes_read(request):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
+from pipeline.http.noting import unnoted
 from pipeline.tools.inspector.secrets import LONGEST, PLAIN, is_plain, told, told_header, told_variable, value_of
 from pipeline.tools.noticed import BODY, bytes_read, header_key
 from pipeline.tools.watching import TOLD, UNTOLD
@@ -81,7 +82,7 @@ class State(NamedTuple):
 
 def state_of(request: Any) -> State:
     """Return the state of a request."""
-    return State(request.environ.copy(), request.__dict__.copy(), _told_of(request), bytes_read(request))
+    return State(unnoted(request.environ).copy(), request.__dict__.copy(), _told_of(request), bytes_read(request))
 
 
 def same(one: Any, other: Any) -> bool:

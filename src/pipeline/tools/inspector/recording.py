@@ -14,7 +14,7 @@ from itertools import count
 from operator import attrgetter
 from time import perf_counter
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
 
@@ -22,6 +22,7 @@ from pipeline.between import openers
 from pipeline.composition import Offers
 from pipeline.http.error_pages import text_of, traceback_of
 from pipeline.interfaces import Handler
+from pipeline.options import on_demand
 from pipeline.paste import Step
 from pipeline.tools.candidates import Look, look_up
 from pipeline.tools.inspector.changes import (
@@ -38,7 +39,12 @@ from pipeline.tools.inspector.databases import watch_connection
 from pipeline.tools.inspector.secrets import LONGEST, masked_text, told_variable
 from pipeline.tools.noticed import BODY, bytes_read
 from pipeline.tools.walking import FIELDS, Walk, walk_again
-from pipeline.tools.watching import is_traverse
+from pipeline.tools.watching import has_zodb, is_traverse
+
+if TYPE_CHECKING:
+    from pipeline.tools.made_of import MadeOf, Making
+else:  # only a site with a ZODB has its packages
+    Making = on_demand("pipeline.tools.made_of:Making")
 
 MOST_PARTS = 300
 """Parts of one request that are noted: a request that is tried a hundred times passes a thousand."""
@@ -138,6 +144,9 @@ class Record:
     error = traceback = ""
     causes: Sequence[Any] = ()
     """Why it failed (``pipeline.tools.causes.Cause``)."""
+    made_of: MadeOf | None = None
+    kept = ""
+    """How the answer was made, if an element keeps pages."""
     late_headers: Sequence[str] = ()
     """Headers that were set when the body had begun to be sent."""
     again: Again | None = None
@@ -193,6 +202,11 @@ class Record:
     def seconds(self) -> float:
         """Seconds until the request was closed."""
         return (self.closed or self.answered or perf_counter()) - self.began
+
+    @property
+    def vary_lacks(self) -> list[str]:
+        """The headers that ``Vary`` should name, and does not; of an answer that caches may keep."""
+        return self.made_of.lacking_in(self.headers) if self.made_of is not None and self.code == 200 else []
 
     @property
     def code(self) -> int:
@@ -261,6 +275,7 @@ class Record:
         self.headers = kept_headers(response.headerlist)
         self.bytes_sent = request.bytes_sent
         self.principal = request.principal
+        self.kept = request.__dict__.get("kept", "")
         current.set(None)
         if self.has_failed or self.attempts > 1:
             for part in self.parts:
@@ -349,7 +364,7 @@ def watcher(step: Step, next: Handler) -> Handler:
         part.outer = outer
         record.parts.append(part)
         # To compare the values takes a third of the time that it takes to compare the dicts.
-        seen = [*request.environ.values(), *added.values(), request.context, request.view_name]
+        seen = [*dict.values(request.environ), *added.values(), request.context, request.view_name]
         seen.append(request.virtual_root_path)
         if request.announces_body:
             seen.append(bytes_read(request))
@@ -360,9 +375,11 @@ def watcher(step: Step, next: Handler) -> Handler:
             part.changed = record.entered(request, seen)
         if record.attempts != 1:
             part.attempt = record.attempts
+        making = None
         if walks:
             part.fields = _walked_of(request)
             record.again = Again(part, request.pipeline, request.views, part.fields)
+            making = Making(request) if has_zodb(request) else None
         part.began = perf_counter()
         try:
             next(request, response)
@@ -379,6 +396,8 @@ def watcher(step: Step, next: Handler) -> Handler:
                 part.answered = changed_response(before, record.left)
         finally:
             record.part = outer
+            if making is not None:
+                record.made_of = making.end()
 
     return watched
 

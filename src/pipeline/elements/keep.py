@@ -1,0 +1,334 @@
+"""``keep``: pages are kept with all that they were made of, and sent again until some of it has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from threading import Event
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from pipeline.composition import Offers, element
+from pipeline.database.changes import Changes, Reads
+from pipeline.database.kept import Kept, Key, Pages
+from pipeline.database.transactions import joined
+from pipeline.http.conditional import conditional
+from pipeline.http.finishing import finish
+from pipeline.http.noting import ALL, CONDITIONS, Noting
+from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.request import OnFirstUse, Request
+from pipeline.response import OK, HeaderList, Response
+
+log = logging.getLogger("pipeline.keep")
+
+PLAIN = (type(None), bool, int, float, str, bytes)
+"""Types of the attributes that may be part of a key."""
+LONGEST_ADDRESS = 2_000
+"""Characters of an address, beyond which its page is not kept."""
+MOST_NAMES = 30
+"""Headers and cookies that a page may depend on."""
+MOST_OBJECTS = 10_000
+
+
+class KeepRequest(Request):
+    """The attributes that ``keep`` adds to a request."""
+
+    keep: float = 0
+    """Seconds that the answer may be kept, at most. A view sets it to say that its answer depends on objects of the
+    database and on the request, and on nothing else that changes in that time."""
+    unkept: str = ""
+    """Reason why the answer is not kept. A view may set it."""
+    kept: str = ""
+    """How the answer was made, for tools: "sent again", "kept", or "not kept: ..." with the reason."""
+    kept_pages: Pages | None = None
+    """The pages that are kept by this process."""
+
+    @staticmethod
+    def __complete__(offered: Mapping[str, Any]) -> None:
+        """Refuse a finished pipeline with a database that cannot tell what has changed."""
+        if offered.get("zodb_changes") is None:
+            raise ConfigurationError(
+                "keep: pages can only be kept with the storages of ZODB and ZEO (file://, memory://, zeo://), "
+                "which tell what has changed. Leave keep out of a pipeline on RelStorage"
+            )
+
+
+@element(
+    adds=KeepRequest,
+    requires=("zodb_connection",),
+    inside={
+        "errors": "an answer that cannot be made is an error page too",
+        "transaction": "an answer that is sent again needs no transaction",
+        "authenticate": "a page is kept for its principal alone",
+        "session": "an answer that has used the session must be marked for its visitor",
+        "forms": "a form is read before its page is made",
+        "site": "no page of a local site is kept, since what its registry reads is not known",
+    },
+    outside={
+        "traverse": "the objects that traversal and the policy read are part of what a page was made of",
+        "base": "the finished page is kept",
+        "compress": "the finished page is kept",
+        "coalesce": "the finished page is kept",
+    },
+)
+def keep(
+    next: Handler, *, seconds: float = 0.0, megabytes: int = 32, verify: int = 0, wait: float = 5.0
+) -> Offers:
+    """Keep pages, and send them again until an object of the database that they were made of has changed.
+
+    seconds    seconds that an answer is kept at most, if its view does not say it by ``request.keep``; default 0:
+               only the answers of views that say so are kept
+    megabytes  upper limit of the memory for the pages of this process. The least recently used leave first
+    verify     each so-many-th answer that would be sent again is made anew, and a difference is logged; 0: none
+    wait       seconds that a request waits at most for another one that makes the same page
+
+    A view says by ``request.keep = 60`` that its answer depends on objects of the database and on the request, and,
+    for 60 seconds, on nothing else. The answer is kept, compressed, with each object that was read to make it, also
+    by the policy and by traversal, and with each header, cookie and attribute. It is sent again only if a
+    transaction that begins now would find these objects unchanged (R14), and to a request with the same values.
+
+    Answers are not kept that write, set a cookie, are streamed, say ``no-store``, use another database or a session
+    with data, or were reached through a folder with its own users. ``request.kept_pages.counts`` counts why.
+    ``request.kept_pages.clear()`` drops all pages of this process.
+
+    Requires an object database of ZODB or ZEO; RelStorage is refused. Other databases, files and clocks are not
+    watched. Elements that add output filters must stand inside.
+    """
+    if megabytes < 1 or verify < 0 or wait < 0 or seconds < 0:
+        raise ValueError("seconds, verify and wait must not be negative, and megabytes must be at least 1")
+    keeper = Keeper(next, Pages(megabytes << 20), seconds, verify, wait)
+
+    def keep(request: Any, response: Response) -> None:
+        environ = request.environ
+        method = environ["REQUEST_METHOD"]
+        if (method != "GET" and method != "HEAD") or request.announces_body:
+            next(request, response)
+        else:
+            keeper.answer(request, response)
+
+    return Offers(keep, kept_pages=keeper.pages)
+
+
+class Keeper:
+    """Answers the requests of one pipeline by GET and HEAD."""
+
+    def __init__(self, next: Handler, pages: Pages, seconds: float, verify: int, wait: float) -> None:
+        self.next, self.pages, self.counts = next, pages, pages.counts
+        self.seconds, self.verify, self.wait = seconds, verify, wait
+
+    def answer(self, request: Any, response: Response) -> None:
+        """Answer a request from the page that is kept, or have the page made."""
+        pages = self.pages
+        address = address_of(request, response)
+        if isinstance(address, str):
+            return self.pass_on(request, response, address)
+        try:
+            changes = request.zodb_changes(request.written)  # None before the first use of the database
+            key, kept = (None, None) if changes is None else self.find(address, request.environ, changes)
+        except Exception:  # of a server that cannot be asked: making the page says so
+            log.debug("the changes are not known", exc_info=True)
+            return self.pass_on(request, response, "the changes are not known")
+        is_head = request.environ["REQUEST_METHOD"] == "HEAD"
+        if kept is not None:
+            self.counts["sent again"] += 1
+            if is_head or not self.verify or self.counts["sent again"] % self.verify:
+                request.kept = "sent again"
+                return send(kept, request, response)
+        if is_head:
+            return self.pass_on(request, response, "HEAD is answered from the page of a GET")
+        if key is None:  # views that keep nothing pay no more than this
+            self.pass_on(request, response, "it is the first of its address")
+            if request.keep and response.status_line[:3] == "200":
+                pages.want(address)
+            return None
+        event = pages.making[key] = Event()
+        try:
+            return self.make(request, response, address, changes, kept)
+        finally:
+            if pages.making.get(key) is event:
+                del pages.making[key]
+            event.set()
+
+    def find(self, address: Key, environ: dict[str, Any], changes: Changes) -> tuple[Key | None, Kept | None]:
+        """Return the key for a request and its page. Either is None if there is none. If another request makes the
+        page now, wait for that one, within the limit (R10)."""
+        key, kept = self.pages.look_up(address, environ, changes)
+        if kept is None and key is not None and key[1].may_wait and (event := self.pages.making.get(key)):
+            self.counts["waited"] += 1
+            event.wait(self.wait)
+            key, kept = self.pages.look_up(address, environ, changes)  # the page may have read more than known
+        return key, kept
+
+    def pass_on(self, request: Any, response: Response, reason: str) -> None:
+        """Have an answer made that is not kept."""
+        request.keep = self.seconds
+        self.next(request, response)
+        if request.keep:
+            self.not_kept(request, reason)
+
+    def not_kept(self, request: Any, reason: str) -> None:
+        """Say and count why an answer is not kept."""
+        request.kept = f"not kept: {reason}"
+        self.counts[request.kept] += 1
+
+    def make(
+        self, request: Any, response: Response, address: Key, changes: Changes, old: Kept | None
+    ) -> None:
+        """Have the page made, and keep it. ``old`` is the page that was to be sent again."""
+        environ, connection = request.environ, request.zodb
+        request.__dict__.pop("root", None)  # the way from the root of the database to it is part of what is read
+        before = Before(set(request.__dict__), request.principal, list(response.headerlist))
+        reads = Reads(connection)
+        request.environ = noting = Noting(environ, CONDITIONS)
+        request.keep = self.seconds
+        try:
+            self.next(request, response)
+            kept = finished(request, response, reads, noting, before)
+        finally:
+            request.environ = environ
+            noting.put_into(environ)
+            reads.end()
+        if isinstance(kept, str):
+            if (names := self.pages.names_of(address)) is not None:
+                names.may_wait = False
+            return self.not_kept(request, kept)
+        names = self.pages.want(address, noting.noted)
+        names.may_wait = True
+        if old is not None and old.body != kept.body and not changes.touch(old.oids, old.moment):
+            self.counts["different"] += 1
+            log.error("keep: %s is different when it is made anew: its view uses more than the database and the "
+                      "request", request.path_info_safe)
+        self.pages.put((address, names, *names.values_in(environ)), kept, changes)
+        request.kept = "kept"
+        self.counts["kept"] += 1
+        send(kept, request, response)
+
+
+class Before(NamedTuple):
+    """The state of a request and its response before an answer is made."""
+
+    attributes: set[str]
+    principal: str | None
+    headers: HeaderList
+
+
+def send(kept: Kept, request: Any, response: Response) -> None:
+    """Answer with a page."""
+    for name in kept.used:
+        getattr(request, name)
+    response.adopt(OK, kept.headers.copy(), None)
+    response.conditional_response, response.filters_applied = False, True
+    response.filters = response.delivery_filters = ()
+    response.blocks = conditional(request.environ, response, [kept.body], ranges=False)
+
+
+def address_of(request: Any, response: Response) -> Key | str:
+    """Return what is part of each key; or the reason why the answer cannot be kept. It is all that outer elements
+    have put on the request, whether it is read or not."""
+    if response.filters or response.delivery_filters:
+        return "an outer element filters the body"
+    added = []
+    for name, value in request.__dict__.items():
+        if type(value) in PLAIN:
+            if name[:1] != "_":
+                added.append((name, value))
+        elif name == "__provides__":
+            added.append((name, tuple(value)))
+        elif reason := why_unkept(request, name, value):
+            return reason
+    for hook in request.traversal_hooks:
+        if type(hook) is not FunctionType or hook.__closure__:
+            return "a traversal hook that is made for each request"
+    environ = request.environ
+    where = [environ.get(name) for name in ("wsgi.url_scheme", "HTTP_HOST", "SCRIPT_NAME", "PATH_INFO")]
+    if sum(len(one or "") for one in where) > LONGEST_ADDRESS:
+        return "its address is too long"
+    return (*where, request.virtual_root_path, request.view_name, request.traversal_hooks, *added)
+
+
+def why_unkept(request: Any, name: str, value: Any) -> str:
+    """Return the reason why an answer cannot be kept, given an attribute of the request that outer elements have
+    set, or made when it was used; "" if it can."""
+    if name == "root" or value is request.__dict__.get("zodb", ""):
+        return ""
+    judge = judge_of(request, name)
+    return f"it used request.{name}" if judge is None else judge(value)
+
+
+def judge_of(request: Any, name: str) -> Callable[[Any], str] | None:
+    """Return the function by which the element that adds an attribute says whether its value may be part of a page
+    that is kept: ``__unkept__`` of the class of its attributes has pairs of a name and a function."""
+    declared = (vars(cls).get("__unkept__", ()) for cls in type(request).__mro__)
+    return next((judge for pairs in declared for known, judge in pairs if known == name), None)
+
+
+def finished(
+    request: Any,
+    response: Response,
+    reads: Reads,
+    noting: Noting,
+    before: Before,
+) -> Kept | str:
+    """Return the answer as it can be kept, or the reason why it cannot."""
+    if reason := why_not(request, response, noting, before):
+        return reason
+    used = []
+    for name, value in request.__dict__.items():
+        if name in before.attributes:
+            continue
+        is_made = isinstance(getattr(type(request), name, None), OnFirstUse)
+        if is_made or judge_of(request, name) is not None:
+            if reason := why_unkept(request, name, value):
+                return reason
+            if is_made and name != "root" and value is not reads.connection:
+                used.append(name)
+    response.conditional_response = False
+    if response.filters or response.delivery_filters:
+        response.blocks = finish(request, response, response.blocks)
+    if not reads.are_complete:
+        return "an object may have been read and deactivated"
+    kept = Kept()
+    kept.oids = frozenset(obj._p_oid for obj in reads.objects())
+    if len(kept.oids) > MOST_OBJECTS:
+        return f"it read more than {MOST_OBJECTS} objects"
+    kept.body = b"".join(response.blocks)
+    kept.headers = [pair for pair in response.headerlist if pair not in before.headers or pair[0] == "Content-Type"]
+    if not any(name.lower() == "etag" for name, _ in kept.headers):
+        kept.headers.append(("ETag", f'W/"{hashlib.blake2b(kept.body, digest_size=12).hexdigest()}"'))
+    kept.moment, kept.used = reads.snapshot, tuple(used)
+    kept.until = time.monotonic() + request.keep
+    return kept
+
+
+def why_not(request: Any, response: Response, noting: Noting, before: Before) -> str:
+    """Return the reason why an answer cannot be kept, or "". Its objects are judged later."""
+    if not request.keep:
+        return "its view does not say so"
+    if request.unkept:
+        return str(request.unkept)
+    if response.status_line[:3] != "200":
+        return "its status is not 200"
+    if not response.in_memory:
+        return "a stream"
+    if request.principal != before.principal:
+        return "a folder's own users"
+    if ALL in noting.noted:
+        return "the whole environ was read"
+    if len(noting.noted) > MOST_NAMES:
+        return f"it read more than {MOST_NAMES} headers and cookies"
+    for name in noting.noted:
+        if type(name) is str and type(dict.get(noting, name)) not in PLAIN:
+            return f"it read {name}"
+    tm = request.tm_in_use
+    if tm is None or tm.outcome or (tm._txn is not None and joined(tm)):
+        return "it has written"
+    if len(request.zodb.connections) > 1:
+        return "another database is open"
+    for name, value in response.headerlist:
+        if name.lower() == "set-cookie":
+            return "a cookie"
+        if name.lower() == "cache-control" and "no-store" in value.lower():
+            return "no-store"
+    return ""

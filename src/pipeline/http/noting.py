@@ -1,0 +1,140 @@
+"""An environ that notes what is read of it, so that what an answer was made of is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+Name: TypeAlias = str | tuple[str, str]
+"""A key of the environ, or ``("cookie", name)`` for the cookies of one name."""
+
+ALL = "*"
+"""Noted if the environ was read as a whole, so that it is not known what was used of it."""
+CONDITIONS = (
+    *("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH", "HTTP_IF_MODIFIED_SINCE", "HTTP_IF_UNMODIFIED_SINCE"),
+    *("HTTP_RANGE", "HTTP_IF_RANGE"),
+)
+"""Headers that ask for a part of an answer or for none. The edge answers them."""
+OF_THE_ADDRESS = frozenset(("REQUEST_METHOD", "wsgi.url_scheme", "HTTP_HOST", "SCRIPT_NAME", "PATH_INFO"))
+"""Keys that are part of what was asked for in any case."""
+_OF_THE_SERVER = ("version", "errors", "multithread", "multiprocess", "run_once", "file_wrapper")
+_NEVER = OF_THE_ADDRESS.union(f"wsgi.{name}" for name in _OF_THE_SERVER)
+"""Keys that are not noted: they do not differ between two requests for one address."""
+
+
+class Noting(dict[str, Any]):
+    """A copy of an environ that notes each key that is read before it is set.
+
+    ``noted`` has the names. Keys of this package and of WebOb, which WebOb makes from others, are not noted.
+    """
+
+    def __init__(self, environ: dict[str, Any], without: tuple[str, ...] = ()) -> None:
+        super().__init__(dict.items(environ))
+        for key in without:
+            dict.pop(self, key, None)
+        self.noted: set[Name] = set()
+        self.own: set[str] = set()
+        """The keys that were set or removed."""
+
+    def note(self, key: Any) -> None:
+        """Note a key that is read."""
+        if key in self.own or key in _NEVER or (isinstance(key, str) and key.startswith(("pipeline.", "webob."))):
+            return
+        self.noted.add(key)
+
+    def cookie_header(self, name: str) -> str:
+        """Return the header with all cookies to a reader that looks for those of one name."""
+        if "HTTP_COOKIE" not in self.own:
+            self.noted.add(("cookie", name))
+        return str(dict.get(self, "HTTP_COOKIE", ""))
+
+    def put_into(self, environ: dict[str, Any]) -> None:
+        """Set and remove the same keys in another environ."""
+        for key in self.own:
+            if dict.__contains__(self, key):
+                environ[key] = dict.__getitem__(self, key)
+            else:
+                environ.pop(key, None)
+
+    def __getitem__(self, key: str) -> Any:
+        self.note(key)
+        return dict.__getitem__(self, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.note(key)
+        return dict.get(self, key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.note(key)
+        return dict.__contains__(self, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.own.add(key)
+        dict.__setitem__(self, key, value)
+
+    def __delitem__(self, key: str) -> None:
+        self.note(key)
+        self.own.add(key)
+        dict.__delitem__(self, key)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        self.note(key)
+        self.own.add(key)
+        return dict.pop(self, key, *default)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return dict.__getitem__(self, key)
+
+    def update(self, *others: Any, **more: Any) -> None:
+        for key, value in dict(*others, **more).items():
+            self[key] = value
+
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]
+        self.update(other)
+        return self
+
+    def keys(self) -> Any:
+        """Return the keys, whose ``isdisjoint`` notes the names that it is asked for."""
+        return _Keys(self)
+
+
+def unnoted(environ: dict[str, Any]) -> dict[str, Any]:
+    """Return an environ for tools, which look at all of it and use nothing."""
+    return dict(dict.items(environ)) if isinstance(environ, Noting) else environ
+
+
+class _Keys:
+    """The keys of a noting environ."""
+
+    def __init__(self, environ: Noting) -> None:
+        self.environ = environ
+
+    def isdisjoint(self, names: Any) -> bool:
+        return all(name not in self.environ for name in names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.environ)
+
+    def __len__(self) -> int:
+        return len(self.environ)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.environ
+
+
+def _as_a_whole(name: str) -> Any:
+    method = getattr(dict, name)
+
+    def read(self: Noting, *arguments: Any) -> Any:
+        self.noted.add(ALL)
+        return method(self, *arguments)
+
+    return read
+
+
+for _name in ("__iter__", "__len__", "__eq__", "__ne__", "__or__", "__ror__", "__repr__", "__reversed__"):
+    setattr(Noting, _name, _as_a_whole(_name))
+for _name in ("items", "values", "copy", "popitem", "clear"):
+    setattr(Noting, _name, _as_a_whole(_name))

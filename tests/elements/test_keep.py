@@ -1,0 +1,452 @@
+"""``keep``: a page is sent again while all that it was made of is unchanged, and never longer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from BTrees.OOBTree import OOBTree
+from persistent import Persistent
+from persistent.mapping import PersistentMapping
+from ZODB.DB import DB
+from ZODB.DemoStorage import DemoStorage
+
+from asking import ask
+from pipeline import Pipeline, Response, element, view
+from pipeline.database.kept import Pages
+from pipeline.elements.authenticate import authenticate
+from pipeline.elements.base import base
+from pipeline.elements.compress import compress
+from pipeline.elements.errors import errors
+from pipeline.elements.keep import KeepRequest, keep
+from pipeline.elements.session import session
+from pipeline.elements.transaction import transaction
+from pipeline.elements.traverse import traverse
+from pipeline.elements.zodb import close_all, zodb
+from pipeline.interfaces import ConfigurationError, OrderError
+from pipeline.publisher import publisher
+
+
+class Doc(Persistent):  # type: ignore[misc]
+    """An object with a text."""
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+
+
+class Folder(PersistentMapping):  # type: ignore[misc]
+    """The root of the site."""
+
+
+class Made:
+    """How often each view was called, by name, and what it must do."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.hooks: dict[str, Callable[..., Any]] = {}
+
+
+MADE = Made()
+
+
+@view(context=Folder)
+def front(context: Folder, request: KeepRequest) -> str:
+    MADE.count += 1
+    request.keep = 60
+    return f"front {context['doc'].text} {len(context['tree'])} " + "x" * 2_000
+
+
+@view(context=Folder, name="plain")
+def plain(context: Folder, request: KeepRequest) -> str:
+    MADE.count += 1
+    return "plain"
+
+
+@view(context=Folder, name="told")
+def told(context: Folder, request: KeepRequest, response: Response) -> Any:
+    """A page that does what a test says."""
+    MADE.count += 1
+    request.keep = 60
+    return MADE.hooks["told"](context, request, response)
+
+
+def check(request: Any, login: str, password: str) -> str | None:
+    return login if password == "right" else None
+
+
+class Site:
+    """A site on a database in memory, and a connection that changes it."""
+
+    def __init__(self, **options: Any) -> None:
+        self.db = DB(DemoStorage())
+        with self.db.transaction() as connection:
+            connection.root()["site"] = Folder(doc=Doc("one"), other=Doc("other"), tree=OOBTree({"a": Doc("leaf")}))
+        self.elements = {
+            "zodb": zodb(db=self.db, root="site"),
+            "errors": errors(),
+            "transaction": transaction(),
+            "session": None,
+            "authenticate": authenticate(check=check, undeclared="allow"),
+            "keep": keep(**options),
+            "traverse": traverse(),
+        }
+
+    def pipeline(self, *inner: Any, **others: Any) -> Pipeline:
+        parts = [part for part in {**self.elements, **others}.values() if part is not None]
+        self.app = Pipeline(*parts, *inner, publisher(scan=(__name__,)))
+        return self.app
+
+    def ask(self, path: str = "/", method: str = "GET", **environ: Any) -> Any:
+        return ask(self.app, path, method, **environ)
+
+    def change(self, change: Callable[[Any], object]) -> None:
+        with self.db.transaction() as connection:
+            change(connection.root()["site"])
+
+    @property
+    def pages(self) -> Pages:
+        pages: Pages = self.app.offered["kept_pages"]
+        return pages
+
+    def warm(self, path: str = "/", times: int = 2, **environ: Any) -> Any:
+        """Ask until the page is kept, if it can be."""
+        return [self.ask(path, **environ) for _ in range(times)][-1]
+
+    def makes(self, path: str = "/", method: str = "GET", **environ: Any) -> int:
+        """How often the view is called for a request."""
+        before = MADE.count
+        self.ask(path, method, **environ)
+        return MADE.count - before
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    made = Site()
+    made.pipeline()
+    yield made
+    close_all()
+    made.db.close()
+
+
+CHANGES: dict[str, tuple[Callable[[Any], object], int]] = {
+    "an object that was read": (lambda root: setattr(root["doc"], "text", "two"), 1),
+    "a new key in a tree that was counted": (lambda root: root["tree"].update({"b": Doc()}), 1),
+    "a key of the folder itself": (lambda root: root.update(more=Doc()), 1),
+    "an object that was not read": (lambda root: setattr(root["other"], "text", "two"), 0),
+    "an object in the tree, which was counted only": (lambda root: setattr(root["tree"]["a"], "text", "two"), 0),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_page_is_made_anew_when_an_object_of_it_has_changed__R14(site: Site, name: str) -> None:
+    change, made = CHANGES[name]
+    first = site.warm()
+    assert site.makes() == 0
+    site.change(change)
+    assert site.makes() == made
+    again = site.ask()
+    assert (again.text != first.text) is (name in list(CHANGES)[:2])
+
+
+def test_undo_and_pack(site: Site) -> None:
+    site.warm()
+    site.change(CHANGES["an object that was read"][0])
+    assert " two " in site.warm().text
+    site.db.pack(time.time())
+    assert site.makes() == 0
+    assert " two " in site.ask().text
+
+
+def test_a_view_that_does_not_say_so_is_not_kept(site: Site) -> None:
+    site.warm("/plain")
+    assert site.makes("/plain") == 1
+    assert site.pages.bytes == 0
+
+
+READS: dict[str, tuple[Callable[..., object], dict[str, Any], dict[str, Any], int]] = {
+    "a header": (lambda c, r, a: r.headers.get("Accept-Language"), {"HTTP_ACCEPT_LANGUAGE": "de"}, {}, 1),
+    "a header that it lacks": (lambda c, r, a: r.headers.get("X-A"), {}, {"HTTP_X_A": "1"}, 1),
+    "another header": (lambda c, r, a: r.headers.get("X-A"), {"HTTP_X_B": "1"}, {"HTTP_X_B": "2"}, 0),
+    "the query": (lambda c, r, a: r.GET.get("q"), {"QUERY_STRING": "q=1"}, {"QUERY_STRING": "q=2"}, 1),
+    "a cookie": (lambda c, r, a: r.cookies.get("a"), {"HTTP_COOKIE": "a=1"}, {"HTTP_COOKIE": "a=2"}, 1),
+    "the principal": (
+        lambda c, r, a: r.principal,
+        {"HTTP_AUTHORIZATION": "Basic YTpyaWdodA=="},
+        {"HTTP_AUTHORIZATION": "Basic YjpyaWdodA=="},
+        1,
+    ),
+    "the host": (lambda c, r, a: r.application_url, {"HTTP_HOST": "a.example"}, {"HTTP_HOST": "b.example"}, 1),
+    "the address": (lambda c, r, a: r.remote_addr, {"REMOTE_ADDR": "10.0.0.1"}, {"REMOTE_ADDR": "10.0.0.2"}, 1),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_page_is_sent_for_the_same_values_alone(site: Site, name: str) -> None:
+    read, one, other, made = READS[name]
+    MADE.hooks["told"] = lambda context, request, response: f"told {read(context, request, response)}"
+    kept = site.warm("/told", **one).text
+    assert site.makes("/told", **one) == 0, site.pages.counts
+    assert site.makes("/told", **other) == made
+    assert (site.ask("/told", **other).text != kept) is bool(made)
+    assert site.ask("/told", **one).text == kept
+
+
+def sets(**attributes: Any) -> Callable[..., str]:
+    def answer(context: Any, request: Any, response: Any) -> str:
+        for name, value in attributes.items():
+            setattr(request, name, value)
+        return "an answer"
+
+    return answer
+
+
+def writes(context: Any, request: Any, response: Any) -> str:
+    context["doc"].text = "written"
+    return "written"
+
+
+def streams(context: Any, request: Any, response: Any) -> Iterator[bytes]:
+    yield b"streamed"
+
+
+def deactivates(context: Any, request: Any, response: Any) -> str:
+    text = str(context["doc"].text)
+    context["doc"]._p_deactivate()
+    return text
+
+
+def minimizes(context: Any, request: Any, response: Any) -> str:
+    text = str(context["doc"].text)
+    request.zodb.cacheMinimize()
+    return text
+
+
+def of_status(status: int) -> Callable[..., str]:
+    def answer(context: Any, request: Any, response: Any) -> str:
+        response.status_int = status
+        return "an answer"
+
+    return answer
+
+
+def sets_a_header(name: str, value: str) -> Callable[..., str]:
+    def answer(context: Any, request: Any, response: Any) -> str:
+        response.headers[name] = value
+        return "an answer"
+
+    return answer
+
+
+REFUSED: dict[str, Callable[..., Any]] = {
+    "it has written": writes,
+    "a stream": streams,
+    "an object may have been read and deactivated": deactivates,
+    "an object may have been read and deactivated ": minimizes,
+    "a cookie": sets_a_header("Set-Cookie", "a=1"),
+    "no-store": sets_a_header("Cache-Control", "private, No-Store"),
+    "its status is not 200": of_status(203 - 2),
+    "the whole environ was read": lambda context, request, response: str(len(dict(request.environ))),
+    "it read wsgi.input": lambda context, request, response: str(request.environ.get("wsgi.input")),
+    "my reason": sets(unkept="my reason"),
+    "its view does not say so": sets(keep=0),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_why_an_answer_is_not_kept(site: Site, reason: str) -> None:
+    MADE.hooks["told"] = lambda *arguments: "at first"
+    site.warm("/told", 1)
+    MADE.hooks["told"] = REFUSED[reason]
+    site.ask("/told")
+    assert site.pages.counts[f"not kept: {reason.strip()}"] == 1, site.pages.counts
+    assert site.makes("/told") == 1
+
+
+def test_head_and_conditional_requests_are_answered_from_the_page_of_a_get(site: Site) -> None:
+    whole = site.warm()
+    etag = whole.headers["ETag"]
+    head = site.ask(method="HEAD")
+    assert site.makes(method="HEAD") == 0
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["Content-Length"] == whole.headers["Content-Length"]
+    assert site.ask(HTTP_IF_NONE_MATCH=etag).status == 304
+    assert site.ask(HTTP_IF_NONE_MATCH='"other"').status == 200
+    site.change(CHANGES["an object that was read"][0])
+    assert site.ask(HTTP_IF_NONE_MATCH=etag).status == 200
+
+
+def test_the_finished_page_is_kept(site: Site) -> None:
+    site.pipeline(base(), compress(encodings=("gzip",)))
+    packed = site.warm(HTTP_ACCEPT_ENCODING="gzip")
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert site.makes(HTTP_ACCEPT_ENCODING="gzip") == 0
+    assert site.ask(HTTP_ACCEPT_ENCODING="gzip").body == packed.body
+    assert "Content-Encoding" not in site.ask().headers
+    assert site.ask().headers["Vary"] == "Accept-Encoding"
+
+
+def test_the_limit_of_bytes_holds_under_attack(site: Site) -> None:
+    site.pipeline(keep=keep(megabytes=1))
+    pages = site.pages
+    site.warm()
+    for number in range(600):
+        site.ask("/", QUERY_STRING=f"q={number}{'a' * 2_000}")
+        if number % 50 == 0:
+            site.ask()
+        assert pages.bytes <= 1 << 20
+    assert sum(entry.size for entry in pages.entries.values()) == pages.bytes > 1 << 19
+    assert site.makes() == 0  # it was used in the meantime
+
+
+def test_one_request_makes_a_page_and_others_wait(site: Site) -> None:
+    go = threading.Event()
+    MADE.hooks["told"] = lambda *arguments: "at first"
+    site.warm("/told", 2)
+    site.pages.clear()
+    site.warm("/told", 1)
+    MADE.hooks["told"] = lambda *arguments: go.wait(5) and "made"
+    before = MADE.count
+    answers: list[str] = []
+    threads = [threading.Thread(target=lambda: answers.append(site.ask("/told").text)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + 5
+    while site.pages.counts["waited"] < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    go.set()
+    for thread in threads:
+        thread.join(10)
+    assert answers == ["made"] * 6
+    assert MADE.count == before + 1
+
+
+def test_a_page_that_takes_long_is_not_waited_for__R10(site: Site) -> None:
+    site.pipeline(keep=keep(wait=0.05))
+    go = threading.Event()
+    MADE.hooks["told"] = lambda *arguments: "at first"
+    site.warm("/told", 1)
+    MADE.hooks["told"] = lambda *arguments: (go.wait(5) if threading.current_thread() is slow else None, "x")[1]
+    slow = threading.Thread(target=lambda: site.ask("/told"))
+    slow.start()
+    while not site.pages.making and slow.is_alive():
+        time.sleep(0.001)
+    assert site.ask("/told").text == "x"
+    go.set()
+    slow.join(10)
+
+
+def test_verify_finds_a_view_that_uses_something_else(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.pipeline(keep=keep(verify=3))
+    numbers = iter(range(100))
+    MADE.hooks["told"] = lambda *arguments: f"number {next(numbers)}"
+    for _ in range(8):
+        site.ask("/told")
+    assert site.pages.counts["different"] == 2
+    assert "/told is different" in caplog.text
+    caplog.clear()
+    for _ in range(8):
+        site.ask()
+    assert caplog.text == ""
+
+
+def test_a_page_is_made_anew_after_its_seconds(site: Site) -> None:
+    MADE.hooks["told"] = sets(keep=0.05)
+    site.warm("/told")
+    time.sleep(0.06)
+    assert site.makes("/told") == 1
+    assert site.pages.counts["too old"]
+
+
+def test_pages_are_dropped_by_hand_and_with_the_database(site: Site) -> None:
+    site.warm()
+    assert site.makes() == 0
+    site.pages.clear()
+    assert site.makes() == 1
+    site.warm()
+    assert site.makes() == 0
+    close_all()
+    assert site.makes() == 1
+
+
+def test_what_an_outer_element_does_with_an_attribute_that_was_used_counts_again(site: Site, tmp_path: Any) -> None:
+    site.pipeline(session=session(keys=str(tmp_path / "keys")))
+    MADE.hooks["told"] = lambda context, request, response: f"visits {request.session.get('visits', 0)}"
+    site.warm("/told")
+    assert site.makes("/told") == 0
+    again = site.ask("/told")
+    assert (again.headers["Vary"], again.headers["Cache-Control"]) == ("Cookie", "private")
+    MADE.hooks["told"] = lambda context, request, response: request.flash("Saved.") or "x"
+    site.pages.clear()
+    site.warm("/told")
+    assert site.pages.counts["not kept: a session with data"]
+
+
+def test_an_app_of_others_gets_a_dict_and_is_not_kept(site: Site) -> None:
+    kinds: list[type] = []
+
+    def app(environ: dict[str, Any], start_response: Any) -> Any:
+        kinds.append(type(environ))
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"of others"]
+
+    site.app = Pipeline(site.elements["zodb"], uses_database(), keep(seconds=60), app)
+    site.warm(times=4)
+    assert site.pages.counts["not kept: the whole environ was read"] == 3, site.pages.counts
+    assert set(kinds) == {dict}
+
+
+@element
+def uses_database(next: Any) -> Any:
+    def uses_database(request: Any, response: Any) -> None:
+        len(request.root)
+        next(request, response)
+
+    return uses_database
+
+
+def test_an_outer_element_that_filters_the_body_is_refused(site: Site) -> None:
+    @element
+    def shouts(next: Any) -> Any:
+        def shouts(request: Any, response: Any) -> None:
+            response.add_filter(lambda chunks: (chunk.upper() for chunk in chunks))
+            next(request, response)
+
+        return shouts
+
+    parts = {**site.elements, "keep": None, "traverse": None}
+    site.app = Pipeline(
+        *[part for part in parts.values() if part is not None],
+        shouts(),
+        keep(),
+        traverse(),
+        publisher(scan=(__name__,)),
+    )
+    assert site.warm().text.startswith("FRONT")
+    assert site.makes() == 1
+
+
+def test_the_order_and_the_database_are_checked_at_load() -> None:
+    with pytest.raises(OrderError, match="zodb_connection"):
+        Pipeline(errors(), keep(), traverse(root=dict), publisher())
+    with pytest.raises(OrderError, match="keep"):
+        Pipeline(zodb(uri="memory://order"), traverse(), keep(), publisher())
+    with pytest.raises(ConfigurationError, match="RelStorage"):
+        Pipeline(zodb(uri="sqlite://?data_dir=/nonexistent"), keep(), traverse(), publisher())
+
+
+def test_a_commit_between_the_snapshot_and_the_page(site: Site) -> None:
+    """The page is made of the snapshot, so it must not be sent again."""
+    def changed_meanwhile(context: Any, request: Any, response: Any) -> str:
+        text = context["doc"].text
+        thread = threading.Thread(target=site.change, args=(lambda root: setattr(root["doc"], "text", text + "+"),))
+        thread.start()
+        thread.join()
+        return str(text)
+
+    MADE.hooks["told"] = changed_meanwhile
+    assert [site.ask("/told").text for _ in range(4)] == ["one", "one+", "one++", "one+++"]

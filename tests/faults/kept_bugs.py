@@ -1,0 +1,108 @@
+"""The bugs that ``keep`` must not have, put back one by one: each takes a function that sets an attribute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ZODB.mvccadapter import MVCCAdapter
+
+from faults import kept as site
+from pipeline.database.changes import Changes, Reads
+from pipeline.elements import keep
+from pipeline.http.noting import Noting
+
+Set = Callable[[Any, str, Any], object]
+
+
+def tell_slowly(set: Set) -> None:
+    """Widen the time in which some instances of a storage know of a commit and others do not. This is not a bug."""
+
+    def invalidate(self: Any, tid: bytes, oids: Any, committing: Any = None) -> None:
+        with self._lock:
+            for instance in list(self._instances):
+                if instance is not committing:
+                    instance._invalidate(tid, oids)
+                    time.sleep(0.0002)
+
+    set(MVCCAdapter, "invalidate", invalidate)
+    set(MVCCAdapter, "_invalidate_finish", invalidate)
+
+
+def no_check(set: Set) -> None:
+    set(Changes, "touch", lambda self, oids, since: False)
+
+
+def with_moment(set: Set, moment_of: Callable[[Any, Any], bytes]) -> None:
+    """Have a page count as new at another moment than that of its snapshot."""
+    make, finished = keep.Keeper.make, keep.finished
+
+    def make_later(self: Any, request: Any, response: Any, address: Any, changes: Any, old: Any) -> None:
+        request._polled = changes.now()
+        make(self, request, response, address, changes, old)
+
+    def finished_later(request: Any, *others: Any) -> Any:
+        kept = finished(request, *others)
+        if not isinstance(kept, str):
+            kept.moment = moment_of(request, request.zodb_changes(None))
+        return kept
+
+    set(keep.Keeper, "make", make_later)
+    set(keep, "finished", finished_later)
+
+
+def position_after_begin(set: Set) -> None:
+    set(site, "PLAN", {**site.PLAN, "pause": 0.001})
+    with_moment(set, lambda request, changes: changes.now())
+
+
+def poll_without_start(set: Set) -> None:
+    set(site, "PLAN", {**site.PLAN, "early": 0.001})
+    with_moment(set, lambda request, changes: request._polled)
+
+
+def without_objects(set: Set, forgotten: Callable[[Any], bool]) -> None:
+    """Have some objects not be seen."""
+    objects = Reads.objects
+    set(Reads, "objects", lambda self: [obj for obj in objects(self) if not forgotten(obj)])
+
+
+def key_without_a_cookie(set: Set) -> None:
+    set(Noting, "cookie_header", lambda self, name: dict.get(self, "HTTP_COOKIE", ""))
+
+
+def policy_not_read(set: Set) -> None:
+    without_objects(set, lambda obj: isinstance(obj, site.Grant))
+
+
+def deactivated_object(set: Set) -> None:
+    set(site, "PLAN", {**site.PLAN, "deactivate": 1})
+    set(Reads, "are_complete", True)
+
+
+def missing_key_appears(set: Set) -> None:
+    without_objects(set, lambda obj: isinstance(obj, site.OOBTree))
+
+
+def write_in_another_process(set: Set) -> None:
+    """The server is not asked for the commits of other processes."""
+    now = Changes.now
+
+    def unasked(self: Changes) -> bytes:
+        set(self.instance, "sync", lambda force: None)
+        return now(self)
+
+    set(Changes, "now", unasked)
+
+
+BUGS: dict[str, Callable[[Set], None]] = {
+    "no check": no_check,
+    "position after begin": position_after_begin,
+    "poll without _start": poll_without_start,
+    "key without a cookie": key_without_a_cookie,
+    "policy not read": policy_not_read,
+    "deactivated object": deactivated_object,
+    "missing key appears": missing_key_appears,
+    "write in another process": write_in_another_process,
+}
