@@ -59,7 +59,7 @@ def test_the_site_of_the_readme(
         assert get(site + path).status == 200, server.said()
     use(site, server)
     assert '"GET / HTTP/1.1" 200 ' in server.said(), "it logs"
-    assert (directory / "Data.fs").exists()
+    assert (directory / "var" / "Data.fs").exists()
     server.stop()
     readme = (TOP / "README.rst").read_text("utf-8")
     [command] = re.findall(r"password is lost, .*``(venv/bin/pipeline \S+ \S+ \S+)``", readme)

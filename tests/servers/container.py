@@ -1,7 +1,7 @@
 """A container without Docker: the steps of a Dockerfile, run in a root directory and in namespaces of Linux.
 
-The programs are those of this machine, bound read-only. ``FROM python`` is an environment with the site, which is
-bound as well. So nothing is downloaded, and ``pip install`` finds everything installed.
+The programs are those of this machine, bound read-only, and ``FROM python`` is its Python. What pip installs is in
+the directory ``wheels`` of the project, so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from servers.base import children, find, wait_until
@@ -40,28 +40,40 @@ def can_be() -> bool:
 
 
 class Container:
-    """The image of a Dockerfile, and the one container that is run of it."""
+    """The image of a Dockerfile, and the one container that is run of it.
 
-    def __init__(self, dockerfile: Path, context: Path, root: Path, python: Path, mounts: Sequence[Path]) -> None:
-        self.context = context
-        self.root = root
-        self.mounts = (python.parent.parent, *mounts)
-        """Directories of this machine that stand for the image of FROM."""
-        self.environ = {"PATH": f"{python.parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+    Nothing of this machine is in it but its programs, and what COPY took from the context.
+    """
+
+    def __init__(self, dockerfile: Path, context: Path, place: Path, environ: dict[str, str]) -> None:
+        self.place = place
+        """The directory with a root for each stage."""
+        self.stages: dict[str, Path] = {}
+        self.of_build = environ
+        """What ``docker build --build-arg`` gives to each RUN."""
+        self.context = place / "context"
+        shutil.copytree(context, self.context, ignore=ignoring(dockerfile, context, place), symlinks=True)
+        for name, text in instructions(dockerfile.read_text()):
+            self.build(name, text)
+
+    def begin(self, text: str) -> None:
+        """Begin a stage: an empty root with the Python of this machine."""
+        self.root = self.place / f"root{len(self.stages)}"
+        self.stages[text.partition(" AS ")[2]] = self.root
+        self.environ = {"PATH": "/opt/python:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
         self.user = "root"
         self.workdir = "/"
         self.said: dict[str, str] = {}
         """Instructions that say how a container is run, by name."""
         self.process: subprocess.Popen[bytes] | None = None
-        for name in ("etc", "tmp", "proc", "var", "run"):
-            (root / name).mkdir(parents=True)
+        for name in ("etc", "tmp", "proc", "var", "run", "opt/python"):
+            (self.root / name).mkdir(parents=True)
+        (self.root / "opt/python/python").symlink_to("/usr/bin/python3")
         for name in OF_ETC:
             if (place := Path("/etc", name)).is_dir():
-                shutil.copytree(place, root / "etc" / name)
+                shutil.copytree(place, self.root / "etc" / name)
             elif place.exists():
-                shutil.copy(place, root / "etc")
-        for name, text in instructions(dockerfile.read_text()):
-            self.build(name, text)
+                shutil.copy(place, self.root / "etc")
 
     def inside(self, path: str | Path) -> Path:
         """Return where a path of the container is on this machine."""
@@ -69,25 +81,36 @@ class Container:
 
     def build(self, name: str, text: str) -> None:
         """Run one instruction of the Dockerfile."""
-        if name == "ENV":
-            self.environ |= dict(word.split("=", 1) for word in shlex.split(text))
+        if name == "FROM":
+            self.begin(text)
+        elif name == "ENV":
+            for word in shlex.split(text):
+                variable, _, value = word.partition("=")
+                self.environ[variable] = value.replace("$PATH", self.environ["PATH"])
         elif name == "RUN":
             self.run(["/bin/sh", "-c", text])
         elif name == "WORKDIR":
             self.workdir = text
             self.inside(text).mkdir(parents=True, exist_ok=True)
         elif name == "COPY":
-            *sources, target = text.split()
-            for source in sources:
-                found = sorted(self.context.glob(source))
-                assert found, f"COPY {source}: not in {self.context}"
-                for path in found:
-                    shutil.copy(path, self.inside(target))
+            self.copy(*text.split())
         elif name == "USER":
             self.user = text
         else:
-            assert name in ("FROM", "VOLUME", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT"), name
-            self.said[name] = text
+            known = ("ARG", "LABEL", "VOLUME", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT")
+            assert name in known, name
+            if self.stages:
+                self.said[name] = text
+
+    def copy(self, *words: str) -> None:
+        """Copy a file or the content of a directory, from the context or from an earlier stage."""
+        stage, source, target = words if len(words) == 3 else ("", *words)
+        root = self.stages[stage.removeprefix("--from=")] if stage else self.context
+        found = root / source.lstrip("/")
+        if found.is_dir():
+            shutil.copytree(found, self.inside(target), symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copy(found, self.inside(target))
 
     def script(self, command: Sequence[str], *, running: bool = False) -> list[str]:
         """Return the command that binds everything in a namespace of its own, and runs ``command`` there.
@@ -102,14 +125,15 @@ class Container:
                 f"mount -t tmpfs tmpfs {root}/tmp",
                 f"mount -t proc proc {root}/proc",
             ]
-        for place in (*(Path("/", name) for name in SYSTEM), *self.mounts):
+        for place in (Path("/", name) for name in SYSTEM):
             if place.is_dir():
                 lines += [f"mkdir -p {self.inside(place)}", f"mount --rbind {place} {self.inside(place)}"]
                 if place != Path("/dev"):
                     lines.append(f"mount -o remount,bind,ro {self.inside(place)}")
         if running:
-            volume = self.inside(self.said["VOLUME"])
-            lines += [f"mount --bind {volume} {volume}", f"mount -o remount,bind,ro {root}"]
+            volumes = [self.inside(volume) for volume in self.said["VOLUME"].split()]
+            lines += [f"mount --bind {volume} {volume}" for volume in volumes]
+            lines.append(f"mount -o remount,bind,ro {root}")
             lines.append(f"/usr/bin/python3 -c {shlex.quote(UP)}")
         words = shlex.join([*self.as_user(), *command])
         lines.append(f"exec chroot {root} /bin/sh -c {shlex.quote(f'cd {self.workdir} && exec {words}')}")
@@ -118,12 +142,14 @@ class Container:
     def as_user(self) -> list[str]:
         if self.user == "root":
             return []
-        return ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+        user, _, group = self.user.partition(":")
+        return ["setpriv", f"--reuid={user}", f"--regid={group}", "--clear-groups"]
 
     def run(self, command: Sequence[str]) -> None:
         """Run a step of the build."""
         words = ["unshare", "--mount", *self.script(command)]
-        done = subprocess.run(words, env=self.environ, capture_output=True, text=True, timeout=120)
+        environ = self.environ | self.of_build
+        done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
 
     def start(self, output: Path) -> None:
@@ -159,6 +185,29 @@ class Container:
         if self.process is not None:
             self.process.kill()  # --kill-child ends the rest
             self.process.wait()
+
+
+def ignoring(dockerfile: Path, context: Path, place: Path) -> Callable[[str, list[str]], list[str]]:
+    """Return what copies no file that Dockerfile.dockerignore names, nor the place of this container."""
+    lines = [line for line in dockerfile.with_name("Dockerfile.dockerignore").read_text().splitlines() if line]
+    rules = [(line[0] != "!", pattern(line.lstrip("!"))) for line in lines if line[0] != "#"]
+
+    def ignored(directory: str, names: list[str]) -> list[str]:
+        found = []
+        for name in names:
+            path = Path(directory, name)
+            told = [out for out, rule in rules if rule.fullmatch(str(path.relative_to(context)))]
+            if path == place or (told and told[-1]):  # the last line counts
+                found.append(name)
+        return found
+
+    return ignored
+
+
+def pattern(line: str) -> re.Pattern[str]:
+    """Return the regular expression of a line: ``**/`` is any directory, and ``*`` a part of a name."""
+    words = {"**/": "(?:.*/)?", "*": "[^/]*"}
+    return re.compile("".join(words.get(part) or re.escape(part) for part in re.split(r"(\*\*/|\*)", line)))
 
 
 def instructions(text: str) -> list[tuple[str, str]]:

@@ -1,23 +1,29 @@
-"""The Dockerfile that ``pipeline deploy container`` writes: its steps run, and what it builds serves and drains."""
+"""The Dockerfile that ``pipeline deploy container`` writes: its steps run, and what it builds serves and drains.
+
+The sites are the one of README.rst and the one that ``pipeline new`` makes. Nothing of this machine is readable in
+the container but programs and what the build copied.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import pytest
 
 from servers.base import wait_until
 from servers.container import Container, can_be
-from servers.deployed import TOP, Deployed
+from servers.deployed import TOP
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CLIENT = """
 import socket, sys, time
@@ -35,58 +41,135 @@ while block := connection.recv(65536):
 print(answer.split(b"\\r\\n")[0].decode(), answer.rstrip().endswith(b"</html>"), flush=True)
 """
 """A client of the container that sends half of a form, and the rest when it is told to."""
+ASK = """
+import sys, urllib.request as u
+print(u.urlopen(u.Request("http://127.0.0.1:8080/", headers={"Host": sys.argv[1]}), timeout=20).read().decode())
+"""
+CAN_READ = """
+import os, sys
+for path in sys.argv[1:]:
+    print(path, os.access(path, os.R_OK))
+"""
+SECRETS = ("session_keys", "Data.fs", "variables.env", "wsgi-pipeline.key")
+"""What stands beside the site on this machine, and is not for the image."""
 
 
-@pytest.fixture
-def container(python: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Iterator[Container]:
+class Project(NamedTuple):
+    directory: Path
+    ini: str
+    host: str
+    """A host that the site serves."""
+    page: str
+    """Words of its first page."""
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Path:
+    """The environment that README.rst makes, and beside it the wheels of all that it needs."""
     if os.getuid() != 0 or not can_be():
         pytest.skip("it needs namespaces: run it as root, on a kernel that allows them")
-    place = public_dir / "container"
-    shutil.copytree(TOP / "etc", place / "etc")
-    deployed = Deployed(python, place / "etc" / "deploy.ini", place / "site", "container")
-    # An environment that is installed with -e has the source elsewhere.
-    words = [python, "-c", "import pipeline; print(pipeline.__path__[0])"]
-    source = Path(
-        subprocess.run(words, capture_output=True, text=True, check=True, cwd=place).stdout.strip()
-    ).parent
-    mounts = [] if source.is_relative_to(python.parent.parent) else [source.parent]
-    assert f"docker build -t site -f {place}/site/Dockerfile {place}" in deployed.printed
-    container = Container(place / "site" / "Dockerfile", place, place / "root", python, mounts)
+    system = "/usr/bin/python3"
+    if subprocess.run([system, "-c", "import ensurepip, venv"], stderr=subprocess.DEVNULL).returncode:
+        missing(f"venv of {system}", "apt install python3-venv")
+    place = public_dir / "of-the-container"
+    run(system, "-m", "venv", place / "venv")
+    found = place / "venv" / "bin" / "python"
+    wanted = f"{wheel}[demo,gunicorn,auth,forms,jinja,zodb]"
+    run(found, "-m", "pip", "download", "-q", "-d", place / "wheels", wanted, "setuptools>=68")
+    run(found, "-m", "pip", "install", "-q", "--no-index", "--find-links", place / "wheels", f"{wheel}[demo]")
+    return found
+
+
+@pytest.fixture(params=["README", "wiki"])
+def project(request: pytest.FixtureRequest, python: Path) -> Iterator[Project]:
+    directory = python.parents[2] / request.param
+    if request.param == "wiki":
+        run(python.with_name("pipeline"), "new", directory)
+        made = Project(directory, "production.ini", "www.example.com", "<h1>wiki</h1>")
+    else:
+        directory.mkdir()
+        text = (TOP / "README.rst").read_text("utf-8")
+        [ini] = re.findall(r"^    :name: site.ini\n((?:\n| +.*\n)+)", text, re.MULTILINE)
+        (directory / "site.ini").write_text(textwrap.dedent(ini))
+        made = Project(directory, "site.ini", "localhost", "</html>")
+    shutil.copytree(python.parents[2] / "wheels", directory / "wheels")
+    (directory / "var").mkdir(exist_ok=True)
+    for name in SECRETS:
+        for place in (directory, directory / "var"):
+            (place / name).write_text("It is on this machine alone.")
+    yield made
+    shutil.rmtree(directory)
+
+
+def run(*words: str | Path, cwd: Path | None = None, **environ: str) -> str:
+    names = ("PATH", "SSL_CERT_FILE", "PIP_CERT", "PIP_INDEX_URL", "HTTPS_PROXY", "HOME")
+    kept = {name: value for name, value in os.environ.items() if name in names}
+    done = subprocess.run(words, cwd=cwd, env=kept | environ, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def test_the_container(project: Project, python: Path, tmp_path: Path) -> None:
+    """It serves its site, has one process of a user that is not root, and drains on SIGTERM (R9, S25)."""
+    directory = project.directory
+    words = ["deploy", "container", directory / project.ini, directory / "server"]
+    said = run(python.with_name("pipeline"), *words, cwd=directory, PIP_NO_INDEX="1")
+    assert f"docker build -t site -f {directory}/server/Dockerfile {directory}\n" in said
+    lock = (directory / "server" / "requirements.txt").read_text()
+    assert len(re.findall(r"^\S+==\S+ --hash=sha256:[0-9a-f]{64}$", lock, re.MULTILINE)) > 10
+
+    place = directory.with_name("image")
+    dockerfile = directory / "server" / "Dockerfile"
+    container = Container(dockerfile, directory, place, {"PIP_NO_INDEX": "1"})
     try:
-        yield container
+        assert container.said["STOPSIGNAL"] == "SIGTERM" and container.said["VOLUME"] == "/srv/site/var"
+        served(container, project, tmp_path)
     finally:
         container.kill()
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(place)
 
 
-def test_the_container(container: Container, tmp_path: Path) -> None:
-    """It is healthy when it serves, has one process of a user that is not root, and drains on SIGTERM (R9)."""
-    assert container.said["STOPSIGNAL"] == "SIGTERM" and container.said["VOLUME"] == "/data"
-    container.start(tmp_path / "output.log")
+def served(container: Container, project: Project, tmp_path: Path) -> None:
+    """Run it, ask it for its page, and stop it."""
+    output = tmp_path / "output.log"
+    container.start(output)
     assert not container.healthy(), "it is not up yet"
     try:
         wait_until(container.healthy, 60, "the container is healthy", interval=0.2)
     except TimeoutError as error:
-        raise AssertionError((tmp_path / "output.log").read_text()) from error
+        raise AssertionError(output.read_text()) from error
+
+    def inside(code: str, *words: str | Path) -> list[str]:
+        return container.in_it(["/srv/venv/bin/python", "-c", code, *map(str, words)])
+
+    def asked(code: str, *words: str | Path) -> str:
+        done = subprocess.run(inside(code, *words), env=container.environ, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr + output.read_text()
+        return done.stdout
 
     state = dict(line.split(":\t", 1) for line in Path(f"/proc/{container.pid}/status").read_text().splitlines())
     assert state["Uid"].split()[0] == "10001" and state["NSpid"].split()[-1] == "1", "SIGTERM reaches gunicorn"
-    assert container.inside("data/Data.fs").stat().st_uid == 10001, "the database is in the volume"
+    assert project.page in asked(ASK, project.host)
+    data = container.inside("srv/site/var/Data.fs").stat()
+    assert data.st_uid == 10001 and data.st_size > 100, "the database is in the volume"
+    secrets = [f"/srv/site/{name}" for name in SECRETS]
+    there = [*secrets, "/srv/site/var/variables.env", "/srv/site/wheels", project.directory, TOP, sys.prefix]
+    assert "True" not in asked(CAN_READ, *there)
     write = container.in_it(["/bin/sh", "-c", "echo x > /tmp/x && ! echo x > /srv/site/x"])
     assert subprocess.run(write, env=container.environ, capture_output=True).returncode == 0
 
-    words = container.in_it(
-        [shutil.which("python", path=container.environ["PATH"]) or sys.executable, "-c", CLIENT]
-    )
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
-        assert client.stdin is not None and client.stdout is not None
-        assert client.stdout.readline() == "half is sent\n"
-        time.sleep(0.3)
+    if project.ini == "site.ini":
+        with subprocess.Popen(inside(CLIENT), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+            assert client.stdin is not None and client.stdout is not None
+            assert client.stdout.readline() == "half is sent\n"
+            time.sleep(0.3)
+            os.kill(container.pid, 15)
+            time.sleep(0.5)
+            client.stdin.write("\n")
+            client.stdin.flush()
+            assert client.stdout.readline() == "HTTP/1.1 422 Unprocessable Entity True\n"
+    else:
         os.kill(container.pid, 15)
-        time.sleep(0.5)
-        client.stdin.write("\n")
-        client.stdin.flush()
-        assert client.stdout.readline() == "HTTP/1.1 422 Unprocessable Entity True\n"
     assert container.unshare.wait(40) == 0
-    said = (tmp_path / "output.log").read_text()
+    said = output.read_text()
     assert "Traceback" not in said and "Shutting down: Master" in said

@@ -35,12 +35,14 @@ def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apache, "mod_wsgi", lambda: Path("/usr/lib/apache2/modules/mod_wsgi.so"))
     monkeypatch.setattr(apache, "MODULES", Path(__file__).parent)
     monkeypatch.setattr(Path, "exists", lambda path, exists=Path.exists: path.suffix == ".so" or exists(path))
+    monkeypatch.setattr("pipeline.tools.deploy.container.lock_of", lambda root: "# A lock.\n")
     for module in (apache, deploy):
         monkeypatch.setattr(module, "need_readable", lambda path, user: None)
 
 
 def written(tmp_path: Path, target: str, *options: str, ini: str = INI) -> dict[str, str]:
-    if ini in (INI, PRODUCTION):  # near the directory that is written: a container is built in one that has both
+    if ini in (INI, PRODUCTION):  # a project with the directory that is written
+        (tmp_path.parent / "pyproject.toml").write_text('[project]\nname = "shop"\nversion = "1.2"\n')
         etc = shutil.copytree(Path(ini).parent, tmp_path.parent / "etc", dirs_exist_ok=True)
         ini = str(etc / Path(ini).name)
     assert main(["deploy", target, ini, str(tmp_path / "site"), *options]) == 0
@@ -64,6 +66,7 @@ def test_each_setting_has_its_reason(target: str, tmp_path: Path) -> None:
     for name, text in written(tmp_path, target).items():
         if name not in ("wsgi.py", "site.fcgi", "apache.conf"):
             assert re.search(r"^\s*[#;] \S", text, re.MULTILINE), name
+        text = text.replace("${BASE}", "")
         assert "{" not in re.sub(r"\{\s*$|%\{|\{\}", "", text, flags=re.MULTILINE) or name == "wsgi.py", name
 
 
@@ -102,8 +105,8 @@ def test_the_limits_agree_with_forms(tmp_path: Path) -> None:
         ("nginx", "site.conf", "    proxy_next_upstream off;"),
         ("systemd", "site.service", "NoNewPrivileges=yes"),
         ("systemd", "site.socket", "ListenStream=127.0.0.1:8080"),
-        ("container", "Dockerfile", "USER site"),
-        ("container", "Dockerfile", "VOLUME /data"),
+        ("container", "Dockerfile", "USER 10001:10001"),
+        ("container", "Dockerfile", "VOLUME /srv/site/var"),
         ("gunicorn", "gunicorn.conf.py", "preload_app = False"),
     ],
 )
@@ -390,22 +393,55 @@ def test_a_wrong_python_for_mod_wsgi_is_refused(tmp_path: Path, monkeypatch: pyt
         apache.mod_wsgi()
 
 
-def test_a_container_is_built_in_one_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_container_is_built_of_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """COPY takes nothing from outside of it."""
-    ini = tmp_path / "etc" / "deploy.ini"
-    ini.parent.mkdir()
-    ini.write_text(Path(INI).read_text())
-    assert "\nCOPY etc/*.ini /srv/site/\nCOPY site/wsgi.py site/gunicorn.conf.py /srv/site/\n" in (
-        written(tmp_path, "container", ini=str(ini))["Dockerfile"]
+    files = written(tmp_path, "container", "--rehearse", str(tmp_path.parent / "var" / "access.json"))
+    root, inside = tmp_path.parent, f"{tmp_path.name}/site"
+    assert f"docker build -t site -f {root}/{inside}/Dockerfile {root}\n" in capsys.readouterr().out
+    assert f"\nCOPY {inside}/requirements.txt /tmp/" in files["Dockerfile"]
+    assert 'image.title="shop" org.opencontainers.image.version="1.2"\n' in files["Dockerfile"]
+    assert "\nINI = '/srv/site/etc/deploy.ini'\n" in files["wsgi.py"]
+    assert "before_reload(INI, '/srv/site/var/access.json', PRIVATE" in files["wsgi.py"]
+    assert f"\n{inside}/*\n!{inside}/gunicorn.conf.py\n" in files["Dockerfile.dockerignore"]
+    assert main(["deploy", "container", f"{root}/etc/deploy.ini", "/nowhere/site"]) == 1
+    assert f"choose a DIR in it, such as {root}/server" in capsys.readouterr().err
+
+
+def test_a_lock_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert written(tmp_path, "container")["requirements.txt"] == "# A lock.\n"
+    monkeypatch.setattr("pipeline.tools.deploy.container.lock_of", lambda root: "# Newer versions.\n")
+    assert written(tmp_path, "container")["requirements.txt"] == "# A lock.\n"
+    (tmp_path / "site" / "requirements.txt").unlink()
+    assert written(tmp_path, "container")["requirements.txt"] == "# Newer versions.\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    [
+        ("%(here)s/var/keys", False),
+        ("/data/keys", False),
+        ("%(here)s/keys", True),
+        ("keys", True),  # relative to DIR, which has the script
+        ("%(here)s/../elsewhere/keys", True),
+        ("%(here)s/package/keys", True),
+    ],
+)
+def test_what_a_container_writes_is_in_a_volume(keys: str, refused: bool, tmp_path: Path, capsys: Any) -> None:
+    top = tmp_path / "top"
+    (top / "package").mkdir(parents=True)
+    (top / "package" / "__init__.py").touch()
+    (top / "pyproject.toml").touch()
+    ini = top / "site.ini"
+    ini.write_text(
+        "[pipeline:main]\npipeline = session end\n[app:end]\nuse = egg:wsgi-pipeline#health\n"
+        f"[filter:session]\nuse = egg:wsgi-pipeline#session\nkeys = {keys}\n"
     )
-    assert f"docker build -t site -f {tmp_path}/site/Dockerfile {tmp_path}\n" in capsys.readouterr().out
-    monkeypatch.chdir(tmp_path.parent)
-    name = tmp_path.name
-    assert f"\nCOPY {name}/etc/*.ini" in written(tmp_path, "container", ini=str(ini))["Dockerfile"]
-    assert main(["deploy", "container", str(ini), "/nowhere/site"]) == 1
-    assert "have none in common: choose a DIR beside the ini" in capsys.readouterr().err
+    assert main(["deploy", "container", str(ini), str(top / "server")]) == refused
+    said = capsys.readouterr().err
+    assert (f"{ini}, section [filter:session], line" in said and "such as %(here)s/var/keys" in said) is refused
+    if not refused:
+        volume = keys.replace("%(here)s", "/srv/site").removesuffix("/keys")
+        assert f"\nVOLUME {volume}\n" in (top / "server" / "Dockerfile").read_text()
 
 
 def test_systemd_keeps_the_socket_behind_nginx(tmp_path: Path) -> None:
@@ -421,7 +457,7 @@ def test_a_rehearsal_is_written_into_what_runs_before_a_reload(target: str, tmp_
     files = written(tmp_path, target, "--rehearse", "/data/access.json")
     assert " or before_reload(INI, '/data/access.json', PRIVATE, **VARIABLES))" in files["wsgi.py"]
     if target == "container":  # new code is a new container
-        assert '["sh", "-c", "python /srv/site/wsgi.py && exec gunicorn' in files["Dockerfile"]
+        assert re.search(r'\["sh", "-c", "python /srv/site/\S+/wsgi.py && exec gunicorn', files["Dockerfile"])
     if target == "systemd":
         [unit] = [text for name, text in files.items() if name.endswith(".service")]
         assert f"ExecReload={sys.executable} {tmp_path}/site/wsgi.py\n" in unit

@@ -72,6 +72,7 @@ def write(tmp_path: Path) -> Callable[..., str]:
     def write(names: str, sections: str) -> str:
         place = tmp_path / "etc"
         (place / "var").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pyproject.toml").touch()
         ini = place / "site.ini"
         ini.write_text(INI.format(names=names, sections=sections.replace("{here}", "%(here)s")))
         return str(ini)
@@ -91,6 +92,7 @@ def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("gunicorn", "granian", "nginx", "uwsgi"):
         monkeypatch.setattr(f"pipeline.tools.deploy.{module}.need_program", lambda name, remedy: f"/usr/bin/{name}")
     monkeypatch.setattr(deploy, "need_readable", lambda path, user: None)
+    monkeypatch.setattr("pipeline.tools.deploy.container.lock_of", lambda root: "# A lock.\n")
 
 
 # Two elements from outside.
@@ -126,9 +128,10 @@ def test_the_container_has_a_volume_for_what_elements_write(
     write: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = deployed(write("store", STORE), "container")
-    assert "\nVOLUME /data /srv/site/var\n" in files["Dockerfile"]
-    assert "&& chown site /data /srv/site/var\n" in files["Dockerfile"]
-    assert "-v site-data:/data -v site-srv-site-var:/srv/site/var -p" in capsys.readouterr().out
+    assert "\nVOLUME /srv/site/etc/var\n" in files["Dockerfile"]
+    assert "&& chown 10001:10001 /srv/site/etc/var\n" in files["Dockerfile"]
+    assert "\netc/var\n" in files["Dockerfile.dockerignore"]
+    assert "-v site-srv-site-etc-var:/srv/site/etc/var -p" in capsys.readouterr().out
 
 
 def test_the_container_refuses_a_file_beside_the_code(
@@ -136,7 +139,7 @@ def test_the_container_refuses_a_file_beside_the_code(
 ) -> None:
     ini = write("store", STORE.replace("var/", ""))
     assert main(["deploy", "container", ini, str(Path(ini).parent / "server")]) == 1
-    assert "Give it a directory of its own" in capsys.readouterr().err
+    assert "let this section name a directory of its own" in capsys.readouterr().err
 
 
 def test_a_secret_stands_in_no_image_and_is_shown_by_no_tool__S25(

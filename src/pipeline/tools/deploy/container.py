@@ -1,36 +1,48 @@
-"""A container: one process that drains on SIGTERM, not root, with a health check and a volume."""
+"""A container: the project, installed by a lock; one process that drains on SIGTERM, not root, with volumes."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.deploy.gunicorn import configuration_of
+from pipeline.tools.deploy.lock import WHEELS, lock_of, project_of
 from pipeline.tools.deploy.site import APPLICATION, ENVIRONMENT, Deployment, Site, check_of, password_in
-from pipeline.tools.ini import facts_of, plan_of
+
+HOME = "/srv/site"
+"""The directory of the project in the container."""
 
 DOCKERFILE = """\
 # The site of {ini}. Written by `pipeline deploy container`.
-# Built in the directory that has the ini and this file's directory, which COPY below is relative to:
-#     cd {context} && docker build -t site -f {file} .
-FROM python:{version}-slim
+# Built in the directory of the project, which COPY below is relative to:
+#     cd {root} && docker build -t {title} -f {directory}/Dockerfile .
+# To pin the base as well: --build-arg BASE=python:{version}-slim@sha256:...
+ARG BASE=python:{version}-slim
+
+# What compiles and installs stays in this stage.
+FROM ${{BASE}} AS build
+RUN python -m venv /srv/venv
+# The packages first: a change of the site alone installs none again. Each has its version and its hash.
+COPY {directory}/requirements.txt /tmp/requirements.txt
+{wheels}RUN /srv/venv/bin/pip install --no-cache-dir --require-hashes{links} -r /tmp/requirements.txt
+# The project, without what Dockerfile.dockerignore names.
+COPY . {home}/
+{install}
+FROM ${{BASE}}
+LABEL org.opencontainers.image.title="{title}" org.opencontainers.image.version="{release}"
 
 # Logs appear at once; no bytecode is written to the image at run time.
-ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/srv/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 
-# The site and its server; add the packages of your own site to this line.
-RUN pip install --no-cache-dir 'wsgi-pipeline[demo,gunicorn,zeo]'
-
-# Not root; its data is in volumes, which outlive the container.
-RUN useradd --system --uid 10001 --home-dir /srv/site site && mkdir -p /srv/site {volumes} && chown site {volumes}
-WORKDIR /srv/site
-COPY {inis} /srv/site/
-COPY {directory}/wsgi.py {directory}/gunicorn.conf.py /srv/site/
-USER site
-VOLUME {volumes}
+# Not root, by number, as Kubernetes asks for it.
+RUN groupadd --gid 10001 site && useradd --uid 10001 --gid 10001 --no-create-home --home-dir {home} site
+COPY --from=build /srv/venv /srv/venv
+COPY --from=build {home} {home}
+{volumes}WORKDIR {inside}
+USER 10001:10001
 EXPOSE 8080
 
 # Ready: the path of `health` if the ini has it.
@@ -40,104 +52,165 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD \\
 {entry}
 """
 
+CLEAN = f"RUN rm -r {HOME}/{WHEELS}\n"
+INSTALL = f"RUN /srv/venv/bin/pip install --no-cache-dir --no-deps --no-build-isolation --editable {HOME}\n"
+VOLUMES = """\
+# The data is in volumes, which outlive the container.
+RUN mkdir -p {volumes} && chown 10001:10001 {volumes}
+VOLUME {volumes}
+"""
+
 ENTRY = """\
 # No shell in between: SIGTERM reaches gunicorn, which lets requests finish. Give it 40 s: docker stop -t 40.
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["gunicorn", "-c", "/srv/site/gunicorn.conf.py"]"""
+ENTRYPOINT ["gunicorn", "-c", "{inside}/gunicorn.conf.py"]"""
 REHEARSED_ENTRY = """\
 # A container whose answers got worse ends before it serves. gunicorn takes the place of the shell: SIGTERM reaches
 # it, and it lets requests finish. Give it 40 s: docker stop -t 40.
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["sh", "-c", "python /srv/site/wsgi.py && exec gunicorn -c /srv/site/gunicorn.conf.py"]"""
+ENTRYPOINT ["sh", "-c", "python {inside}/wsgi.py && exec gunicorn -c {inside}/gunicorn.conf.py"]"""
+
+IGNORED = """\
+# What docker build does not read: data, keys, environments, and what tools leave (S25).
+**/.*
+**/*.env
+**/*.key
+**/*.pem
+**/*.pyc
+**/__pycache__
+**/*.egg-info
+**/Data.fs*
+**/session_keys
+var
+build
+dist
+{more}
+# Of the directory of this file only what the container runs.
+{directory}/*
+!{directory}/gunicorn.conf.py
+!{directory}/requirements.txt
+!{directory}/wsgi.py
+"""
 
 IN_MEMORY = """\
 # In memory: a disk that is slow would stop the sign of life.
 worker_tmp_dir = "/dev/shm"
 """
 
-IN_VOLUME = {
-    "zodb_uri": "file:///data/Data.fs?blobstorage_dir=/data/blobs",
-    "session_keys": "/data/session_keys",
-}
-"""Variables that put the data into the volume."""
-
 
 def write(site: Site) -> Deployment:
-    """Write a Dockerfile, gunicorn's configuration and the script of the site."""
+    """Write a Dockerfile with its lock, gunicorn's configuration and the script of the site."""
     ini = Path(site.ini.partition("#")[0])
-    name = ini.name + site.ini.removeprefix(str(ini))
-    context = context_of(ini, site.directory)
-    directory, source = site.directory.relative_to(context), ini.relative_to(context)
-    refuse_passwords(ini.parent, site)
-    chains = plan_of(site.ini, [f"{key}={value}" for key, value in {**IN_VOLUME, **site.variables}.items()])
-    facts = [told for _, told in facts_of(chains)]
-    volumes = volumes_of(ini.parent, [path for told in facts for path in told.writes])
-    leftovers = [inside(ini.parent, path) for told in facts for path in told.leftovers]
-    script = APPLICATION.format(
-        ini=f"/srv/site/{name}",
-        variables=IN_VOLUME,
-        private="/run/secrets/variables.json" if site.variables else None,
-        python="python",
-        file="/srv/site/wsgi.py",
-        check=check_of(inside(ini.parent, site.rehearse) if site.rehearse else ""),
-    )
-    environment = f"--env-file {site.directory}/{ENVIRONMENT} " if site.variables else ""
+    root = root_of(ini)
+    if not site.directory.is_relative_to(root) or site.directory == root:
+        raise ConfigurationError(
+            f"docker build reads {root}, which has the project, and nothing else: choose a DIR in it, such as "
+            f"{root / 'server'}"
+        )
+    refuse_passwords({root, ini.parent}, site)
+    volumes = volumes_of(root, ini, site)
+    directory = site.directory.relative_to(root)
+    here = f"{HOME}/{directory}"
+    project = project_of(root)
+    about = project.get("project", {})
+    with_wheels = (root / WHEELS).is_dir()
     dockerfile = DOCKERFILE.format(
         ini=site.ini,
-        file=f"{directory}/Dockerfile",
-        version=f"{sys.version_info.major}.{sys.version_info.minor}",
-        context=context,
-        inis=source.with_name("*.ini"),
+        root=root,
+        home=HOME,
+        inside=here,
         directory=directory,
+        version=f"{sys.version_info.major}.{sys.version_info.minor}",
+        title=about.get("name", root.name),
+        release=about.get("version", ""),
+        wheels=f"COPY {WHEELS} /tmp/{WHEELS}\n" if with_wheels else "",
+        links=f" --find-links /tmp/{WHEELS}" if with_wheels else "",
+        install=(CLEAN if with_wheels else "") + (INSTALL if project else ""),
         health=site.health,
-        volumes=" ".join(volumes),
-        entry=REHEARSED_ENTRY if site.rehearse else ENTRY,
+        volumes=VOLUMES.format(volumes=" ".join(volumes)) if volumes else "",
+        entry=(REHEARSED_ENTRY if site.rehearse else ENTRY).format(inside=here),
     )
-    mounts = " ".join(f"-v site{volume.replace('/', '-')}:{volume}" for volume in volumes)
+    script = APPLICATION.format(
+        ini=HOME + site.ini.removeprefix(str(root)),
+        variables={},
+        private="/run/secrets/variables.json" if site.variables else None,
+        python="python",
+        file=f"{here}/wsgi.py",
+        check=check_of(inside(root, Path(site.rehearse)) if site.rehearse else ""),
+    )
     # Every address of the container, for a proxy in front of it: its ports say who else can reach it.
     inner = site._replace(prefix="", behind_proxy=False)
-    gunicorn = configuration_of(inner, "/srv/site", "0.0.0.0:8080", "/tmp/gunicorn.pid", leftovers)
+    leftovers = [inside(root, Path(path)) for path in site.leftovers]
+    gunicorn = configuration_of(inner, here, "0.0.0.0:8080", "/tmp/gunicorn.pid", leftovers)
+    lock = site.directory / "requirements.txt"
+    mounts = "".join(f" -v site{volume.replace('/', '-')}:{volume}" for volume in volumes)
+    environment = f" --env-file {site.directory}/{ENVIRONMENT}" if site.variables else ""
     return Deployment(
         {
             "Dockerfile": dockerfile,
+            "Dockerfile.dockerignore": IGNORED.format(directory=directory, more="\n".join(ignored(root, volumes))),
+            "requirements.txt": lock.read_text("utf-8") if lock.exists() else lock_of(root),
             "wsgi.py": script,
             "gunicorn.conf.py": gunicorn + IN_MEMORY,
             **site.environment,
         },
         start=[
-            f"docker build -t site -f {site.directory}/Dockerfile {context}",
-            f"docker run -d --name site {environment}{mounts} -p {site.address}:8080 --read-only "
-            "--tmpfs /tmp site",
+            f"docker build -t site -f {site.directory}/Dockerfile {root}",
+            f"docker run -d --name site{environment}{mounts} -p {site.address}:8080 --read-only --tmpfs /tmp site",
         ],
         stop=["docker stop -t 40 site"],
         reload=["docker kill -s HUP site"],
         syntax=[],
         notes=[
+            f"The versions are those of {lock}; remove it for newer ones.",
             "Let the site trust the proxy in front by its address in the container, such as proxies=172.17.0.1.",
             *(f"In the container {server} is the container itself." for server in site.servers if is_local(server)),
         ],
     )
 
 
-def inside(directory: Path, path: str) -> str:
-    """Return the path in the container of a file of the site. ``directory`` has the ini."""
-    return os.path.normpath(os.path.join("/srv/site", path.removeprefix(f"{directory}/")))
+def root_of(ini: Path) -> Path:
+    """Return the directory of the project: the first one, from that of the ini on, that has pyproject.toml."""
+    places = (place for place in ini.parents if (place / "pyproject.toml").exists())
+    return next(places, ini.parent)
 
 
-def volumes_of(directory: Path, writes: Sequence[str]) -> list[str]:
-    """Return the directories of the container that the site writes to, /data first."""
-    volumes = ["/data"]
-    for path in writes:
-        file = inside(directory, path)
-        place = file if path.endswith("/") else os.path.dirname(file)
-        if os.path.commonpath(["/srv/site", place]) == place:
-            raise ConfigurationError(
-                f"the site writes to {path}, which is beside its code in the container, where nothing can be "
-                f"written. Give it a directory of its own, such as %(here)s/../var, or /data of the container"
-            )
-        if not any(os.path.commonpath([volume, place]) == volume for volume in volumes):
-            volumes.append(place)
+def inside(root: Path, path: Path) -> str:
+    """Return where a path is in the container: that of a file of the project, or the same elsewhere."""
+    return str(Path(HOME) / path.relative_to(root) if path.is_relative_to(root) else path)
+
+
+def volumes_of(root: Path, ini: Path, site: Site) -> list[str]:
+    """Return the directories of the container that the site writes to.
+
+    Raises ConfigurationError for a file beside the code: nothing can be written there.
+    """
+    volumes: list[str] = []
+    for step, told in site.facts:
+        for path in told.writes:
+            file = Path(os.path.normpath(site.directory / path))
+            place = file if path.endswith("/") else file.parent
+            with_code = any(code.is_relative_to(place) for code in (root, ini.parent, site.directory))
+            above = root.parent != Path("/") and place.is_relative_to(root.parent)
+            if with_code or (above and not place.is_relative_to(root)) or any(place.glob("*.py")):
+                raise ConfigurationError(
+                    f"{step.where}: {step} writes to {path}. In a container it can write neither beside its code "
+                    f"nor beside its project {root}: let this section name a directory of its own, such as "
+                    f"%(here)s/var/{file.name}"
+                )
+            volume = inside(root, place)
+            if not any(Path(volume).is_relative_to(one) for one in volumes):
+                volumes = [one for one in volumes if not Path(one).is_relative_to(volume)] + [volume]
     return volumes
+
+
+def ignored(root: Path, volumes: list[str]) -> Iterator[str]:
+    """Yield the environments of Python in the project, and its directories with data."""
+    for marker in sorted((*root.glob("*/pyvenv.cfg"), *root.glob("*/*/pyvenv.cfg"))):
+        yield str(marker.parent.relative_to(root))
+    for volume in volumes:
+        if volume.startswith(f"{HOME}/"):
+            yield volume.removeprefix(f"{HOME}/")
 
 
 def is_local(server: str) -> bool:
@@ -145,28 +218,12 @@ def is_local(server: str) -> bool:
     return server.rpartition(":")[0] in ("localhost", "127.0.0.1", "[::1]")
 
 
-def refuse_passwords(directory: Path, site: Site) -> None:
+def refuse_passwords(directories: set[Path], site: Site) -> None:
     """Refuse an ini with a password: every user of the image could read it (S25)."""
-    for ini in sorted(directory.glob("*.ini")):
+    for ini in sorted(ini for directory in directories for ini in directory.glob("*.ini")):
         if line := password_in(ini, site.facts):
             raise ConfigurationError(
                 f"{ini}, {line}: this line has a password, which the image would have. Let the line take the value "
                 f"of a variable (get option = name), and give the variable here: pipeline deploy container ... "
                 f"name=value. It is written to {ENVIRONMENT}, which docker run reads, and which is not in the image"
             )
-
-
-def context_of(ini: Path, directory: Path) -> Path:
-    """Return the directory that docker reads: the working directory, or the first one above both files.
-
-    Raises ConfigurationError if that is the whole disk: COPY takes nothing from elsewhere.
-    """
-    here = Path.cwd()
-    if not (directory.is_relative_to(here) and ini.is_relative_to(here)):
-        here = Path(os.path.commonpath([directory, ini]))
-    if here == Path("/"):
-        raise ConfigurationError(
-            f"docker build reads one directory, and {ini} and {directory} have none in common: choose a DIR beside "
-            f"the ini, such as {ini.parent / directory.name}"
-        )
-    return here
