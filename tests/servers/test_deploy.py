@@ -36,6 +36,7 @@ def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apache, "MODULES", Path(__file__).parent)
     monkeypatch.setattr(Path, "exists", lambda path, exists=Path.exists: path.suffix == ".so" or exists(path))
     monkeypatch.setattr("pipeline.tools.deploy.container.lock_of", lambda root: "# A lock.\n")
+    monkeypatch.setattr("pipeline.tools.deploy.nginx.stream_module", lambda program: "")
     for module in (apache, deploy):
         monkeypatch.setattr(module, "need_readable", lambda path, user: None)
 

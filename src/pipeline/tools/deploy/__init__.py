@@ -246,7 +246,8 @@ def check_deployment(target: str, site: Site, deployment: Deployment) -> int:
     if target == "container":
         print("  checked: nothing yet; its HEALTHCHECK says whether the site serves")
         return 0
-    for command in ([site.python, str(site.directory / "wsgi.py")], deployment.syntax):
+    trial = [site.python, str(site.directory / "wsgi.py")] if "wsgi.py" in deployment.files else []
+    for command in (trial, deployment.syntax):
         if not command:
             continue
         done = subprocess.run(

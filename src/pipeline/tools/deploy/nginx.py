@@ -5,6 +5,8 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import subprocess
+from pathlib import Path
 
 from pipeline.http.files import PASSED_ON
 from pipeline.interfaces import ConfigurationError
@@ -16,7 +18,7 @@ BEHIND = {"gunicorn": gunicorn.write, "granian": granian.write, "systemd": syste
 CONFIGURATION = """\
 # nginx for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy nginx`.
 # In the nginx of the system, include site.conf in a server {{}} instead.
-{user}pid {site.directory}/run/nginx.pid;
+{module}{user}pid {site.directory}/run/nginx.pid;
 error_log {site.directory}/log/error.log warn;
 worker_processes auto;
 events {{
@@ -44,7 +46,7 @@ http {{
         include {site.directory}/site.conf;
     }}
 }}
-"""
+{stream}"""
 
 NO_VHOST = "The site takes nginx for each visitor. Let the element vhost trust it (docs/howto/virtual-hosting.rst)."
 
@@ -59,8 +61,28 @@ ONE = """\
 """
 
 SEVERAL = """\
-        # None is left out: one that was killed refuses at once, and one that has come back is asked at once.
-        server {upstream} max_fails=0;
+        # This nginx itself: stream {{}} below finds an instance that takes the connection.
+        server 127.0.0.1:{inner} max_fails=0;
+"""
+
+STREAM = """\
+# Only a connection is passed on to the next instance, before anything of the request is sent: a request is never
+# sent twice (R4). An instance whose answer takes long is not left out: a connection that was made is a success.
+stream {{
+    upstream instances_{site.port} {{
+        # One that refuses, or is gone, is left out for 2 seconds.
+{several}        # If all of them are left out, they are asked all the same.
+{backup}    }}
+    server {{
+        listen 127.0.0.1:{inner};
+        proxy_pass instances_{site.port};
+        # Seconds until a machine that is gone is given up, and in which the next ones are tried.
+        proxy_connect_timeout 2s;
+        proxy_next_upstream_timeout 10s;
+        # The time-outs of an answer are those of site.conf.
+        proxy_timeout 1h;
+    }}
+}}
 """
 
 LIMITS = """\
@@ -109,21 +131,11 @@ location {path} {{
     proxy_max_temp_file_size 2048m;
     # Seconds between two blocks of an answer; then 504.
     proxy_read_timeout {seconds}s;
-{next}}}
-"""
-
-ONCE = """\
     # Seconds to be connected: a start again of the site takes less.
     proxy_connect_timeout 30s;
     # What the site may have done is not done again.
     proxy_next_upstream off;
-"""
-
-NEXT = """\
-    # Seconds until a machine that is gone is given up.
-    proxy_connect_timeout 2s;
-    # What one instance did not take, another one gets; a POST that was sent is not sent again.
-    proxy_next_upstream error;
+}}
 """
 
 UWSGI = """\
@@ -226,6 +238,36 @@ def can_give(group: str) -> bool:
     return os.geteuid() == 0 or gid in (os.getegid(), *os.getgroups())
 
 
+def inner_port(site: Site) -> int:
+    """Return the port on which nginx finds an instance for itself."""
+    return site.port + 1 if site.port < 65535 else site.port - 1
+
+
+def stream(site: Site) -> str:
+    """Return the part of the configuration that chooses among several instances."""
+    return STREAM.format(
+        site=site,
+        inner=inner_port(site),
+        several="".join(f"        server {one} max_fails=1 fail_timeout=2s;\n" for one in site.upstreams),
+        backup="".join(f"        server {one} max_fails=0 backup;\n" for one in site.upstreams),
+    )
+
+
+def stream_module(program: str) -> str:
+    """Return the line that loads nginx's module "stream", unless it is built in; refuse an nginx without it."""
+    built = subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stderr.split()
+    if "--with-stream" in built:
+        return ""
+    places = [word.partition("=")[2] for word in built if word.startswith("--modules-path=")]
+    module = Path(places[0] if places else "/usr/lib/nginx/modules", "ngx_stream_module.so")
+    if not module.exists():
+        raise ConfigurationError(
+            f"{program} has no module stream, which finds an instance that takes a connection: "
+            f"apt install libnginx-mod-stream"
+        )
+    return f"# It passes connections on, for several instances.\nload_module {module};\n"
+
+
 def write(site: Site) -> Deployment:
     """Write nginx and the server behind it."""
     program = need_program("nginx", "apt install nginx")
@@ -234,7 +276,7 @@ def write(site: Site) -> Deployment:
         refuse_distrust(site)
     if site.upstreams:
         inner = Deployment({}, (), (), (), ())
-        upstream = "".join(SEVERAL.format(upstream=one) for one in site.upstreams)
+        upstream = SEVERAL.format(inner=inner_port(site))
     else:
         inner = BEHIND[site.behind](site._replace(behind_proxy=True))
         group = site.group if can_give(site.group) else ""
@@ -243,7 +285,7 @@ def write(site: Site) -> Deployment:
 
     def location(path: str, seconds: int = 60) -> str:
         text = UWSGI if by_uwsgi else HTTP
-        return text.format(site=site, path=path, seconds=seconds, next=NEXT if site.upstreams else ONCE)
+        return text.format(site=site, path=path, seconds=seconds)
 
     parts = [LIMITS.format(site=site), location(site.path)]
     if site.prefix:
@@ -257,7 +299,13 @@ def write(site: Site) -> Deployment:
     else:
         files = "nginx can send files itself: see the element sendfile in docs/howto/serving.rst."
     call = f"{program} -p {site.directory} -c {site.directory}/nginx.conf -e stderr"
-    nginx_conf = CONFIGURATION.format(site=site, upstream=upstream, user=user_line(site))
+    nginx_conf = CONFIGURATION.format(
+        site=site,
+        upstream=upstream,
+        user=user_line(site),
+        module=stream_module(program) if site.upstreams else "",
+        stream=stream(site) if site.upstreams else "",
+    )
     written = {"nginx.conf": nginx_conf, "site.conf": "".join(parts)}
     return Deployment(
         {**inner.files, **written},
