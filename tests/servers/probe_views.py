@@ -34,6 +34,14 @@ def show(context: Site, request: Request) -> str:
     return repr((environ.get("SCRIPT_NAME", ""), path, environ.get("HTTP_X_TWO"), environ.get("HTTP_X_TEXT")))
 
 
+@view(context=Site, name="cookies", methods=("POST",), permission=PUBLIC)
+def cookies(context: Site, request: Request, response: Response) -> str:
+    """Send four cookies, each as large as `session` allows; say how many bytes of cookies came."""
+    for number in range(4):
+        response.headers.add("Set-Cookie", f"c{number}={'x' * 4000}; Path=/")
+    return str(len(request.environ.get("HTTP_COOKIE", "")))
+
+
 @view(context=Site, name="process", permission=PUBLIC)
 def process(context: Site, request: Request) -> str:
     return str(os.getpid())

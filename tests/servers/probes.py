@@ -231,6 +231,19 @@ def beyond_ascii(target: Target) -> str:
     return {"caf\xe9": GOOD, "": "arrives empty", "None": "is dropped"}.get(str(found[3]), f"{found[3]!r}")
 
 
+@probe("16,000 bytes of cookies")
+def cookies(target: Target) -> str:
+    """The answer to a POST, which is committed then, has four cookies of ``session``, and they come back."""
+    answer = target.ask("POST", "/@@cookies", "Content-Length: 0")
+    if answer.status != 200:
+        return f"{answer.status or 'no answer'} to those of the site"
+    sent = [cookie.partition(";")[0] for cookie in answer.headers.get_all("Set-Cookie", [])]
+    if [len(cookie) for cookie in sent] != [4003] * 4:
+        return f"{len(sent)} of the site's arrive"
+    back = target.ask("POST", "/@@cookies", f"Cookie: {'; '.join(sent)}", "Content-Length: 0")
+    return GOOD if back.body == b"16018" else f"{back.status} to those of a browser"
+
+
 @probe("two Hosts: 400")
 def two_hosts(target: Target) -> str:
     answer = target.ask("GET", "/", "Host: www.example.com")

@@ -49,6 +49,8 @@ COMMON = """\
 AllowEncodedSlashes NoDecode
 # Bytes of a body: the limit of the elements, and a little more, so that the site's page says 413.
 LimitRequestBody {site.max_body}
+# Bytes of a header: eight cookies that are as large as browsers keep them.
+LimitRequestFieldSize 32768
 """
 
 WSGI = """\

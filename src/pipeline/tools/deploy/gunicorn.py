@@ -30,6 +30,8 @@ timeout = 60
 keepalive = {keepalive}
 # Bytes of a request line; the site itself says 414 to what is longer than a browser sends.
 limit_request_line = 0
+# Bytes of a header: eight cookies that are as large as browsers keep them.
+limit_request_field_size = 32768
 # Proxies on this machine may say that the visitor came by https. The address of the visitor is left to vhost.
 forwarded_allow_ips = "127.0.0.1,::1"
 # No socket for remote control.

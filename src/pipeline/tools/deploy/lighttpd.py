@@ -17,6 +17,8 @@ server.upload-dirs = ( "{site.directory}/run" )
 server.modules = ( "mod_fastcgi" )
 # KiB of a body: the limit of the elements, and a little more, so that the site's page says 413.
 server.max-request-size = {kib}
+# Bytes of all headers: eight cookies that are as large as browsers keep them, and the others.
+server.max-request-field-size = 65536
 # Seconds without a byte from, or to, a client.
 server.max-read-idle = 30
 server.max-write-idle = 60

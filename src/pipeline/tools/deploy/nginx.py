@@ -129,6 +129,11 @@ location {path} {{
     # And so is the answer, on the disk if need be. A stream that is to arrive at once says X-Accel-Buffering: no.
     proxy_buffering on;
     proxy_max_temp_file_size 2048m;
+    # Bytes of the headers of an answer: the site's cookies have up to 4,000 each. With the default, one page, the
+    # answer to what the site has committed would be a 502.
+    proxy_buffer_size 64k;
+    proxy_buffers 8 64k;
+    proxy_busy_buffers_size 128k;
     # Seconds between two blocks of an answer; then 504.
     proxy_read_timeout {seconds}s;
     # Seconds to be connected: a start again of the site takes less.
@@ -161,6 +166,11 @@ location {path} {{
     uwsgi_request_buffering on;
     uwsgi_buffering on;
     uwsgi_max_temp_file_size 2048m;
+    # Bytes of the headers of an answer: the site's cookies have up to 4,000 each. With the default, one page, the
+    # answer to what the site has committed would be a 502.
+    uwsgi_buffer_size 64k;
+    uwsgi_buffers 8 64k;
+    uwsgi_busy_buffers_size 128k;
     uwsgi_connect_timeout 10s;
     uwsgi_read_timeout {seconds}s;
     # What the site may have done is not done again.
