@@ -75,7 +75,7 @@ faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
 
 # The tests of tests/servers that run longer at full length.
-FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance mistakes_in_a_browser restarts slow_clients throughput)
+FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance draining mistakes_in_a_browser restarts slow_clients throughput)
 
 # The peers need an environment of their own.
 bench:

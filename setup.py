@@ -97,7 +97,7 @@ EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], 
 # The other drivers that `sql` knows.
 EXTRAS["databases"] += ["psycopg[binary]>=3.1.12", "pg8000>=1.31.5", "PyMySQL>=1.1.1"]
 # What tests/servers start beside the servers of the operating system; uWSGI is compiled when it is installed.
-EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "flup", "uwsgi"]
+EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "uwsgi"]
 EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["sql"],

@@ -26,6 +26,7 @@ RELEASE = os.environ.get("PIPELINE_CI_ALL") == "1"
 FURTHER = QUICK if RELEASE else f"{QUICK} and not once"
 """The quick tests on every Python but 3.11: without those that one Python runs for all."""
 TIMED = ("test_matrix.py", "test_restarts.py", "test_slow_clients.py", "test_throughput.py", "test_add_instance.py")
+TIMED += ("test_draining.py",)
 """The tests that load a server, and count what fails."""
 CHANGEABLE = "tests/core tests/publishing tests/forms tests/testing tests/test_docs.py tests/test_safety.py"
 """The tests of what a version of Python or ``-O`` can change: annotations, assertions, tracebacks."""

@@ -1,4 +1,4 @@
-"""``health``: an app that tells whether the process is alive, and whether every database of the ini answers.
+"""``health``: an app that tells whether the process is alive, and whether it is ready: every database answers.
 
 A small app for the container, systemd and the proxies::
 
@@ -11,12 +11,15 @@ A small app for the container, systemd and the proxies::
     use = egg:wsgi-pipeline#health
 
 ``/@@health/alive`` is answered 200 by a process that answers at all. Every other path is answered 200 if each
-database of the ini answers within ``timeout`` seconds, else 503 with a line for each that does not. The app
-stands outside the pipeline of the site: its requests are not logged and have no session.
+database of the ini answers within ``timeout`` seconds, else 503 with a line for each that does not. It is 503
+as well while the file is there that the environment variable ``PIPELINE_DRAINING`` names: the instance is about
+to stop, and a proxy that asks sends new requests elsewhere (R9). The app stands outside the pipeline of the
+site: its requests are not logged and have no session.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
     from pipeline.running.process import start as watch_process
 else:  # not every system has the modules that it needs
     watch_process = on_demand("pipeline.running.process:start")
+
+DRAINING = "PIPELINE_DRAINING"
+"""The variable of the environment with the path of the file that says: this instance is about to stop."""
 
 
 class Watch(NamedTuple):
@@ -169,7 +175,10 @@ def report(*, probes: tuple[Probe, ...], timeout: float) -> Handler:
 
     def report(request: Request, response: Response) -> None:
         alive = request.environ.get("PATH_INFO", "").rstrip("/").endswith("/alive")
-        problems = [] if alive else problems_of(probes, timeout)
+        problems: list[str] = []
+        if not alive:
+            draining = os.path.exists(os.environ.get(DRAINING, ""))
+            problems = ["draining"] if draining else problems_of(probes, timeout)
         if problems:
             response.status = "503 Service Unavailable"
         response.headers["Content-Type"] = "text/plain; charset=utf-8"

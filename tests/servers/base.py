@@ -46,6 +46,18 @@ def unused_port() -> int:
         return port
 
 
+def unused_pair() -> int:
+    """A port on which nobody listens, nor on the next one. Neither is given to a client (they begin at 32768)."""
+    for port in range(20000 + os.getpid() % 5000, 32000, 2):
+        try:
+            for number in (port, port + 1):
+                socket.create_server(("127.0.0.1", number)).close()
+        except OSError:
+            continue
+        return port
+    raise RuntimeError("no two ports are free")
+
+
 def wait_until(true: Callable[[], Any], seconds: float, what: str, interval: float = 0.02) -> Any:
     """The first true value of ``true()``; TimeoutError says ``what`` was waited for."""
     end = time.monotonic() + seconds

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from servers.base import children, find, unused_port
+from servers.base import children, find, unused_pair, unused_port
 
 TOP = Path(__file__).resolve().parents[2]
 USER = "www-data"
@@ -39,7 +39,7 @@ class Deployed:
     """A site in a directory of its own, deployed for one target."""
 
     def __init__(self, python: Path, ini: Path, directory: Path, target: str, *options: str) -> None:
-        self.port = unused_port()
+        self.port = unused_pair() if "--upstream" in options else unused_port()
         self.directory = directory
         directory.mkdir(mode=0o755, parents=True)
         own(directory)

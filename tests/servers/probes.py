@@ -357,7 +357,7 @@ def leave(target: Target) -> str:
 @probe("``/++vh++`` from outside")
 def virtual_host(target: Target) -> str:
     answer = target.ask("GET", "/++vh++http:evil.example:80/++/")
-    return GOOD if answer.status in (400, 404) and b"evil" not in answer.body else str(answer.status)
+    return GOOD if answer.status in (400, 403, 404) and b"evil" not in answer.body else str(answer.status)
 
 
 def at_a_prefix(target: Target) -> str:

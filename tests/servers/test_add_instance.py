@@ -20,7 +20,7 @@ from faults.judge import Writers, stored_in
 from faults.length import length
 from faults.load import Client
 from faults.serving import TESTS, write_ini
-from servers.base import Missing, children, find, unused_port, wait_until
+from servers.base import Missing, children, find, unused_pair, unused_port, wait_until
 from servers.deployed import TOP
 from servers.postgres import Postgres
 
@@ -41,7 +41,7 @@ class Machines:
     def __init__(self, directory: Path, uri: str) -> None:
         self.directory = directory
         self.uri = uri
-        self.port, self.proxy_port = unused_port(), unused_port()
+        self.port, self.proxy_port = unused_port(), unused_pair()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def run(self, line: str, where: str) -> None:

@@ -30,13 +30,13 @@ def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written does not depend on what this machine has; tests/servers/test_matrix.py runs it."""
     for module in ("apache", "gunicorn", "granian", "lighttpd", "mod_wsgi_express", "nginx", "uwsgi"):
         monkeypatch.setattr(f"pipeline.tools.deploy.{module}.need_program", lambda name, remedy: f"/usr/bin/{name}")
-    for module in ("gunicorn", "granian", "fastcgi"):
+    for module in ("gunicorn", "granian"):
         monkeypatch.setattr(f"pipeline.tools.deploy.{module}.need_module", lambda name, remedy: None)
     monkeypatch.setattr(apache, "mod_wsgi", lambda: Path("/usr/lib/apache2/modules/mod_wsgi.so"))
     monkeypatch.setattr(apache, "MODULES", Path(__file__).parent)
     monkeypatch.setattr(Path, "exists", lambda path, exists=Path.exists: path.suffix == ".so" or exists(path))
     monkeypatch.setattr("pipeline.tools.deploy.container.lock_of", lambda root: "# A lock.\n")
-    monkeypatch.setattr("pipeline.tools.deploy.nginx.stream_module", lambda program: "")
+    monkeypatch.setattr("pipeline.tools.deploy.instances.module_line", lambda program: "")
     for module in (apache, deploy):
         monkeypatch.setattr(module, "need_readable", lambda path, user: None)
 
@@ -65,7 +65,7 @@ def test_each_target_says_its_commands(target: str, tmp_path: Path, capsys: pyte
 def test_each_setting_has_its_reason(target: str, tmp_path: Path) -> None:
     """More than every third line of a configuration is a comment, or it is part of a list under one."""
     for name, text in written(tmp_path, target).items():
-        if name not in ("wsgi.py", "site.fcgi", "apache.conf"):
+        if name not in ("wsgi.py", "apache.conf"):
             assert re.search(r"^\s*[#;] \S", text, re.MULTILINE), name
         text = text.replace("${BASE}", "")
         assert "{" not in re.sub(r"\{\s*$|%\{|\{\}", "", text, flags=re.MULTILINE) or name == "wsgi.py", name
@@ -85,7 +85,6 @@ def test_the_limits_agree_with_forms(tmp_path: Path) -> None:
     limit = str(100 * 1024 * 1024 + 64 * 1024)
     assert f"client_max_body_size {limit};" in written(tmp_path, "nginx")["site.conf"]
     assert f"LimitRequestBody {limit}\n" in written(tmp_path, "apache")["site.conf"]
-    assert f"FcgidMaxRequestLen {limit}\n" in written(tmp_path, "fcgid")["site.conf"]
     assert f"limit-post = {limit}\n" in written(tmp_path, "uwsgi")["uwsgi.ini"]
     assert f"max-request-size = {int(limit) // 1024}\n" in written(tmp_path, "lighttpd")["lighttpd.conf"]
 
@@ -96,8 +95,7 @@ def test_the_limits_agree_with_forms(tmp_path: Path) -> None:
         ("apache", "site.conf", "AllowEncodedSlashes NoDecode"),
         ("apache", "site.conf", "WSGIChunkedRequest On"),
         ("apache", "site.conf", "WSGIPassAuthorization On"),
-        ("fcgid", "site.conf", "FcgidOutputBufferSize 0"),
-        ("fcgid", "apache.conf", "GracefulShutdownTimeout 30"),
+        ("apache", "apache.conf", "GracefulShutdownTimeout 30"),
         ("uwsgi", "uwsgi.ini", "lazy-apps = true"),
         ("uwsgi", "uwsgi.ini", "hook-master-start = unix_signal:15 gracefully_kill_them_all"),
         ("nginx", "site.conf", "    proxy_set_header Host $http_host;"),

@@ -37,7 +37,6 @@ TARGETS = {
     "apache --embedded": "mod_wsgi.so",
     "uwsgi": "uwsgi",
     "lighttpd": "lighttpd",
-    "fcgid": "mod_fcgid.so",
     "mod_wsgi-express": "mod_wsgi-express",
 }
 """What the command line says, and what it needs."""
@@ -65,7 +64,7 @@ def need(target: str, python: Path, missing: Callable[[str, str], NoReturn]) -> 
     try:
         if what.endswith(".so"):
             if not Path("/usr/lib/apache2/modules", what).exists():
-                missing(f"Apache's {what}", "apt install apache2 libapache2-mod-wsgi-py3 libapache2-mod-fcgid")
+                missing(f"Apache's {what}", "apt install apache2 libapache2-mod-wsgi-py3")
             find("apache2", "apt install apache2")
         elif not python.with_name(what).exists():
             find(what, f"apt install {what}, or pip install {what}")

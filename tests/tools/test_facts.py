@@ -92,7 +92,7 @@ def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("gunicorn", "granian", "nginx", "uwsgi"):
         monkeypatch.setattr(f"pipeline.tools.deploy.{module}.need_program", lambda name, remedy: f"/usr/bin/{name}")
     monkeypatch.setattr(deploy, "need_readable", lambda path, user: None)
-    monkeypatch.setattr("pipeline.tools.deploy.nginx.stream_module", lambda program: "")
+    monkeypatch.setattr("pipeline.tools.deploy.instances.module_line", lambda program: "")
     monkeypatch.setattr("pipeline.tools.deploy.container.lock_of", lambda root: "# A lock.\n")
 
 

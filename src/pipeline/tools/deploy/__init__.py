@@ -31,6 +31,7 @@ from pipeline.tools.deploy.site import (
     directories_of,
     health_of,
     limit_of,
+    need_health,
     need_readable,
     passwords_of,
 )
@@ -48,10 +49,9 @@ from pipeline.tools.ini import (
 TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
     "apache": (apache.write, "Apache with mod_wsgi: daemon processes, or --embedded"),
     "container": (container.write, "a Dockerfile, with a lock of the packages"),
-    "fcgid": (apache.write_fcgid, "Apache with mod_fcgid"),
     "granian": (granian.write, "Granian"),
     "gunicorn": (gunicorn.write, "gunicorn with threads"),
-    "lighttpd": (lighttpd.write, "lighttpd with FastCGI"),
+    "lighttpd": (lighttpd.write, "lighttpd in front of gunicorn"),
     "mod_wsgi-express": (mod_wsgi_express.write, "the Apache of pip's mod_wsgi"),
     "nginx": (nginx.write, "nginx in front of gunicorn, granian, systemd or uwsgi (--behind)"),
     "systemd": (systemd.write, "a socket and a service with gunicorn"),
@@ -64,6 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     site = site_of(options)
     deployment = TARGETS[options.target][0](site)
+    if site.drain and "gunicorn.conf.py" not in deployment.files:  # gunicorn does so itself, on SIGTERM
+        deployment = deployment._replace(stop=[f"touch {site.mark} && sleep {site.drain}", *deployment.stop])
     refuse_unreadable(site)
     if site.rehearse and "wsgi.py" not in deployment.files:
         raise ConfigurationError("--rehearse: the site runs elsewhere, so nothing is reloaded here")
@@ -108,6 +110,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="HOST:PORT",
         help="nginx: an instance of the site that runs elsewhere, instead of one here; once for each",
     )
+    parser.add_argument(
+        "--drain",
+        type=int,
+        default=0,
+        metavar="SECONDS",
+        help="let `health` say 503 for so long before a stop, while requests are answered: for one of several "
+        "instances (default: %(default)s)",
+    )
     parser.add_argument("--embedded", action="store_true", help="apache: in its own processes, not in daemons")
     parser.add_argument(
         "--user",
@@ -146,6 +156,11 @@ def site_of(options: argparse.Namespace) -> Site:
         raise ConfigurationError(
             f"{directory}: a server would misread this name; choose one without blanks and signs"
         )
+    mark = f"{directory}/run/draining"
+    leftovers = [str(directory / file) for _, told in facts for file in told.leftovers]
+    if options.drain:
+        need_health(chains)
+        leftovers.append(mark)
     return Site(
         ini=f"{path}#{name}" if name else str(path),
         variables=parse_variables(options.variables),
@@ -160,11 +175,13 @@ def site_of(options: argparse.Namespace) -> Site:
         user=options.user,
         group=options.group,
         upstreams=tuple(options.upstream),
+        drain=options.drain,
+        mark=mark,
         rehearse=str(Path(options.rehearse).absolute()) if options.rehearse else "",
         max_body=limit_of(facts),
         health=health_of(chains, prefix),
         writable=directories_of(facts, directory),
-        leftovers=[str(directory / file) for _, told in facts for file in told.leftovers],
+        leftovers=leftovers,
         servers=sorted({server for _, told in facts for server in told.servers}),
         locations={place: location for _, told in facts for place, location in told.locations.items()},
         facts=facts,
@@ -194,7 +211,7 @@ def put(site: Site, deployment: Deployment) -> None:
             put_secret(path, text, site.user)
             continue
         path.write_text(text, encoding="utf-8")
-        if name.endswith((".sh", ".fcgi")):
+        if name.endswith(".sh"):
             path.chmod(0o755)
 
 

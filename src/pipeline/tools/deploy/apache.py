@@ -1,4 +1,4 @@
-"""Apache: mod_wsgi in daemon processes or embedded, and mod_fcgid."""
+"""Apache with mod_wsgi: in daemon processes, or embedded."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.tools.deploy.fastcgi import script
 from pipeline.tools.deploy.site import VARIABLES, Deployment, Site, need_program, need_readable
 
 MODULES = Path("/usr/lib/apache2/modules")
 REMEDY = "apt install apache2 libapache2-mod-wsgi-py3"
 
 SERVER = """\
-# Apache for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy {target}`.
+# Apache for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy apache`.
 # In the Apache of the system, include site.conf in a <VirtualHost> instead.
 ServerRoot "{site.directory}"
 DefaultRuntimeDir run
@@ -30,7 +29,7 @@ Listen {site.address}
 LoadModule authz_core_module "{modules}/mod_authz_core.so"
 LoadModule alias_module "{modules}/mod_alias.so"
 LoadModule reqtimeout_module "{modules}/mod_reqtimeout.so"
-{load}
+LoadModule wsgi_module "{module}"
 {mpm}ServerTokens Prod
 # The name and port that the visitor used, in redirects as well.
 UseCanonicalName Off
@@ -90,42 +89,6 @@ MaxRequestWorkers {all}
 MaxConnectionsPerChild 0
 """
 
-FCGID = """\
-# Bytes of a body: the default of mod_fcgid, 128 KiB, answers 500 beyond.
-FcgidMaxRequestLen {site.max_body}
-# A block is sent when the site has made it.
-FcgidOutputBufferSize 0
-# A process serves one request at a time; one process if the database is a file.
-FcgidMaxProcesses {site.workers}
-FcgidMaxProcessesPerClass {site.workers}
-FcgidMinProcessesPerClass {site.workers}
-# Processes are not replaced for their age, for idleness or for a number of requests.
-FcgidProcessLifeTime 0
-FcgidIdleTimeout 0
-FcgidMaxRequestsPerProcess 0
-# Seconds until a process that has ended is seen, and replaced.
-FcgidErrorScanInterval 1
-FcgidZombieScanInterval 1
-# Seconds for the site to load, and to make the next block.
-FcgidConnectTimeout 30
-FcgidIOTimeout 60
-FcgidBusyTimeout 300
-FcgidIPCDir "{site.directory}/run"
-FcgidProcessTableFile "{site.directory}/run/fcgid_shm"
-# The logins of HTTP basic are the site's.
-FcgidPassHeader Authorization
-# mod_fcgid takes a malformed chunk for a part of the body, so a client must send a Content-Length.
-<If "-n req('Transfer-Encoding')">
-    Redirect 411 /
-</If>
-ScriptAlias "{mount}" "{site.directory}/site.fcgi/"
-<Directory "{site.directory}">
-    Require all granted
-    Options +ExecCGI
-    SetHandler fcgid-script
-</Directory>
-"""
-
 
 def write(site: Site) -> Deployment:
     """Write Apache with mod_wsgi."""
@@ -142,40 +105,15 @@ def write(site: Site) -> Deployment:
         text += DAEMON.format(site=site, name=name, prefix=sys.prefix)
         process = f" process-group={name} application-group=%{{GLOBAL}}"
     text += WSGI.format(site=site, mount=site.prefix or "/", process=process)
-    load = f'LoadModule wsgi_module "{module}"'
-    touch = f"{site.python} {site.directory}/wsgi.py && touch {site.directory}/wsgi.py"
-    return deployment(site, "apache", load, mpm, {"site.conf": text, **site.script}, touch)
-
-
-def write_fcgid(site: Site) -> Deployment:
-    """Write Apache with mod_fcgid."""
-    module = MODULES / "mod_fcgid.so"
-    if not module.exists():
-        raise ConfigurationError(f"{module} is missing: apt install libapache2-mod-fcgid")
-    need_readable_by_apache(site)
-    text = COMMON.format(site=site) + FCGID.format(site=site, mount=site.path)
-    files = {"site.conf": text, **site.script, "site.fcgi": script(site)}
-    # Apache's own reload replaces the process manager of mod_fcgid. A request that asks it for a process at that
-    # moment waits for ever, since its child of Apache has both ends of the manager's pipe, and never ends.
-    # So the processes of the site alone are ended. Each finishes its request, and the manager starts new ones.
-    end = f"{need_program('pkill', 'apt install procps')} -TERM -f '^{site.python} {site.directory}/site.fcgi'"
-    reload = f"{site.python} {site.directory}/wsgi.py && {end}"
-    return deployment(site, "fcgid", f'LoadModule fcgid_module "{module}"', "", files, reload)
-
-
-def deployment(site: Site, target: str, load: str, mpm: str, files: dict[str, str], reload: str) -> Deployment:
-    """Return the files of a target with an Apache of its own around them."""
     program = need_program("apache2", REMEDY)
-    files["apache.conf"] = SERVER.format(
-        site=site, target=target, modules=MODULES, load=load, mpm=mpm, user=user_lines(site.user)
-    )
+    server = SERVER.format(site=site, modules=MODULES, module=module, mpm=mpm, user=user_lines(site.user))
     call = f"{program} -d {site.directory} -f {site.directory}/apache.conf"
-    graceful = f"{site.python} {site.directory}/wsgi.py && {call} -k graceful"
+    reload = f"{call} -k graceful" if site.embedded else f"touch {site.directory}/wsgi.py"
     return Deployment(
-        files,
+        {"apache.conf": server, "site.conf": text, **site.script},
         start=[f"{call} -DFOREGROUND"],
         stop=[f"{call} -k graceful-stop"],
-        reload=[reload if reload and not site.embedded else graceful],
+        reload=[f"{site.python} {site.directory}/wsgi.py && {reload}"],
         syntax=[*call.split(), "-t"],
         notes=[
             "The log of errors is log/error.log.",

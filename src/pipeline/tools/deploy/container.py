@@ -10,8 +10,9 @@ from pathlib import Path
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.deploy.gunicorn import configuration_of
 from pipeline.tools.deploy.lock import WHEELS, lock_of, project_of
-from pipeline.tools.deploy.site import APPLICATION, ENVIRONMENT, Deployment, Site, check_of, password_in
+from pipeline.tools.deploy.site import ENVIRONMENT, Deployment, Site, check_of, password_in, script_of
 
+MARK = "/tmp/draining"
 HOME = "/srv/site"
 """The directory of the project in the container."""
 
@@ -61,12 +62,12 @@ VOLUME {volumes}
 """
 
 ENTRY = """\
-# No shell in between: SIGTERM reaches gunicorn, which lets requests finish. Give it 40 s: docker stop -t 40.
+# No shell in between: SIGTERM reaches gunicorn, which finishes its requests: docker stop -t {seconds}.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["gunicorn", "-c", "{inside}/gunicorn.conf.py"]"""
 REHEARSED_ENTRY = """\
 # A container whose answers got worse ends before it serves. gunicorn takes the place of the shell: SIGTERM reaches
-# it, and it lets requests finish. Give it 40 s: docker stop -t 40.
+# it, and it lets requests finish. It needs time: docker stop -t {seconds}.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["sh", "-c", "python {inside}/wsgi.py && exec gunicorn -c {inside}/gunicorn.conf.py"]"""
 
@@ -107,6 +108,7 @@ def write(site: Site) -> Deployment:
             f"docker build reads {root}, which has the project, and nothing else: choose a DIR in it, such as "
             f"{root / 'server'}"
         )
+    site = site._replace(mark=MARK, leftovers=[MARK if path == site.mark else path for path in site.leftovers])
     refuse_passwords({root, ini.parent}, site)
     volumes = volumes_of(root, ini, site)
     directory = site.directory.relative_to(root)
@@ -128,16 +130,11 @@ def write(site: Site) -> Deployment:
         install=(CLEAN if with_wheels else "") + (INSTALL if project else ""),
         health=site.health,
         volumes=VOLUMES.format(volumes=" ".join(volumes)) if volumes else "",
-        entry=(REHEARSED_ENTRY if site.rehearse else ENTRY).format(inside=here),
+        entry=(REHEARSED_ENTRY if site.rehearse else ENTRY).format(inside=here, seconds=40 + site.drain),
     )
-    script = APPLICATION.format(
-        ini=HOME + site.ini.removeprefix(str(root)),
-        variables={},
-        private="/run/secrets/variables.json" if site.variables else None,
-        python="python",
-        file=f"{here}/wsgi.py",
-        check=check_of(inside(root, Path(site.rehearse)) if site.rehearse else ""),
-    )
+    check = check_of(inside(root, Path(site.rehearse)) if site.rehearse else "")
+    ini_inside = HOME + site.ini.removeprefix(str(root))
+    script = script_of(site, here, ini_inside, "/run/secrets/variables.json", "python", check)
     # Every address of the container, for a proxy in front of it: its ports say who else can reach it.
     inner = site._replace(prefix="", behind_proxy=False)
     leftovers = [inside(root, Path(path)) for path in site.leftovers]
@@ -158,7 +155,7 @@ def write(site: Site) -> Deployment:
             f"docker build -t site -f {site.directory}/Dockerfile {root}",
             f"docker run -d --name site{environment}{mounts} -p {site.address}:8080 --read-only --tmpfs /tmp site",
         ],
-        stop=["docker stop -t 40 site"],
+        stop=[f"docker stop -t {40 + site.drain} site"],
         reload=["docker kill -s HUP site"],
         syntax=[],
         notes=[

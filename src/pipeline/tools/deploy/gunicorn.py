@@ -40,15 +40,31 @@ control_socket_disable = True
 accesslog = None
 errorlog = "-"
 pidfile = {pid!r}
-{prefix}{group}{clean}"""
+{prefix}{umask}{ready}{clean}"""
 
-GROUP = """\
+UMASK = """\
 # The socket is for the group of run/, which is that of the proxy: vhost believes each peer on it.
 umask = 0o117
-
+"""
+READY = """
 
 def when_ready(server):
+"""
+GROUP = """\
     os.chown({socket!r}, -1, os.stat({run!r}).st_gid)
+"""
+DRAIN = """\
+    # SIGTERM marks the site as one that is about to stop, for {site.drain} seconds. It still answers all requests,
+    # but `health` says 503, so the proxies that ask send new ones elsewhere (R9). A second SIGTERM stops it now.
+    stop = signal.getsignal(signal.SIGTERM)
+
+    def drain(number, frame):
+        signal.signal(signal.SIGTERM, stop)
+        Path({site.mark!r}).touch()
+        signal.signal(signal.SIGALRM, lambda number, frame: stop(signal.SIGTERM, frame))
+        signal.alarm({site.drain})
+
+    signal.signal(signal.SIGTERM, drain)
 """
 
 CLEAN = """
@@ -64,7 +80,11 @@ def configuration_of(site: Site, directory: str, bind: str, pid: str, leftovers:
     """Return gunicorn's configuration for the script of a site in a directory."""
     prefix = f"# The path of the site on the server.\nraw_env = [{f'SCRIPT_NAME={site.prefix}'!r}]\n"
     in_group = site.behind_proxy and site.behind != "systemd"  # systemd makes the socket itself
-    imports = ("import os\n" if in_group else "") + ("from pathlib import Path\n" if leftovers else "")
+    imports = "import os\n" if in_group else ""
+    imports += "import signal\n" if site.drain else ""
+    imports += "from pathlib import Path\n" if leftovers else ""
+    group = GROUP.format(socket=str(site.socket), run=f"{directory}/run") if in_group else ""
+    ready = group + (DRAIN.format(site=site) if site.drain else "")
     return CONFIGURATION.format(
         site=site,
         directory=directory,
@@ -74,7 +94,8 @@ def configuration_of(site: Site, directory: str, bind: str, pid: str, leftovers:
         pid=pid,
         prefix=prefix if site.prefix else "",
         imports=f"{imports}\n" if imports else "",
-        group=GROUP.format(socket=str(site.socket), run=f"{directory}/run") if in_group else "",
+        umask=UMASK if in_group else "",
+        ready=READY + ready if ready else "",
         clean=CLEAN.format(leftovers=leftovers) if leftovers else "",
     )
 

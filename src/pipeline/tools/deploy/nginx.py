@@ -5,15 +5,15 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import subprocess
-from pathlib import Path
 
 from pipeline.http.files import PASSED_ON
 from pipeline.interfaces import ConfigurationError
-from pipeline.tools.deploy import granian, gunicorn, systemd, uwsgi
-from pipeline.tools.deploy.site import Deployment, Site, need_program
+from pipeline.tools.deploy import granian, gunicorn, instances, systemd, uwsgi
+from pipeline.tools.deploy.site import Deployment, Site, need_program, refuse_distrust
 
 BEHIND = {"gunicorn": gunicorn.write, "granian": granian.write, "systemd": systemd.write, "uwsgi": uwsgi.write}
+
+REMEDY = "apt install nginx"
 
 CONFIGURATION = """\
 # nginx for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy nginx`.
@@ -63,26 +63,6 @@ ONE = """\
 SEVERAL = """\
         # This nginx itself: stream {{}} below finds an instance that takes the connection.
         server 127.0.0.1:{inner} max_fails=0;
-"""
-
-STREAM = """\
-# Only a connection is passed on to the next instance, before anything of the request is sent: a request is never
-# sent twice (R4). An instance whose answer takes long is not left out: a connection that was made is a success.
-stream {{
-    upstream instances_{site.port} {{
-        # One that refuses, or is gone, is left out for 2 seconds.
-{several}        # If all of them are left out, they are asked all the same.
-{backup}    }}
-    server {{
-        listen 127.0.0.1:{inner};
-        proxy_pass instances_{site.port};
-        # Seconds until a machine that is gone is given up, and in which the next ones are tried.
-        proxy_connect_timeout 2s;
-        proxy_next_upstream_timeout 10s;
-        # The time-outs of an answer are those of site.conf.
-        proxy_timeout 1h;
-    }}
-}}
 """
 
 LIMITS = """\
@@ -208,17 +188,6 @@ def internal(site: Site) -> str:
     return "".join(parts)
 
 
-def refuse_distrust(site: Site) -> None:
-    """Refuse an element that reads what proxies say, and would take nginx for each visitor (S22)."""
-    for step, told in site.facts:
-        reason = told.distrusts and told.distrusts("127.0.0.1" if site.upstreams else "unix", "X-Forwarded")
-        if reason:
-            raise ConfigurationError(
-                f"{step.where}: {step} would not believe what nginx says of the visitors. So all would have one "
-                f"address, and the failed logins of one would count for all. {reason}"
-            )
-
-
 def notes_on_socket(site: Site) -> list[str]:
     """Say who may connect to the UNIX socket, if nginx may not."""
     if site.behind == "systemd" or can_give(site.group):
@@ -248,45 +217,15 @@ def can_give(group: str) -> bool:
     return os.geteuid() == 0 or gid in (os.getegid(), *os.getgroups())
 
 
-def inner_port(site: Site) -> int:
-    """Return the port on which nginx finds an instance for itself."""
-    return site.port + 1 if site.port < 65535 else site.port - 1
-
-
-def stream(site: Site) -> str:
-    """Return the part of the configuration that chooses among several instances."""
-    return STREAM.format(
-        site=site,
-        inner=inner_port(site),
-        several="".join(f"        server {one} max_fails=1 fail_timeout=2s;\n" for one in site.upstreams),
-        backup="".join(f"        server {one} max_fails=0 backup;\n" for one in site.upstreams),
-    )
-
-
-def stream_module(program: str) -> str:
-    """Return the line that loads nginx's module "stream", unless it is built in; refuse an nginx without it."""
-    built = subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stderr.split()
-    if "--with-stream" in built:
-        return ""
-    places = [word.partition("=")[2] for word in built if word.startswith("--modules-path=")]
-    module = Path(places[0] if places else "/usr/lib/nginx/modules", "ngx_stream_module.so")
-    if not module.exists():
-        raise ConfigurationError(
-            f"{program} has no module stream, which finds an instance that takes a connection: "
-            f"apt install libnginx-mod-stream"
-        )
-    return f"# It passes connections on, for several instances.\nload_module {module};\n"
-
-
 def write(site: Site) -> Deployment:
     """Write nginx and the server behind it."""
-    program = need_program("nginx", "apt install nginx")
+    program = need_program("nginx", REMEDY)
     by_uwsgi = site.behind == "uwsgi" and not site.upstreams
     if not by_uwsgi:  # uWSGI's protocol has a field for the address of the visitor
-        refuse_distrust(site)
+        refuse_distrust(site, "nginx")
     if site.upstreams:
         inner = Deployment({}, (), (), (), ())
-        upstream = SEVERAL.format(inner=inner_port(site))
+        upstream = SEVERAL.format(inner=instances.inner_port(site))
     else:
         inner = BEHIND[site.behind](site._replace(behind_proxy=True))
         group = site.group if can_give(site.group) else ""
@@ -313,14 +252,19 @@ def write(site: Site) -> Deployment:
         site=site,
         upstream=upstream,
         user=user_line(site),
-        module=stream_module(program) if site.upstreams else "",
-        stream=stream(site) if site.upstreams else "",
+        module=instances.module_line(program) if site.upstreams else "",
+        stream=instances.stream(site) if site.upstreams else "",
     )
     written = {"nginx.conf": nginx_conf, "site.conf": "".join(parts)}
+    watch, unwatch = [], []
+    if site.upstreams:
+        written |= instances.watching(site, f"{call} -s reload")
+        if site.health != site.path:
+            watch, unwatch = [f"{site.directory}/watch.sh"], [f"kill $(cat {site.directory}/run/watch.pid)"]
     return Deployment(
         {**inner.files, **written},
-        start=[*inner.start, f"{call} -g 'daemon off;'"],
-        stop=[f"{call} -s quit", *inner.stop],
+        start=[*inner.start, f"{call} -g 'daemon off;'", *watch],
+        stop=[*unwatch, f"{call} -s quit", *inner.stop],
         reload=inner.reload or [f"{call} -s reload"],
         syntax=[*call.split(), "-t"],
         group=inner.group,

@@ -26,7 +26,7 @@ APPLICATION = '''\
 `{python} {file}` tries whether the site loads, and says in one line why not: run it before a reload.
 """
 
-import sys
+{imports}import sys
 
 from pipeline.tools.loading import deployed, try_out
 
@@ -34,11 +34,15 @@ INI = {ini!r}
 # The file with the variables of the command line, which may be secret. PIPELINE_VARIABLES takes its place.
 PRIVATE = {private!r}
 VARIABLES = {variables!r}
-
+{drain}
 if __name__ == "__main__":
 {check}
 application = deployed(INI, PRIVATE, **VARIABLES)
 '''
+DRAIN = """\
+# `health` says 503 while this file is there: what stops the site makes it, some seconds before (R9).
+os.environ["PIPELINE_DRAINING"] = {mark!r}
+"""
 CHECK = "    sys.exit(try_out(INI, PRIVATE, **VARIABLES))"
 REHEARSAL = """\
     from pipeline.proving.rehearse import before_reload
@@ -97,6 +101,10 @@ class Site(NamedTuple):
     """Instances on other addresses, which nginx asks in turn."""
     rehearse: str = ""
     """The access log whose requests are rehearsed before a reload; "" for no rehearsal."""
+    drain: int = 0
+    """Seconds from the mark that `health` reads to SIGTERM; 0 for no mark."""
+    mark: str = ""
+    """The file that says that the site is about to stop."""
     behind_proxy: bool = False
     """True if the site listens on a UNIX socket for the proxy."""
 
@@ -122,14 +130,8 @@ class Site(NamedTuple):
     def script(self) -> dict[str, str]:
         """The script with the object ``application``, and the file with its variables."""
         file = self.directory / VARIABLES
-        text = APPLICATION.format(
-            ini=self.ini,
-            variables={},
-            private=str(file) if self.variables else None,
-            python=self.python,
-            file=self.directory / "wsgi.py",
-            check=check_of(self.rehearse),
-        )
+        check = check_of(self.rehearse)
+        text = script_of(self, str(self.directory), self.ini, str(file), self.python, check)
         variables = {VARIABLES: json.dumps(self.variables, indent=1)} if self.variables else {}
         return {"wsgi.py": text, **variables}
 
@@ -143,7 +145,7 @@ class Deployment(NamedTuple):
     """The files of a target, and the commands to be printed."""
 
     files: Mapping[str, str]
-    """Text by name. A name that ends with ``.sh`` or ``.fcgi`` is executable. One user alone can read a SECRET."""
+    """Text by name. A name that ends with ``.sh`` is executable. One user alone can read a SECRET."""
     start: Sequence[str]
     stop: Sequence[str]
     reload: Sequence[str]
@@ -152,6 +154,20 @@ class Deployment(NamedTuple):
     notes: Sequence[str] = ()
     group: str = ""
     """The group of ``run/``, and so of the UNIX socket there; "" for that of this user."""
+
+
+def script_of(site: Site, directory: str, ini: str, private: str, python: str, check: str) -> str:
+    """Return the script of a site in a directory, with paths as they are where it runs."""
+    return APPLICATION.format(
+        ini=ini,
+        variables={},
+        private=private if site.variables else None,
+        python=python,
+        file=f"{directory}/wsgi.py",
+        check=check,
+        imports="import os\n" if site.drain else "",
+        drain=DRAIN.format(mark=site.mark) if site.drain else "",
+    )
 
 
 def check_of(log: str) -> str:
@@ -184,9 +200,29 @@ def need_readable(path: str | Path, user: str) -> None:
             )
 
 
+def refuse_distrust(site: Site, proxy: str) -> None:
+    """Refuse an element that reads what proxies say, and would take this one for each visitor (S22)."""
+    for step, told in site.facts:
+        reason = told.distrusts and told.distrusts("127.0.0.1" if site.upstreams else "unix", "X-Forwarded")
+        if reason:
+            raise ConfigurationError(
+                f"{step.where}: {step} would not believe what {proxy} says of the visitors. So all would have one "
+                f"address, and the failed logins of one would count for all. {reason}"
+            )
+
+
 def limit_of(facts: StepFacts) -> int:
     """Return the bytes of a request body that no element would refuse."""
     return max((told.max_body for _, told in facts if told.max_body is not None), default=100 * MIB) + MARGIN
+
+
+def need_health(chains: Sequence[Chain]) -> None:
+    """Refuse to drain a site without ``health``: no proxy could see it."""
+    if not any(chain.steps and chain.steps[-1].facts.is_health for chain in chains):
+        raise ConfigurationError(
+            "--drain: the ini has no health, which says that the site is about to stop: add [app:health] with "
+            "use = egg:wsgi-pipeline#health, at path=/@@health of a switch (docs/howto/serving.rst)"
+        )
 
 
 def health_of(chains: Sequence[Chain], prefix: str) -> str:

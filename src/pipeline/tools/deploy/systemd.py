@@ -47,7 +47,7 @@ ExecReload={site.python} {site.directory}/wsgi.py
 ExecReload=/bin/kill -HUP $MAINPID
 # SIGTERM to gunicorn alone, which lets its workers finish.
 KillMode=mixed
-TimeoutStopSec=40
+TimeoutStopSec={stop}
 Restart=on-failure
 # It gives itself no other rights, and sees no files but those of the system and its own.
 NoNewPrivileges=yes
@@ -95,6 +95,7 @@ def write(site: Site) -> Deployment:
         name=name,
         start=inner.start[0],
         writable=" ".join(writable(site)),
+        stop=40 + site.drain,
         home="read-only" if in_home else "yes",
         after=ONLINE.format(servers=", ".join(site.servers)) if site.servers else "After=network.target",
     )
