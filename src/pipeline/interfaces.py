@@ -122,6 +122,8 @@ class Facts:
     """True for an end that answers whether the site is ready."""
     watch: Any = None
     """An object whose ``start()`` each process that serves the site calls when it is loaded, or None."""
+    shares_figures: bool = False
+    """True if its processes write their figures to the directory PROMETHEUS_MULTIPROC_DIR, to be added up."""
 
 
 class IRequest(Interface):
