@@ -122,12 +122,13 @@ class Facts:
     """True for an end that answers whether the site is ready."""
     watch: Any = None
     """An object whose ``start()`` each process that serves the site calls when it is loaded, or None."""
+    shares_figures: bool = False
+    """True if its processes write their figures to the directory PROMETHEUS_MULTIPROC_DIR, to be added up."""
 
 
 class IRequest(Interface):
-    """The interface of every request. A view that names no request type is registered for it. A request type
-    is an interface that extends this one; ``switch`` branches, elements and traversal put it on the request
-    with ``zope.interface.alsoProvides``."""
+    """The interface of every request, for which a view is registered by default. A request type extends it;
+    ``switch``, elements and traversal put it on the request with ``zope.interface.alsoProvides``."""
 
     environ = Attribute("The WSGI environ, a dict.")
     root = Attribute("The object where traversal starts. Opens the database on first use.")
@@ -195,8 +196,7 @@ class IEtc(Interface):
 
 
 class IAuthentication(Interface):
-    """Identifies the user of a request. Registered as a utility; or as an adapter of a place, for the place and
-    all below it."""
+    """Identifies the user of a request: a utility, or an adapter of a place, for it and all below it."""
 
     def identify(request: Any) -> str | None:
         """Return the principal of the request, or None if the request has no valid credentials.

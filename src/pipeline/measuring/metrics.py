@@ -146,7 +146,11 @@ class Running:
         yield from (hangs, running, longest, waiting)
 
 
-@element(facts=lambda *, token_file, watch: Facts(writes=(token_file,) if token_file else ()))
+def _facts(*, token_file: str | None, watch: str) -> Facts:
+    return Facts(writes=(token_file,) if token_file else (), shares_figures=True)
+
+
+@element(facts=_facts)
 def metrics(*, token_file: str | None = None, watch: str = "") -> Handler:
     """Show Prometheus what the element ``timing`` counts, with its option ``metrics``.
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import grp
 import os
-import pwd
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -29,6 +27,8 @@ from pipeline.tools.deploy.site import (
     Deployment,
     Site,
     directories_of,
+    getgrnam,
+    getpwnam,
     health_of,
     limit_of,
     need_health,
@@ -62,6 +62,8 @@ TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     options = parse(arguments)
+    if not hasattr(os, "geteuid"):  # Windows
+        raise ConfigurationError("it writes configurations for Linux: run it on the machine that serves the site")
     site = site_of(options)
     deployment = TARGETS[options.target][0](site)
     if site.drain and "gunicorn.conf.py" not in deployment.files:  # gunicorn does so itself, on SIGTERM
@@ -201,7 +203,7 @@ def put(site: Site, deployment: Deployment) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     if deployment.group:
         run = site.directory / "run"
-        os.chown(run, -1, grp.getgrnam(deployment.group).gr_gid)
+        os.chown(run, -1, getgrnam(deployment.group).gr_gid)
         run.chmod(0o2755)  # what is made there gets the group
     for name in SECRET:
         (site.directory / name).unlink(missing_ok=True)
@@ -220,7 +222,7 @@ def put_secret(path: Path, text: str, user: str) -> None:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         if os.geteuid() == 0:
             with suppress(KeyError):  # this machine does not have the user
-                os.fchown(file.fileno(), pwd.getpwnam(user).pw_uid, -1)
+                os.fchown(file.fileno(), getpwnam(user).pw_uid, -1)
         file.write(text)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.tools.deploy.site import VARIABLES, Deployment, Site, need_program, need_readable
+from pipeline.tools.deploy.site import VARIABLES, Deployment, Site, getpwnam, need_program, need_readable
 
 MODULES = Path("/usr/lib/apache2/modules")
 REMEDY = "apt install apache2 libapache2-mod-wsgi-py3"
@@ -126,7 +125,7 @@ def write(site: Site) -> Deployment:
 def user_lines(name: str) -> str:
     """Return the lines that say who runs the processes; none if this machine does not know the user."""
     try:
-        group = pwd.getpwnam(name).pw_gid
+        group = getpwnam(name).pw_gid
     except KeyError:
         return ""
     reason = "Who runs the processes if root starts Apache; without it, none of them would start."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from pipeline.tools.deploy.site import Deployment, Site, need_module, need_program
 
@@ -40,7 +41,7 @@ control_socket_disable = True
 accesslog = None
 errorlog = "-"
 pidfile = {pid!r}
-{prefix}{umask}{ready}{clean}"""
+{prefix}{umask}{figures}{ready}{starting}"""
 
 UMASK = """\
 # The socket is for the group of run/, which is that of the proxy: vhost believes each peer on it.
@@ -67,12 +68,31 @@ DRAIN = """\
     signal.signal(signal.SIGTERM, drain)
 """
 
-CLEAN = """
+STARTING = """
 
 def on_starting(server):
+"""
+CLEAN = """\
     # What a process that was killed has left.
     for leftover in {leftovers!r}:
         Path(leftover).unlink(missing_ok=True)
+"""
+CLEAN_FIGURES = """\
+    # The figures of processes that have ended are not those of this time.
+    for file in Path(FIGURES).glob("*.db"):
+        file.unlink()
+"""
+FIGURES = """
+# For the element metrics: each process writes its figures there, and the one that is asked adds them up.
+FIGURES = os.environ["PROMETHEUS_MULTIPROC_DIR"] = {figures!r}
+Path(FIGURES).mkdir(parents=True, exist_ok=True)
+
+
+def child_exit(server, worker):
+    # The gauges of a process that has ended, such as its open connections, count no more.
+    from prometheus_client import multiprocess
+
+    multiprocess.mark_process_dead(worker.pid)
 """
 
 
@@ -80,9 +100,12 @@ def configuration_of(site: Site, directory: str, bind: str, pid: str, leftovers:
     """Return gunicorn's configuration for the script of a site in a directory."""
     prefix = f"# The path of the site on the server.\nraw_env = [{f'SCRIPT_NAME={site.prefix}'!r}]\n"
     in_group = site.behind_proxy and site.behind != "systemd"  # systemd makes the socket itself
-    imports = "import os\n" if in_group else ""
+    several = site.workers > 1 and any(told.shares_figures for _, told in site.facts)
+    imports = "import os\n" if in_group or several else ""
     imports += "import signal\n" if site.drain else ""
-    imports += "from pathlib import Path\n" if leftovers else ""
+    imports += "from pathlib import Path\n" if leftovers or several else ""
+    starting = CLEAN.format(leftovers=leftovers) if leftovers else ""
+    starting += CLEAN_FIGURES if several else ""
     group = GROUP.format(socket=str(site.socket), run=f"{directory}/run") if in_group else ""
     ready = group + (DRAIN.format(site=site) if site.drain else "")
     return CONFIGURATION.format(
@@ -96,7 +119,8 @@ def configuration_of(site: Site, directory: str, bind: str, pid: str, leftovers:
         imports=f"{imports}\n" if imports else "",
         umask=UMASK if in_group else "",
         ready=READY + ready if ready else "",
-        clean=CLEAN.format(leftovers=leftovers) if leftovers else "",
+        figures=FIGURES.format(figures=f"{Path(pid).parent}/figures") if several else "",
+        starting=STARTING + starting if starting else "",
     )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import grp
 import os
-import pwd
 
 from pipeline.http.files import PASSED_ON
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.deploy import granian, gunicorn, instances, systemd, uwsgi
-from pipeline.tools.deploy.site import Deployment, Site, need_program, refuse_distrust
+from pipeline.tools.deploy.site import Deployment, Site, getgrgid, getgrnam, getpwnam, need_program, refuse_distrust
 
 BEHIND = {"gunicorn": gunicorn.write, "granian": granian.write, "systemd": systemd.write, "uwsgi": uwsgi.write}
 
@@ -192,7 +190,7 @@ def notes_on_socket(site: Site) -> list[str]:
     """Say who may connect to the UNIX socket, if nginx may not."""
     if site.behind == "systemd" or can_give(site.group):
         return []
-    own = grp.getgrgid(os.getegid()).gr_name
+    own = getgrgid(os.getegid()).gr_name
     return [
         f"Only the group {own} may connect to {site.socket}: you cannot give files to the group {site.group}. "
         f"If nginx runs as another user, add that user to the group: sudo usermod -aG {own} USER"
@@ -202,7 +200,7 @@ def notes_on_socket(site: Site) -> list[str]:
 def user_line(site: Site) -> str:
     """Return the line that says who runs nginx if root starts it; none for others, to whom nginx would say so."""
     try:
-        pwd.getpwnam(site.user)
+        getpwnam(site.user)
     except KeyError:
         return ""
     return USER.format(site=site) if os.geteuid() == 0 and can_give(site.group) else ""
@@ -211,7 +209,7 @@ def user_line(site: Site) -> str:
 def can_give(group: str) -> bool:
     """Return whether this user can give a file to a group."""
     try:
-        gid = grp.getgrnam(group).gr_gid
+        gid = getgrnam(group).gr_gid
     except KeyError:
         return False
     return os.geteuid() == 0 or gid in (os.getegid(), *os.getgroups())

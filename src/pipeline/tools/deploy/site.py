@@ -13,8 +13,14 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from pipeline.interfaces import ConfigurationError, Facts
+from pipeline.options import on_demand
 from pipeline.paste import Chain, Step
 from pipeline.tools.loading import PRIVATE
+
+# Systems without users as Linux has them can import this.
+getgrgid = on_demand("grp:getgrgid")
+getgrnam = on_demand("grp:getgrnam")
+getpwnam = on_demand("pwd:getpwnam")
 
 MIB = 1024 * 1024
 MARGIN = 64 * 1024
