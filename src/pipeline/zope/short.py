@@ -94,7 +94,7 @@ def finalize(answer: Any) -> Any:
     for name, value in answer.accumulated_headers:
         found.append((name, encode(name, value)))
     if "content-length" not in headers and not answer._streaming:
-        headers["content-length"] = str(len(answer.body))  # for whoever looks at the response afterwards
+        headers["content-length"] = str(len(answer.body))  # tests of a site read it later
     is_ok = answer.status == 200 and answer.errmsg == "OK"
     return OK if is_ok else f"{answer.status} {answer.errmsg}", found
 
