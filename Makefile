@@ -13,7 +13,7 @@ ARGS =
 # Processes in which `make test` runs the tests.
 WORKERS = 2
 
-.PHONY: help serve test test-all test-examples test-ztk test-servers faults bench bench-ci docs lint dist upload-check release clean
+.PHONY: help serve test test-all test-examples test-ztk test-zope test-servers faults bench bench-ci docs lint dist upload-check release clean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "                    (PIPELINE_MATRIX=write in the environment writes the table of docs/deployments.rst)"
 	@echo "make test-examples  the tests of the examples, against the wheel in a new environment"
 	@echo "make test-ztk       sites of the Zope Toolkit and Grok, in an environment of their own"
+	@echo "make test-zope      sites of Zope, and Zope's own tests, in an environment of their own"
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
 	@echo "make bench          the benchmarks of this pipeline and its peers, in a separate environment: 15 minutes"
 	@echo "make bench-ci       a small part of them; fails if a ratio is more than twice its budget"
@@ -70,6 +71,11 @@ test-ztk:
 	@$(MAKE) --no-print-directory VENV=.venv-ztk .venv-ztk/ztk.stamp
 	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest -n $(WORKERS) --dist loadfile \
 	    tests/ztk tests/testing/test_check_ztk.py examples/grok $(ARGS)
+
+# Zope's own tests run on plain Zope and on the pipeline.
+test-zope:
+	@$(MAKE) --no-print-directory VENV=.venv-zope .venv-zope/zope.stamp
+	PIPELINE_CI=1 .venv-zope/bin/python -m pytest -n $(WORKERS) --dist loadfile tests/zope_sites $(ARGS)
 
 faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
@@ -125,6 +131,7 @@ INSTALL_lint = -e '.[test,databases,lint]'
 INSTALL_release = -e '.[release]'
 INSTALL_docs = -e '.[docs]'
 INSTALL_ztk = -e '.[ztk,ztk-test]' -r tests/ztk/address_book/requirements.txt
+INSTALL_zope = -e '.[zope-test]' 'Zope==6.3'
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
 INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt
 

@@ -16,6 +16,8 @@ ELEMENTS = [
 ]
 # The steps of Zope's publication, each a file of src/pipeline/ztk.
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
+# Those of ZPublisher, each a file of src/pipeline/zope.
+ZOPE_ELEMENTS = ["path", "request", "errors", "traverse"]
 
 EXTRAS = {
     # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out. Before 77 it does not find
@@ -52,6 +54,8 @@ EXTRAS = {
         *("zope.annotation", "zope.component", "zope.event", "zope.login", "zope.principalregistry"),
         *("zope.publisher", "zope.security", "zope.securitypolicy", "zope.traversing"),
     ],
+    # Zope sites, unchanged: pipeline.zope.
+    "zope": ["Zope>=6.3", "ZODB", "zodburi", "transaction"],
     # The test kit, pipeline.testing, for tests of sites and elements.
     "testing": ["WebTest>=3.0.4", "transaction>=4.0"],
     # `make release`: the changes.
@@ -87,6 +91,7 @@ EXTRAS["docs"] = [
     *EXTRAS["limits"],
     *EXTRAS["prometheus"],
     *EXTRAS["ztk"],
+    *EXTRAS["zope"],
     "furo",
     "repoze.sphinx.autointerface",
     "sphinx>=8",
@@ -134,6 +139,9 @@ EXTRAS["ztk-test"] = [
     *("pytest>=8", "pytest-timeout", "pytest-xdist", "selenium", "ZEO", *EXTRAS["testing"]),
     "hypothesis",
 ]
+
+# The tests of Zope sites, in an environment of their own: `make test-zope`.
+EXTRAS["zope-test"] = [*EXTRAS["zope"], "zope.testrunner", "pytest>=8", "pytest-timeout", "pytest-xdist", *EXTRAS["testing"]]
 
 TOP = Path(__file__).parent
 NAMES = (TOP / "src/pipeline/__init__.py").read_text("utf-8")
@@ -215,11 +223,14 @@ setup(
         "paste.filter_factory": [
             *(f"{name} = pipeline.elements.{name}:{name}" for name in ELEMENTS),
             *(f"ztk_{name} = pipeline.ztk.{name}:ztk_{name}" for name in ZTK_ELEMENTS),
+            *(f"zope_{name} = pipeline.zope.{name}:zope_{name}" for name in ZOPE_ELEMENTS),
         ],
         "paste.app_factory": [
             "health = pipeline.health:health",
             "metrics = pipeline.measuring.metrics:metrics",
             "publisher = pipeline.publisher:publisher",
+            "zope = pipeline.zope.application:zope",
+            "zope_publisher = pipeline.zope.publisher:zope_publisher",
             "ztk = pipeline.ztk.application:ztk",
             "ztk_publisher = pipeline.ztk.publisher:ztk_publisher",
         ],

@@ -71,6 +71,7 @@ def jobs() -> Iterator[Job]:
     yield Job("pythons", unpack, processors=0, may_fail=not_tried)
     yield Job("environment-docs", environment(".venv-docs", "docs"), needs=["environment"])
     yield Job("environment-ztk", environment(".venv-ztk", "ztk"), needs=["environment"])
+    yield Job("environment-zope", environment(".venv-zope", "zope"), needs=["environment"])
     make = "from servers.demo_site import *; make_python(Path(os.environ['PIPELINE_SERVERS']))"
     yield Job(
         "environment-servers",
@@ -88,6 +89,7 @@ def jobs() -> Iterator[Job]:
     yield Job("lint", "make lint", needs=["environment"])
     yield Job("docs", "make docs", needs=["environment-docs"])
     yield Job("ztk", "make test-ztk WORKERS=0", needs=["environment-ztk"])
+    yield Job("zope", "make test-zope WORKERS=0", needs=["environment-zope"])
     lowest = ".venv-lowest/bin/python"
     yield Job(
         "environment-lowest",

@@ -3,7 +3,7 @@
 import re
 from importlib.metadata import requires
 
-FOR_TESTS = re.compile(r"extra == .(test|docs|lint|fuzz|servers|ztk|ztk-test|release).$")
+FOR_TESTS = re.compile(r"extra == .(test|docs|lint|fuzz|servers|ztk|ztk-test|zope|zope-test|release).$")
 
 
 def installed() -> list[str]:

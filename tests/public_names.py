@@ -55,6 +55,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.request": "on_first_use",
     "pipeline.testing": ALL,
     "pipeline.views": "adapter utility",
+    "pipeline.zope": "publish_module",
     "pipeline.ztk": "WSGIPublisherApplication",
 }
 """The names that outside authors may import, beside the elements and the classes of their attributes. Each stands

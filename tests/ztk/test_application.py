@@ -33,11 +33,11 @@ from pipeline import Pipeline
 from pipeline.elements.transaction import transaction as transaction_element
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import ConfigurationError
+from pipeline.toolkit.manager import ImplicitManager
 from pipeline.ztk import WSGIPublisherApplication
 from pipeline.ztk.authenticate import ztk_authenticate
 from pipeline.ztk.kinds import kind
 from pipeline.ztk.known import is_plain_request, is_plain_response, plain_call, ways_of
-from pipeline.ztk.manager import ImplicitManager
 from pipeline.ztk.publisher import call, ztk_publisher
 from pipeline.ztk.request import ztk_request
 from pipeline.ztk.traverse import ztk_traverse

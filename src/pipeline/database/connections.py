@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from persistent import Persistent
@@ -107,8 +108,22 @@ def keep(connection: Any, tm: Manager) -> None:
     """Keep a connection with its manager, from one request to the next."""
     kind = type(connection)
     if not issubclass(kind, RequestConnection):  # of a database that the application has opened
-        connection.__class__ = type(kind.__name__, (RequestConnection, kind), {})
+        connection.__class__ = of_requests(kind)
+        if all(getattr(kind, name) is getattr(Connection, name) for name in SYNCHRONIZING):
+            tm.ignore(type(connection))
     tm.kept[connection] = connection
+
+
+SYNCHRONIZING = ("newTransaction", "beforeCompletion", "afterCompletion")
+"""The methods of a connection that a transaction manager calls."""
+
+
+def _of_requests(kind: type) -> type:
+    """Return the class of connections of a kind that are used only in a transaction."""
+    return type(kind.__name__, (RequestConnection, kind), {})
+
+
+of_requests: Callable[[Any], type] = cache(_of_requests)
 
 
 def leave_to_parent(connection: Any) -> None:

@@ -261,6 +261,11 @@ class Manager(TransactionManager):  # type: ignore[misc]
         self._synchs.keep(lambda one: id(one) in kept)
         self._find_aware()
 
+    def ignore(self, kind: type) -> None:
+        """Take synchronizers of a class for unaware."""
+        self.unaware = (*self.unaware, kind)
+        self._find_aware()
+
     def _find_aware(self) -> None:
         self.aware = any(type(one()) not in self.unaware for one in self._synchs.all)
 

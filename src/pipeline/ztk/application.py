@@ -18,12 +18,13 @@ from pipeline.ini import Source
 from pipeline.options import Signature
 from pipeline.paste import with_facts
 from pipeline.strings import from_strings
+from pipeline.toolkit.manager import ImplicitManager
+from pipeline.toolkit.site import facts_of
 from pipeline.ztk.authenticate import ztk_authenticate
 from pipeline.ztk.errors import ztk_errors
-from pipeline.ztk.manager import ImplicitManager
 from pipeline.ztk.publisher import ztk_publisher
 from pipeline.ztk.request import ztk_request
-from pipeline.ztk.site import facts_of, load
+from pipeline.ztk.site import load
 from pipeline.ztk.traverse import ztk_traverse
 
 

@@ -27,7 +27,7 @@ from zope.securitypolicy.principalrole import AnnotationPrincipalRoleManager
 from zope.securitypolicy.rolepermission import AnnotationRolePermissionManager
 from zope.securitypolicy.zopepolicy import ZopeSecurityPolicy
 
-from pipeline.ztk.kinds import memory
+from pipeline.toolkit.memory import memory
 
 MAPS: tuple[tuple[Any, type], ...] = (
     (IPrincipalPermissionMap, AnnotationPrincipalPermissionManager),

@@ -22,7 +22,7 @@ from zope.security.management import getSecurityPolicy, newInteraction, queryInt
 from zope.security.proxy import removeSecurityProxy
 from zope.securitypolicy.zopepolicy import ZopeSecurityPolicy
 
-from pipeline.ztk.events import tell
+from pipeline.toolkit.events import tell
 from pipeline.ztk.policy import QuickPolicy
 
 

@@ -18,10 +18,11 @@ from zope.traversing.interfaces import IPhysicallyLocatable
 from pipeline.composition import Offers, element
 from pipeline.elements.transaction import TransactionRequest
 from pipeline.response import Response
+from pipeline.toolkit.site import facts_of
 from pipeline.ztk.known import Ways, plain_call
 from pipeline.ztk.lean import put_result, url_of
 from pipeline.ztk.request import ZopeRequest
-from pipeline.ztk.site import facts_of, load
+from pipeline.ztk.site import load
 
 
 @element(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import transaction
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
 from zope.publisher.http import DirectResult
 from zope.publisher.interfaces import EndRequestEvent
@@ -18,16 +16,14 @@ from zope.security.management import endInteraction
 from pipeline.composition import Offers, element
 from pipeline.database.transactions import OFFERED, begin
 from pipeline.elements.transaction import TransactionRequest
-from pipeline.http.redirects import of_foreign
-from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.interfaces import Handler
 from pipeline.response import Response
-from pipeline.ztk.events import tell
+from pipeline.toolkit.answers import put
+from pipeline.toolkit.events import tell
+from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
+from pipeline.toolkit.site import loaded
 from pipeline.ztk.known import NONE, Ways, ways_of
 from pipeline.ztk.lean import headers_of, hide_pipeline, make_zope_request
-from pipeline.ztk.manager import ImplicitManager
-from pipeline.ztk.site import loaded
-
-log = logging.getLogger("pipeline.ztk")
 
 CONNECTION = "ZODB.interfaces.IConnection"
 """Name of the annotation of a Zope request that has its connection."""
@@ -75,22 +71,14 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
     ``wsgi.logging_info`` and ``REMOTE_USER``.
     """
     if factory is None:
-        db = loaded() if db is None else db
+        db = loaded() or object() if db is None else db
         factory = HTTPPublicationRequestFactory(db() if callable(db) else db)
     retried: WeakKeyDictionary[ZopeRequest, Any] = WeakKeyDictionary()
 
     def ztk_request(request: ZopeRequest, response: Response) -> None:
         environ = request.environ
         tm = request.tm
-        if not isinstance(tm, ImplicitManager):
-            raise ConfigurationError(
-                "ztk_request: the element zodb needs the option manager = pipeline.ztk.manager:ImplicitManager, "
-                "since a Zope site expects a transaction manager that is implicit"
-            )
-        threads: Any = transaction.manager
-        outer = threads.manager
-        threads.manager = tm
-        tm.running = True
+        outer = take_thread(tm, "ztk_request")
         try:
             attempt = getattr(request, "attempt", 1)
             zope = None if attempt == 1 else retried.pop(request, None)
@@ -123,23 +111,9 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
                 zope.close()
                 call_close_callbacks(zope.annotations.get(CONNECTION))
         finally:
-            tm.running = False
-            threads.manager = outer
+            give_back_thread(tm, outer)
 
     return Offers(ztk_request, tm=open_tm, **OFFERED)
-
-
-def call_close_callbacks(connection: Any) -> None:
-    """Call what the site has registered by ``Connection.onCloseCallback``: the connection itself stays open."""
-    callbacks = getattr(connection, "_Connection__onCloseCallbacks", None)
-    if not callbacks:
-        return
-    connection._Connection__onCloseCallbacks = None
-    for callback in callbacks:
-        try:
-            callback()
-        except Exception:
-            log.exception("%r failed at the end of a request", callback)
 
 
 def open_tm(request: ZopeRequest) -> ImplicitManager:
@@ -162,11 +136,8 @@ def put_answer(request: ZopeRequest, response: Response, zope: Any) -> None:
     body = answer.consumeBodyIter()
     if type(body) is tuple or (type(body) is DirectResult and isinstance(body.body, (bytes, tuple, list))):
         body = list(body)
-    status = answer.getStatusString()
     headers = headers_of(answer, type(body) is list and zope.method != "HEAD")
-    if status[:1] == "3":
-        headers = of_foreign(headers)
-    response.adopt(status, headers, body)
+    put(response, answer.getStatusString(), headers, body)
 
 
 def logged(request: ZopeRequest, principal: Any) -> str:

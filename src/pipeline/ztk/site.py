@@ -2,84 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import zope.app.wsgi
 from zope.event import notify
 from zope.processlifetime import ProcessStarting
 
-from pipeline.interfaces import ConfigurationError, Facts
-
-_site: dict[str, Any] = {}
-"""The path of the zope.conf that was loaded, and the main database."""
+from pipeline.interfaces import ConfigurationError
+from pipeline.toolkit.site import load_once, loaded
 
 
 def load(zope_conf: str) -> Any:
-    """Load a zope.conf and return its main database. A second call with the same file returns the same one.
+    """Load a zope.conf and return its main database, as ``load_once`` does."""
+    return load_once(zope_conf, _load)
 
-    Raises ConfigurationError if it cannot be loaded, or if another one was: ZCML is for the whole process.
-    """
-    path = str(Path(zope_conf).resolve())
-    if path in _site:
-        return _site[path]
-    if _site:
-        other = next(iter(_site))
-        raise ConfigurationError(f"{path}: {other} is loaded already, and a process can have one Zope site")
-    if not Path(path).is_file():
-        raise ConfigurationError(f"zope_conf: there is no file {path}")
-    try:
-        db = zope.app.wsgi.config(path)
-    except SystemExit:  # it has said on stderr what is wrong
-        raise ConfigurationError(f"{path} is not a valid zope.conf; the error stands above") from None
-    _site[path] = db
+
+def _load(path: str) -> Any:
+    db = zope.app.wsgi.config(path)
     notify(ProcessStarting())
     return db
 
 
 def database() -> Any:
     """Return the main database of the site that was loaded: ``[filter:zodb] db = pipeline.ztk:database``."""
-    if not _site:
+    db = loaded()
+    if db is None:
         raise ConfigurationError("no Zope site is loaded: give ztk_publisher the option zope_conf")
-    return next(iter(_site.values()))
-
-
-def loaded() -> Any:
-    """Return the main database of the site, or an object that stands for none."""
-    return next(iter(_site.values()), None) or object()
-
-
-def facts_of(zope_conf: str | None) -> Facts:
-    """Return what an operator must know of a zope.conf, without opening its databases; nothing if it is not valid.
-
-    The names that have a path in its sections of storages are read, as ZConfig finds them.
-    """
-    try:
-        text = Path(zope_conf or "").read_text("utf-8", "replace")
-    except OSError:
-        return Facts()
-    defined = {"here": str(Path(zope_conf or "").parent)}
-    writes, servers, alone = [], [], ""
-    section = ""
-    for line in map(str.strip, text.splitlines()):
-        if found := re.match(r"%define\s+(\w+)\s+(.*)", line, re.IGNORECASE):
-            defined[found[1].lower()] = expanded(found[2], defined)
-        elif found := re.match(r"<(\w+)", line):
-            section = found[1].lower()
-        elif found := re.match(r"([\w-]+)\s+(.*)", line):
-            name, value = found[1].lower(), expanded(found[2], defined)
-            if name == "path" and section in ("filestorage", "logfile") and value not in ("STDERR", "STDOUT"):
-                writes.append(value)
-                if section == "filestorage":
-                    alone = f"one process has {value} for itself. Several share a ZEO server (<zeoclient>)"
-            elif name == "blob-dir":
-                writes.append(f"{value}/")
-            elif name == "server" and section == "zeoclient":
-                servers.append(value if ":" in value else f"localhost:{value}")
-    return Facts(writes=writes, servers=servers, one_process=alone)
-
-
-def expanded(text: str, defined: dict[str, str]) -> str:
-    """Return a value with the definitions of its ``$name``."""
-    return re.sub(r"\$\{?(\w+)\}?", lambda found: defined.get(found[1].lower(), found[0]), text.strip())
+    return db

@@ -18,7 +18,7 @@ from zope.traversing.namespace import namespaceLookup, nsParse
 from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.response import Response
-from pipeline.ztk.events import are_usual, tell
+from pipeline.toolkit.events import are_usual, tell
 from pipeline.ztk.kinds import Kind, kind
 from pipeline.ztk.known import Ways
 from pipeline.ztk.lean import url_of

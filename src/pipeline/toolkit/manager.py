@@ -1,0 +1,104 @@
+"""The transaction manager of a request to a site of Zope: implicit, as ``transaction.manager`` is for such sites.
+
+It is given to the element ``zodb`` as its option ``manager``. While a request runs, it stands in the place of the
+manager of the thread, so that ``transaction.get()``, ``transaction.commit()`` and a connection that a view opens
+all mean the transaction of this request.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import transaction
+from zope.publisher.interfaces import Retry
+
+from pipeline.database.transactions import Manager, is_open
+from pipeline.interfaces import ConfigurationError
+
+log = logging.getLogger("pipeline.toolkit")
+
+
+class ImplicitManager(Manager):
+    """A manager of one request at a time, for applications that do not begin their transactions.
+
+    ``get()`` begins a transaction if none is open, and ``begin()`` aborts one that is. When a transaction ends
+    while the request runs, the next one begins at once, so that the request reads what is stored by then.
+    """
+
+    running = False
+    """True if a request uses this manager, and applications see it as ``transaction.manager``."""
+    when_made: Callable[[], object] | None = None
+    """Called when the object of the transaction that is open now is made, if it is ever needed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transient_checks.append(is_retry)
+
+    def begin(self) -> Any:
+        if is_open(self):
+            running, self.running = self.running, False
+            try:
+                self.abort()
+            finally:
+                self.running = running
+        return super().begin()
+
+    def get(self) -> Any:
+        if not is_open(self):
+            return self.begin()
+        found = super().get()
+        if self.when_made is not None:
+            when_made, self.when_made = self.when_made, None
+            when_made()
+        return found
+
+    def end_deferred(self) -> None:
+        self.when_made = None
+        super().end_deferred()
+
+    def free(self, txn: Any) -> None:
+        super().free(txn)
+        if self.running:
+            self.start()
+
+
+def is_retry(error: BaseException) -> bool:
+    """Return whether an application asks for another attempt."""
+    return isinstance(error, Retry)
+
+
+def take_thread(tm: Any, element: str) -> Any:
+    """Have a manager stand for ``transaction.manager`` in this thread. Return the one to give back."""
+    if not isinstance(tm, ImplicitManager):
+        raise ConfigurationError(
+            f"{element}: the element zodb needs the option manager = pipeline.toolkit.manager:ImplicitManager, "
+            "since a Zope site expects a transaction manager that is implicit"
+        )
+    threads: Any = transaction.manager
+    outer = threads.manager
+    threads.manager = tm
+    tm.running = True
+    return outer
+
+
+def give_back_thread(tm: Any, outer: Any) -> None:
+    """Undo ``take_thread``."""
+    tm.running = False
+    tm.when_made = None
+    threads: Any = transaction.manager
+    threads.manager = outer
+
+
+def call_close_callbacks(connection: Any) -> None:
+    """Call what the site has registered by ``Connection.onCloseCallback``: the connection itself stays open."""
+    callbacks = getattr(connection, "_Connection__onCloseCallbacks", None)
+    if not callbacks:
+        return
+    connection._Connection__onCloseCallbacks = None
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception:
+            log.exception("%r failed at the end of a request", callback)

@@ -1,0 +1,58 @@
+"""Answers of the registries of components, kept until an interface or a registration changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from zope.component import getSiteManager
+from zope.interface.interface import Specification
+
+MOST = 10_000
+"""How many answers one memory keeps."""
+
+Answer = TypeVar("Answer")
+
+
+class Memory:
+    """The answers that hold for one registry of adapters."""
+
+    def __init__(self, registry: Any) -> None:
+        self.generation = registry._generation
+        self.bases = registry.ro[1:]
+        self.generations = [base._generation for base in self.bases]
+        self.answers: dict[Any, Any] = {}
+
+    def changed(self, originally_changed: object) -> None:
+        """Forget the answers. ``zope.interface`` calls this when a specification changes."""
+        self.answers = {}
+
+    def put(self, make: Callable[..., Answer], *key: Any) -> Answer:
+        """Return what ``make`` answers, and keep it."""
+        answers = self.answers  # a change in another thread replaces it
+        if len(answers) >= MOST:
+            answers.clear()
+        for part in key:
+            if isinstance(part, Specification):
+                part.subscribe(self)
+        answer = answers[key] = make(getSiteManager().adapters, *key)
+        return answer
+
+
+def memory() -> Memory:
+    """Return the memory of the site of this thread.
+
+    It is an attribute of the registry. A registry that is loaded from a database gets a new memory.
+    """
+    registry = getSiteManager().adapters
+    try:
+        found: Memory = registry._v_pipeline_memory
+    except AttributeError:
+        pass
+    else:
+        if found.generation == registry._generation and (
+            not found.bases or found.generations == [base._generation for base in found.bases]
+        ):
+            return found
+    found = registry._v_pipeline_memory = Memory(registry)
+    return found

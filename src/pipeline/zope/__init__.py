@@ -1,0 +1,23 @@
+"""Zope sites (ZPublisher), unchanged: the steps of ``ZPublisher.WSGIPublisher`` as elements of a pipeline.
+
+==================  ===============================================================================
+path.py             ``zope_path``: the path as Zope reads it, and the port for WebDAV sources
+request.py          ``zope_request``: request and response of Zope, success and failure, the end
+errors.py           ``zope_errors``: skin, interaction, exception views
+failures.py         exception views, further attempts, exceptions that are raised
+traverse.py         ``zope_traverse``: inputs, Zope's own walk, the user
+publisher.py        ``zope_publisher``: the object is called
+answers.py          the answer of Zope's response, or of its exception, put on ours
+short.py            short ways of the request and the response
+known.py            the rule that keeps them safe: class and code are Zope's own
+application.py      all of these in one WSGI application
+site.py             the site of a zope.conf, loaded by Zope's own packages
+publishing.py       ``publish_module``, for the test layers of Zope and Plone
+explaining.py       what ``pipeline explain`` says of each step of the walk
+==================  ===============================================================================
+"""
+
+from pipeline.zope.publishing import publish_module
+from pipeline.zope.site import database
+
+__all__ = ["database", "publish_module"]

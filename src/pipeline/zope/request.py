@@ -1,0 +1,139 @@
+"""``zope_request``: the request and the response that a Zope site sees, and what begins and ends with them."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+from zope.globalrequest import clearRequest, setRequest
+from zope.security.management import endInteraction
+from ZPublisher import pubevents
+from ZPublisher.HTTPResponse import WSGIResponse
+
+from pipeline.composition import Offers, element
+from pipeline.database.transactions import OFFERED, begin
+from pipeline.elements.transaction import TransactionRequest
+from pipeline.interfaces import Handler
+from pipeline.response import Response
+from pipeline.toolkit.events import tell
+from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
+from pipeline.zope import short
+from pipeline.zope.answers import put_answer, put_exception
+from pipeline.zope.failures import Failure, fail
+
+OURS = ("pipeline.request", "pipeline.response")
+
+
+class ZopeRequest(TransactionRequest):
+    """The attributes that the elements of a Zope site add to a request."""
+
+    zope: Any = None
+    """The ZPublisher request of this attempt."""
+    zope_response: Any = None
+    """The ZPublisher response of this attempt."""
+    published: Any = None
+    """The object that traversal found, and that is called."""
+    failure: Failure | None = None
+    """The exception of this attempt, if it has raised one."""
+    call: Any = None
+    """The arguments of ``publish_module``, if the request came through it."""
+    watch_zope: Any = None
+    """Has ``pipeline explain`` see the steps of ``zope``."""
+
+
+@element(
+    adds=ZopeRequest,
+    provides=("zope",),
+    inside={
+        "retry": "every attempt has a request of its own",
+        "database": "the transaction of the request is the one of the thread while it runs",
+    },
+    outside={"transaction": "the request ends when its transaction has ended"},
+)
+def zope_request(next: Handler) -> Offers:
+    """Make the request of Zope; end it, and put the response of Zope on ours.
+
+    Hooks of Zope that are kept here: ``zope.globalrequest``, IPubSuccess, IPubFailure, the end of the interaction,
+    EndRequestEvent, held objects, ``Connection.onCloseCallback``, ``response.after_list``; and what
+    ``egg:Zope#httpexceptions`` does: an HTTP exception without an exception view is an answer.
+    """
+
+    def zope_request(request: ZopeRequest, response: Response) -> None:
+        if request.call is not None:
+            attempt(next, request, response)
+            return
+        tm = request.tm
+        outer = take_thread(tm, "zope_request")
+        try:
+            attempt(next, request, response)
+        finally:
+            call_close_callbacks(request.__dict__.get("zodb"))
+            give_back_thread(tm, outer)
+
+    return Offers(zope_request, tm=open_tm, **OFFERED)
+
+
+def open_tm(request: ZopeRequest) -> ImplicitManager:
+    """A transaction manager for a site without a database."""
+    tm = ImplicitManager()
+    request.on_close(tm.leave, last=True)
+    begin(request, tm)
+    return tm
+
+
+def attempt(next: Handler, request: ZopeRequest, response: Response) -> None:
+    """Publish once."""
+    zope = request.zope = new_request(request)
+    if request.watch_zope is not None:
+        request.watch_zope(zope)
+    setRequest(zope)
+    try:
+        request.commit_on_error = True  # Zope commits whatever a view has returned
+        failure: Failure | None = None
+        try:
+            next(request, response)
+        except Exception as error:
+            failure = request.failure or fail(request, error)  # a commit has failed
+        else:
+            tell(pubevents.PubSuccess, zope)
+        if failure is not None and not failure.is_thrown:
+            tell(pubevents.PubFailure, zope, failure.exc_info, failure.again)
+        if failure is not None and failure.again and request.call is not None:
+            request.call.next_request = zope.retry()
+    finally:
+        request.failure = None
+        endInteraction()
+        short.close(zope)
+        clearRequest()
+    try:
+        if failure is None or not failure.is_raised:
+            put_answer(request, response)
+        elif failure.again or failure.is_thrown or request.call is not None:
+            raise failure.exc_info[1]
+        else:
+            put_exception(request, response, failure.exc_info[1])
+    finally:
+        del failure  # its traceback refers to this frame
+
+
+def new_request(request: ZopeRequest) -> Any:
+    """Make the request of Zope for this attempt, and its response."""
+    environ = request.environ
+    if request.call is not None:
+        zope, request.zope_response = request.call.new_request(environ)
+    else:
+        answer = request.zope_response = WSGIResponse(stdout=BytesIO(), stderr=BytesIO())
+        set_server(answer, environ)
+        zope = short.new_request(environ["wsgi.input"], environ, answer)
+        zope.retry_count = getattr(request, "attempt", 1) - 1
+    copied = getattr(zope, "environ", None)
+    if copied is not None and copied is not environ:
+        for key in OURS:
+            copied.pop(key, None)
+    return zope
+
+
+def set_server(answer: Any, environ: dict[str, Any]) -> None:
+    """Tell a response who sends it."""
+    answer._http_version = environ["SERVER_PROTOCOL"].split("/")[1]
+    answer._server_version = environ.get("SERVER_SOFTWARE")

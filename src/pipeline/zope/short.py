@@ -1,0 +1,125 @@
+"""Short ways of the request and the response. Each is taken only where ``known`` finds Zope's own code."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from zope.interface import providedBy
+from zope.interface.declarations import Provides
+from zope.publisher.browser import getDefaultSkin
+from zope.publisher.interfaces import EndRequestEvent, IDefaultSkin, ISkinType
+from zope.publisher.interfaces.browser import IDefaultBrowserLayer
+from zope.publisher.skinnable import setDefaultSkin
+from ZPublisher import HTTPResponse
+from ZPublisher.HTTPRequest import WSGIRequest, sane_environment
+
+from pipeline.response import OK
+from pipeline.toolkit.events import tell
+from pipeline.toolkit.memory import memory
+from pipeline.zope.known import is_known, is_own
+
+
+def new_request(stdin: Any, environ: dict[str, Any], answer: Any) -> Any:
+    """Make a request. Zope looks at each name of the environ, for prefixes that Apache has put before it."""
+    names = "\n".join(environ)
+    if "REDIRECT_" in names or "HTTP_CGI_" in names or not is_known(sane_environment):
+        return WSGIRequest(stdin, environ, answer)
+    zope = WSGIRequest(stdin, environ.copy(), answer, clean=1)
+    zope._orig_env = environ
+    return zope
+
+
+HEADERS = ("finalize", "listHeaders", "_cookie_list", "setHeader", "setStatus")
+
+
+def put_default_skin(zope: Any) -> None:
+    """Do what ``setDefaultSkin`` does. The skin of each class of requests is looked up once."""
+    if "__provides__" not in vars(zope) and is_known(setDefaultSkin):
+        known = memory()
+        key = (providedBy(zope), type(zope))
+        declared = known.answers.get(key)
+        if declared is None:
+            declared = known.put(default_skin, *key)
+        if declared:
+            zope.__provides__ = declared
+            return
+    setDefaultSkin(zope)
+
+
+def default_skin(registry: Any, provided: Any, cls: type) -> Any:
+    """Return the declaration that gives requests of a class their skin, or False if it must be asked each time."""
+    skin = registry.lookup((provided,), IDefaultSkin, "")
+    if skin is None:
+        skin = registry.lookup((provided,), IDefaultSkin, "default")
+    if skin is getDefaultSkin and is_known(getDefaultSkin):
+        skin = IDefaultBrowserLayer
+    return Provides(cls, skin) if skin is not None and ISkinType.providedBy(skin) else False
+
+
+def process_inputs(zope: Any) -> None:
+    """Do what ``processInputs`` does: for a GET without a query it reads nothing."""
+    environ = zope.environ
+    if (
+        environ.get("REQUEST_METHOD") == "GET"
+        and not environ.get("QUERY_STRING")
+        and "HTTP_SOAPACTION" not in environ
+        and is_own(type(zope), "processInputs")
+    ):
+        environ["QUERY_STRING"] = ""
+        zope._file = zope._fs = None
+    else:
+        zope.processInputs()
+
+
+def finalize(answer: Any) -> Any:
+    """Return status line and headers, as ``finalize`` does. The edge adds the length of a body in memory."""
+    if not is_own(type(answer), *HEADERS):
+        return answer.finalize()
+    headers = answer.headers
+    if (
+        answer.status == 200
+        and "content-type" not in headers
+        and "content-length" not in headers
+        and not answer._streaming
+    ):
+        answer.setStatus("nocontent")
+    found = [("Server", answer._server_version)] if answer._server_version else []
+    found += [("Date", date(int(HTTPResponse._now()))), POWERED]
+    encode = HTTPResponse.header_encoding_registry.encode
+    for name, value in headers.items():
+        found.append((capitals(name), value if type(value) is str and value.isascii() else encode(name, value)))
+    if answer.cookies:
+        found += answer._cookie_list()
+    for name, value in answer.accumulated_headers:
+        found.append((name, encode(name, value)))
+    if "content-length" not in headers and not answer._streaming:
+        headers["content-length"] = str(len(answer.body))  # tests of a site read it later
+    is_ok = answer.status == 200 and answer.errmsg == "OK"
+    return OK if is_ok else f"{answer.status} {answer.errmsg}", found
+
+
+POWERED = ("X-Powered-By", "Zope (www.zope.dev), Python (www.python.org)")
+
+
+@lru_cache(maxsize=1024)
+def capitals(name: str) -> str:
+    """Return the name of a header as it is sent."""
+    return "-".join([word.capitalize() for word in name.split("-")]) if name.lower() == name else name
+
+
+@lru_cache(maxsize=4)
+def date(second: int) -> str:
+    """Return a time as the header ``Date`` has it."""
+    return HTTPResponse.build_http_date(second)  # type: ignore[no-any-return]
+
+
+def close(zope: Any) -> None:
+    """End a request as its ``close`` does."""
+    if is_own(type(zope), "close"):
+        try:
+            tell(EndRequestEvent, None, zope)
+        finally:
+            zope.clear()
+    else:
+        zope.close()

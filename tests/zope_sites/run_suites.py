@@ -1,0 +1,39 @@
+"""Run the tests of Zope, out of its own packages.
+
+Where PIPELINE_ZOPE is 1, ``ZPublisher.WSGIPublisher.publish_module`` is replaced by ours, and nothing else. It is a
+variable of the environment, since layers that cannot be torn down run in a subprocess of this script.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import ZPublisher.WSGIPublisher
+from zope.testrunner import run
+
+PACKAGES = (
+    *("App", "OFS", "Products.Five", "Products.PageTemplates", "Shared", "Testing", "ZPublisher", "ZTUtils"),
+    *("Zope2", "webdav", "zmi"),
+)
+
+if os.environ.get("PIPELINE_ZOPE") == "1":
+    from pipeline import zope
+
+    asked: list[Any] = []
+
+    def publish_module(environ: Any, start_response: Any, *arguments: Any, **options: Any) -> Any:
+        asked.append(environ.get("PATH_INFO"))
+        return zope.publish_module(environ, start_response, *arguments, **options)
+
+    ZPublisher.WSGIPublisher.publish_module = publish_module
+    atexit.register(lambda: print(f"The pipeline has answered {len(asked)} requests."))
+
+
+if __name__ == "__main__":
+    site_packages = str(Path(ZPublisher.__file__).parent.parent)
+    packages = [word for package in PACKAGES for word in ("-s", package)]
+    run(["--test-path", site_packages, *packages], [os.path.abspath(sys.argv[0]), *sys.argv[1:]])
