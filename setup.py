@@ -141,7 +141,11 @@ EXTRAS["ztk-test"] = [
 ]
 
 # The tests of Zope sites, in an environment of their own: `make test-zope`.
-EXTRAS["zope-test"] = [*EXTRAS["zope"], "zope.testrunner", "pytest>=8", "pytest-timeout", "pytest-xdist", *EXTRAS["testing"]]
+EXTRAS["zope-test"] = [
+    *EXTRAS["zope"],
+    *EXTRAS["testing"],
+    *("zope.testrunner", "pytest>=8", "pytest-timeout", "pytest-xdist"),
+]
 
 TOP = Path(__file__).parent
 NAMES = (TOP / "src/pipeline/__init__.py").read_text("utf-8")

@@ -36,7 +36,6 @@ PUBLIC: dict[str, str] = {
     "pipeline.elements.events": "IBeforeTraverse IEndRequest",
     "pipeline.forms.converters": "IFieldConverter",
     "pipeline.forms.upload": "Upload",
-    "pipeline.http.exceptions": "adopt_exception",
     "pipeline.http.files": "serve",
     "pipeline.http.origins": "refuse_cross_site",
     "pipeline.interfaces": (

@@ -22,7 +22,6 @@ from webob.exc import HTTPInternalServerError, HTTPMethodNotAllowed, HTTPNotFoun
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
-from pipeline.http.exceptions import adopt_exception
 from pipeline.interfaces import Handler
 from pipeline.options import resolve
 
@@ -105,7 +104,7 @@ def error_pages(next: Handler, *, app: Any) -> Any:
             answer = error if isinstance(error, WSGIHTTPException) else HTTPInternalServerError()
             if answer is not error:
                 logger.exception("%s %s failed", request.method, request.path_info_safe)
-            adopt_exception(response, answer)
+            put(response, webob.Request(request.environ).get_response(answer))
             if page := app.errors.get(answer.status_int):
                 put(response, page(request, error))
 
