@@ -127,8 +127,10 @@ class Building:
         known  what the parts inside of the step offer
         """
         offered = getattr(app, "offered", {})
-        own = {name: value for name, value in offered.items() if known.get(name) is not value}
-        adds = step.element.contract.adds if step.element is not None else None
+        own, adds = {}, None  # a foreign app, or a pipeline: its own elements offer what they declare
+        if step.element is not None:
+            own = {name: value for name, value in offered.items() if known.get(name) is not value}
+            adds = step.element.contract.adds
         for maker in self.between:
             contract = Contract(f"(watcher {next(self.numbers)})", adds=adds)
             app = Element(linked_by(maker, step, own), contract)(app)

@@ -13,7 +13,6 @@ known.py            the rule that keeps them safe: class and code are Zope's own
 application.py      all of these in one WSGI application
 site.py             the site of a zope.conf, loaded by Zope's own packages
 publishing.py       ``publish_module``, for the test layers of Zope and Plone
-explaining.py       what ``pipeline explain`` says of each step of the walk
 ==================  ===============================================================================
 """
 

@@ -37,8 +37,6 @@ class ZopeRequest(TransactionRequest):
     """The exception of this attempt, if it has raised one."""
     call: Any = None
     """The arguments of ``publish_module``, if the request came through it."""
-    watch_zope: Any = None
-    """Has ``pipeline explain`` see the steps of ``zope``."""
 
 
 @element(
@@ -84,8 +82,6 @@ def open_tm(request: ZopeRequest) -> ImplicitManager:
 def attempt(next: Handler, request: ZopeRequest, response: Response) -> None:
     """Publish once."""
     zope = request.zope = new_request(request)
-    if request.watch_zope is not None:
-        request.watch_zope(zope)
     setRequest(zope)
     try:
         request.commit_on_error = True  # Zope commits whatever a view has returned
