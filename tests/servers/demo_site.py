@@ -48,12 +48,13 @@ def inis(public_dir: Path, servers_dir: Path, missing: Callable[[str, str], NoRe
     here = Path(__file__).parent
     shutil.copy(here / "matrix.ini", directory)
     shutil.copy(here / "probe_views.py", directory)
+    (directory / "var").mkdir()
     (directory / "large.bin").write_bytes(bytes(range(256)) * 40960)
     own(directory)
     with running(ZEO, servers_dir, missing) as zeo:
         with site.connected(blobs_in(zeo, servers_dir / "cache")) as connection, connection.transaction_manager:
             set_password(site.root(connection.root()), "admin", "secret")
-        (directory / "uri").write_text(blobs_in(zeo, directory / "blobs"))
+        (directory / "uri").write_text(blobs_in(zeo, directory / "var" / "blobs"))
         yield directory
 
 

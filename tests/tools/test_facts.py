@@ -135,11 +135,12 @@ def test_the_container_has_a_volume_for_what_elements_write(
     assert "-v site-srv-site-etc-var:/srv/site/etc/var -p" in capsys.readouterr().out
 
 
-def test_the_container_refuses_a_file_beside_the_code(
-    write: Callable[..., str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("target", ["container", "systemd"])
+def test_a_service_that_cannot_write_beside_the_code_is_not_written(
+    target: str, write: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     ini = write("store", STORE.replace("var/", ""))
-    assert main(["deploy", "container", ini, str(Path(ini).parent / "server")]) == 1
+    assert main(["deploy", target, ini, str(Path(ini).parent / "server")]) == 1
     assert "let this section name a directory of its own" in capsys.readouterr().err
 
 

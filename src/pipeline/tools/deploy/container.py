@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.deploy.gunicorn import configuration_of
 from pipeline.tools.deploy.lock import WHEELS, lock_of, project_of
-from pipeline.tools.deploy.site import ENVIRONMENT, Deployment, Site, check_of, password_in, script_of
+from pipeline.tools.deploy.site import ENVIRONMENT, Deployment, Site, check_of, has_code, password_in, script_of
 
 MARK = "/tmp/draining"
 HOME = "/srv/site"
@@ -187,9 +187,9 @@ def volumes_of(root: Path, ini: Path, site: Site) -> list[str]:
         for path in told.writes:
             file = Path(os.path.normpath(site.directory / path))
             place = file if path.endswith("/") else file.parent
-            with_code = any(code.is_relative_to(place) for code in (root, ini.parent, site.directory))
+            with_code = has_code(place, root, ini.parent, site.directory)
             above = root.parent != Path("/") and place.is_relative_to(root.parent)
-            if with_code or (above and not place.is_relative_to(root)) or any(place.glob("*.py")):
+            if with_code or (above and not place.is_relative_to(root)):
                 raise ConfigurationError(
                     f"{step.where}: {step} writes to {path}. In a container it can write neither beside its code "
                     f"nor beside its project {root}: let this section name a directory of its own, such as "

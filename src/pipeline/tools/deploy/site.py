@@ -258,6 +258,11 @@ def password_in(ini: Path, facts: StepFacts = ()) -> str:
     return ""
 
 
+def has_code(place: Path, *directories: Path) -> bool:
+    """Return whether code stands in a directory, or one of these directories is in it."""
+    return any(code.is_relative_to(place) for code in directories) or any(place.glob("*.py"))
+
+
 def directories_of(facts: StepFacts, directory: Path) -> list[str]:
     """Return the directories that the site writes to. It runs in ``directory``."""
     found = set()

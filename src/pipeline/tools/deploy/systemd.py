@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
+from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.tools.deploy import gunicorn
-from pipeline.tools.deploy.site import VARIABLES, Deployment, Site
+from pipeline.tools.deploy.site import VARIABLES, Deployment, Site, directories_of, has_code
 
 SOCKET = """\
 # The socket of {site.ini}. Written by `pipeline deploy systemd`.
@@ -108,6 +110,8 @@ def write(site: Site) -> Deployment:
         f"{name}.service": service,
     }
     own = [f"sudo chown {site.user} {site.directory}/{VARIABLES}"] if site.variables else []
+    # systemd starts no service with a writable path that is missing.
+    own += [f"sudo install -d -o {site.user} {place}" for place in site.writable if not Path(place).exists()]
     analyze = shutil.which("systemd-analyze")
     units = [f"{site.directory}/{name}.socket", f"{site.directory}/{name}.service"]
     return Deployment(
@@ -125,5 +129,17 @@ def write(site: Site) -> Deployment:
 
 
 def writable(site: Site) -> Sequence[str]:
-    """Return the directories that the service writes to."""
+    """Return the directories that the service writes to.
+
+    Raises ConfigurationError for one with the code of the site: who breaks into the service could change it.
+    """
+    for step, told in site.facts:
+        for path in told.writes:
+            [place] = directories_of([(step, Facts(writes=[path]))], site.directory)
+            if has_code(Path(place), Path(site.ini).parent, site.directory):
+                raise ConfigurationError(
+                    f"{step.where}: {step} writes to {path}, which is beside the code. The service could change "
+                    f"its own code then: let this section name a directory of its own, such as "
+                    f"%(here)s/var/{Path(path).name}"
+                )
     return [f"{site.directory}/run", *site.writable]
