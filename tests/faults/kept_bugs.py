@@ -86,8 +86,14 @@ def missing_key_appears(set: Set) -> None:
 
 
 def write_in_another_process(set: Set) -> None:
-    """The server is not asked for the commits of other processes."""
-    now = Changes.now
+    """The server is not asked for the commits of other processes, of which it tells some milliseconds late."""
+    now, invalidate = Changes.now, MVCCAdapter.invalidate
+
+    def late(self: Any, tid: bytes, oids: Any) -> None:
+        time.sleep(0.03)
+        invalidate(self, tid, oids)
+
+    set(MVCCAdapter, "invalidate", late)
 
     def unasked(self: Changes) -> bytes:
         set(self.instance, "sync", lambda force: None)
