@@ -105,7 +105,7 @@ def test_zeo(figures: Figures, zeo: ZEO) -> None:
 @pytest.mark.servers
 def test_control_on_zeo(figures: Figures, zeo: ZEO) -> None:
     bug = "write in another process"
-    counts, wrong = OnZEO(("127.0.0.1", zeo.port), 20, 10_000_000, 30, AT_MOST, bug=bug).run()
+    counts, wrong = OnZEO(("127.0.0.1", zeo.port), 20, 10_000_000, 30, 4 * AT_MOST, bug=bug).run()
     assert wrong, counts
     figures("F15", f"control: {bug}", f"found after {counts['reads']:,} reads")
 
