@@ -214,6 +214,7 @@ class Load:
         answer = get(self.app, f"/p{page}", cookie)
         after = self.seqs[page]
         self.counts["reads"] += 1
+        self.counts["denied"] += answer == "401"
         possible = [expected(page, number, cookie) for number in range(before // 2, (after + 1) // 2 + 1)]
         if answer not in possible:
             words = answer.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from ZODB.mvccadapter import MVCCAdapter
 
 from faults import kept as site
 from pipeline.database.changes import Changes, Reads
+from pipeline.database.kept import Pages
 from pipeline.elements import keep
 from pipeline.http.noting import Noting
 
@@ -34,32 +36,24 @@ def no_check(set: Set) -> None:
     set(Changes, "touch", lambda self, oids, since: False)
 
 
-def with_moment(set: Set, moment_of: Callable[[Any, Any], bytes]) -> None:
-    """Have a page count as new at another moment than that of its snapshot."""
-    make, finished = keep.Keeper.make, keep.finished
-
-    def make_later(self: Any, request: Any, response: Any, address: Any, changes: Any, old: Any) -> None:
-        request._polled = changes.now()
-        make(self, request, response, address, changes, old)
-
-    def finished_later(request: Any, *others: Any) -> Any:
-        kept = finished(request, *others)
-        if not isinstance(kept, str):
-            kept.moment = moment_of(request, request.zodb_changes(None))
-        return kept
-
-    set(keep.Keeper, "make", make_later)
-    set(keep, "finished", finished_later)
-
-
 def position_after_begin(set: Set) -> None:
+    """The place of a page is that of its end, as if no commit could come while it is made."""
     set(site, "PLAN", {**site.PLAN, "pause": 0.001})
-    with_moment(set, lambda request, changes: changes.now())
+    put = Pages.put
+
+    def put_later(self: Any, key: Any, kept: Any, changes: Any) -> None:
+        kept.seen = changes.now()
+        put(self, key, kept, changes)
+
+    set(Pages, "put", put_later)
 
 
 def poll_without_start(set: Set) -> None:
+    """The start of the snapshot is not compared, and an outer element has begun the transaction before the poll."""
     set(site, "PLAN", {**site.PLAN, "early": 0.001})
-    with_moment(set, lambda request, changes: request._polled)
+    set(Changes, "seen_by", lambda self, connection, before: before)
+    set(keep, "end_unchanged", lambda tm: True)
+    set(keep, "begin", lambda request, tm: None)
 
 
 def without_objects(set: Set, forgotten: Callable[[Any], bool]) -> None:
@@ -86,8 +80,15 @@ def missing_key_appears(set: Set) -> None:
 
 
 def write_in_another_process(set: Set) -> None:
-    """The server is not asked for the commits of other processes."""
-    now = Changes.now
+    """The server is not asked for the commits of other processes, of which it tells some milliseconds late."""
+    sys.setswitchinterval(0.0001)  # or a thread that has committed waits for longer before it says so
+    now, invalidate = Changes.now, MVCCAdapter.invalidate
+
+    def late(self: Any, tid: bytes, oids: Any) -> None:
+        time.sleep(0.01)
+        invalidate(self, tid, oids)
+
+    set(MVCCAdapter, "invalidate", late)
 
     def unasked(self: Changes) -> bytes:
         set(self.instance, "sync", lambda force: None)

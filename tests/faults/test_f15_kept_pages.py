@@ -39,11 +39,12 @@ def db(place: Path) -> Iterator[DB]:
 
 def said(counts: Counter[str]) -> str:
     """The counts of a run in words."""
-    asked = counts["reads"]
+    asked, shown = counts["reads"], counts["reads"] - counts["denied"]
     why = ", ".join(f"{text.removeprefix('not kept: ')} {n:,}" for text, n in counts.items() if "not kept" in text)
     return (
         f"{asked:,} reads under {counts['writes']:,} commits: {counts['stale']} stale, {counts['torn']} torn; "
-        f"{counts['sent again'] / asked:.1%} sent again; not kept: {why or 'none'}"
+        f"of the {shown:,} that the policy permits, {counts['sent again'] / shown:.1%} were sent again; not kept: "
+        f"{why or 'none'}"
     )
 
 
@@ -54,7 +55,8 @@ def test_file(figures: Figures, db: DB) -> None:
     counts = load.counts + load.app.offered["kept_pages"].counts
     figures("F15", f"file, {THREADS} threads", said(counts))
     assert load.wrong == []
-    assert counts["sent again"] > 0.5 * counts["reads"] and counts["writes"] > 5
+    assert counts["sent again"] > length(0.5, 0.9) * (counts["reads"] - counts["denied"])
+    assert counts["writes"] > 5
 
 
 def test_file_with_wide_races(figures: Figures, db: DB, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +105,7 @@ def test_zeo(figures: Figures, zeo: ZEO) -> None:
 @pytest.mark.servers
 def test_control_on_zeo(figures: Figures, zeo: ZEO) -> None:
     bug = "write in another process"
-    counts, wrong = OnZEO(("127.0.0.1", zeo.port), 20, 10_000_000, 3, AT_MOST, bug=bug).run()
+    counts, wrong = OnZEO(("127.0.0.1", zeo.port), 20, 10_000_000, 30, 4 * AT_MOST, bug=bug).run()
     assert wrong, counts
     figures("F15", f"control: {bug}", f"found after {counts['reads']:,} reads")
 

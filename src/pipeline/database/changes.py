@@ -14,7 +14,6 @@ the object is in memory already.
 from __future__ import annotations
 
 import ctypes
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from threading import Lock
@@ -32,7 +31,9 @@ LONGEST = 2_000
 class Changes:
     """The objects that were changed in a database, in the order in which this process was told.
 
-    A moment is the start of a snapshot: the first transaction id that a transaction which begins now does not see.
+    A place in that order is the number of polls that have found changes before. A storage tells its instances one
+    after the other, so a poll may learn of a commit before a connection does, and the other way round. Both the
+    poll before a transaction begins and the start of its snapshot decide about its place (``seen_by``).
     """
 
     def __init__(self, db: DB) -> None:
@@ -41,36 +42,47 @@ class Changes:
         self.instance = db._mvcc_storage.new_instance()
         self.is_lost = False
         """True if the storage no longer knows what has changed, as after a lost connection to a ZEO server."""
-        self.moments: list[bytes] = []
-        """The moments of the polls that found changes."""
         self.changed: list[frozenset[bytes]] = []
-        self.since: bytes = b"\xff" * 8
-        """The moment from which on all changes are known."""
-        self.since = self.now()
+        """The objects that each poll has found to be changed."""
+        self.starts: list[bytes] = []
+        """The start that a snapshot would have had at each of these polls."""
+        self.first = 0
+        """The place of the first of these polls."""
+        self.now()
 
-    def now(self) -> bytes:
-        """Return the moment of a transaction that begins now. Its changes are known from now on."""
+    def now(self) -> int:
+        """Ask as a transaction does that begins now. Return the place behind all changes that were told."""
         instance = self.instance
         instance.sync(True)
         with self.lock:
             oids = instance.poll_invalidations()
-            now: bytes = instance._start
             if oids is None:
                 self.is_lost = True
             elif oids:
-                self.moments.append(now)
+                self.starts.append(instance._start)
                 self.changed.append(frozenset(oids))
-                if len(self.moments) > LONGEST:
-                    self.since = self.moments[LONGEST // 2 - 1]
-                    del self.moments[: LONGEST // 2], self.changed[: LONGEST // 2]
-        return now
+                if len(self.starts) > LONGEST:
+                    del self.starts[: LONGEST // 2], self.changed[: LONGEST // 2]
+                    self.first += LONGEST // 2
+            return self.first + len(self.starts)
 
-    def touch(self, oids: frozenset[bytes], since: bytes) -> bool:
-        """Return whether one of the objects may have changed after the moment ``since``, as polls have told."""
+    def seen_by(self, connection: Connection, before: int) -> int:
+        """Return the place of the first change that the transaction of a connection may not see.
+
+        before  the place of a poll before the transaction began
+        """
+        start = snapshot_of(connection)
         with self.lock:
-            if self.is_lost or since < self.since:
+            while before > self.first and self.starts[before - self.first - 1] > start:
+                before -= 1
+        return before
+
+    def touch(self, oids: frozenset[bytes], since: int) -> bool:
+        """Return whether one of the objects may have changed from the place ``since`` on, as polls have told."""
+        with self.lock:
+            if self.is_lost or since < self.first:
                 return True
-            told = self.changed[bisect_right(self.moments, since) :]
+            told = self.changed[since - self.first :]
         return any(not oids.isdisjoint(changed) for changed in told)
 
     def close(self) -> None:
@@ -88,9 +100,9 @@ def can_tell(db: DB) -> bool:
 
 
 def snapshot_of(connection: Connection) -> bytes:
-    """Return the moment of the connection's transaction."""
-    moment: bytes = connection._storage._start
-    return moment
+    """Return the start of the snapshot of a connection: the first transaction id that it does not see."""
+    start: bytes = connection._storage._start
+    return start
 
 
 class Reads:

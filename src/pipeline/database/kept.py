@@ -25,14 +25,14 @@ Key: TypeAlias = tuple[Any, ...]
 class Kept:
     """An answer, with what it was made of."""
 
-    __slots__ = ("body", "headers", "moment", "oids", "size", "until", "used")
+    __slots__ = ("body", "headers", "oids", "seen", "size", "until", "used")
 
     headers: HeaderList
     body: bytes
     oids: frozenset[bytes]
     """The objects that were read."""
-    moment: bytes
-    """The moment up to which they are known to be unchanged."""
+    seen: int
+    """The place among the changes up to which they are known to be unchanged (``Changes``)."""
     used: tuple[str, ...]
     """The attributes of outer elements that were used. They are used for each sending, since these elements may do
     something to an answer that has used them."""
@@ -110,12 +110,12 @@ class Pages:
         if not isinstance(kept, Kept):
             return None
         now = changes.now()
-        if kept.moment != now:
-            if changes.touch(kept.oids, kept.moment):
+        if kept.seen != now:
+            if changes.touch(kept.oids, kept.seen):
                 self.counts["changed"] += 1
                 self.drop(key)
                 return None
-            kept.moment = now
+            kept.seen = now
         if time.monotonic() > kept.until:
             self.counts["too old"] += 1
             self.drop(key)

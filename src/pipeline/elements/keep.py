@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pipeline.composition import Offers, element
 from pipeline.database.changes import Changes, Reads
 from pipeline.database.kept import Kept, Key, Pages
-from pipeline.database.transactions import joined
+from pipeline.database.transactions import begin, end_unchanged, joined
 from pipeline.http.conditional import conditional
 from pipeline.http.finishing import finish
 from pipeline.http.noting import ALL, CONDITIONS, Noting
@@ -177,7 +177,14 @@ class Keeper:
         self, request: Any, response: Response, address: Key, changes: Changes, old: Kept | None
     ) -> None:
         """Have the page made, and keep it. ``old`` is the page that was to be sent again."""
-        environ, connection = request.environ, request.zodb
+        environ, tm = request.environ, request.tm_in_use
+        if tm is not None and not end_unchanged(tm):  # an outer element has begun it, before the poll
+            return self.pass_on(request, response, "an outer element has written")
+        before_begin = changes.now()
+        if tm is not None:
+            begin(request, tm)
+        connection = request.zodb
+        seen = changes.seen_by(connection, before_begin)
         request.__dict__.pop("root", None)  # the way from the root of the database to it is part of what is read
         before = Before(set(request.__dict__), request.principal, list(response.headerlist))
         reads = Reads(connection)
@@ -194,9 +201,10 @@ class Keeper:
             if (names := self.pages.names_of(address)) is not None:
                 names.may_wait = False
             return self.not_kept(request, kept)
+        kept.seen = seen
         names = self.pages.want(address, noting.noted)
         names.may_wait = True
-        if old is not None and old.body != kept.body and not changes.touch(old.oids, old.moment):
+        if old is not None and old.body != kept.body and not changes.touch(old.oids, old.seen):
             self.counts["different"] += 1
             log.error("keep: %s is different when it is made anew: its view uses more than the database and the "
                       "request", request.path_info_safe)
@@ -297,7 +305,7 @@ def finished(
     kept.headers = [pair for pair in response.headerlist if pair not in before.headers or pair[0] == "Content-Type"]
     if not any(name.lower() == "etag" for name, _ in kept.headers):
         kept.headers.append(("ETag", f'W/"{hashlib.blake2b(kept.body, digest_size=12).hexdigest()}"'))
-    kept.moment, kept.used = reads.snapshot, tuple(used)
+    kept.used = tuple(used)
     kept.until = time.monotonic() + request.keep
     return kept
 
