@@ -126,7 +126,7 @@ def test_a_commit_is_told_by_a_cookie_for_this_host_alone(two: Two) -> None:
 
 
 FORGED: list[Callable[[str], str]] = [
-    lambda cookie: cookie[:-1] + ("A" if cookie[-1] != "A" else "B"),
+    lambda cookie: cookie[:-9] + ("A" if cookie[-9] != "A" else "B") + cookie[-8:],
     lambda cookie: cookie.partition("=")[0] + "=e30.aaaa.bbbb",
     lambda cookie: cookie.partition("=")[0] + "=" + "." * 4000,
     lambda cookie: cookie.partition("=")[0] + "=",

@@ -25,6 +25,7 @@ from ZODB.DB import DB
 from zope.interface import implementer
 
 from pipeline import Pipeline, element, view
+from pipeline.database.storages import ask_for_news
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.keep import keep
@@ -240,7 +241,10 @@ class OnZEO(NamedTuple):
 
     def serve(self, process: int, seqs: Any, found: Any, out: Any) -> None:
         """Run the load of one process."""
-        db = DB(ClientStorage(self.address, server_sync=self.processes > 1, wait_timeout=20))
+        storage = ClientStorage(self.address, wait_timeout=20)
+        if self.processes > 1:
+            storage.sync = lambda: ask_for_news(storage)  # as server_sync of zodb
+        db = DB(storage)
         if self.bug:
             resolve("faults.kept_bugs:BUGS")[self.bug](setattr)
         load = Load(db, seqs, process=process, processes=self.processes, found=found if self.bug else None)

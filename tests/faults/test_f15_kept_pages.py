@@ -105,7 +105,7 @@ def test_zeo(figures: Figures, zeo: ZEO) -> None:
 @pytest.mark.servers
 def test_control_on_zeo(figures: Figures, zeo: ZEO) -> None:
     bug = "write in another process"
-    counts, wrong = OnZEO(("127.0.0.1", zeo.port), 20, 10_000_000, 30, 4 * AT_MOST, bug=bug).run()
+    counts, wrong = OnZEO(("127.0.0.1", zeo.port), 20, 10_000_000, 30, AT_MOST, bug=bug).run()
     assert wrong, counts
     figures("F15", f"control: {bug}", f"found after {counts['reads']:,} reads")
 
@@ -122,8 +122,9 @@ def best(call: Callable[[], Any], times: int) -> float:
     return min(turn() for _ in range(5))
 
 
-def test_what_it_costs(figures: Figures, db: DB) -> None:
-    """A hit, the page made, and a miss, on a connection with 10,000 objects in memory."""
+def test_what_it_costs(figures: Figures, db: DB, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hit, a page that waits for a millisecond, and a miss, on a connection with 10,000 objects in memory."""
+    monkeypatch.setattr("faults.kept.PLAN", {"deactivate": 0, "pause": 0.001, "early": 0})
     make_pages(db, length(200, 2_000))
     kept, plain = site_on(db), site_on(db, keeps=False)
     for app in (kept, plain):
@@ -131,7 +132,7 @@ def test_what_it_costs(figures: Figures, db: DB) -> None:
             get(app, f"/p{number}")
     pages = kept.offered["kept_pages"]
     get(kept, "/p1")
-    hit, made = best(lambda: get(kept, "/p1"), 300), best(lambda: get(plain, "/p1"), 300)
+    hit, made = best(lambda: get(kept, "/p1"), 300), best(lambda: get(plain, "/p1"), 100)
 
     def miss() -> None:
         for key in [key for key in pages.entries if key[0] == address]:
@@ -142,6 +143,6 @@ def test_what_it_costs(figures: Figures, db: DB) -> None:
     entry = next(key for key, one in reversed(pages.entries.items()) if hasattr(one, "body"))
     address = entry[0]
     dropping = best(lambda: [key for key in pages.entries if key[0] == address], 100)
-    missed = best(miss, 100) - dropping
+    missed = best(miss, 30) - dropping
     figures("F15", "what it costs", f"made {made:.0f} us, sent again {hit:.0f} us, a miss {missed:.0f} us")
-    assert hit < made
+    assert hit < made / 3
