@@ -72,10 +72,12 @@ test-ztk:
 	PIPELINE_CI=1 .venv-ztk/bin/python -m pytest -n $(WORKERS) --dist loadfile \
 	    tests/ztk tests/testing/test_check_ztk.py examples/grok $(ARGS)
 
-# Zope's own tests run on plain Zope and on the pipeline.
+# Zope's own tests run on plain Zope and on the pipeline. A process can have one Zope site.
 test-zope:
 	@$(MAKE) --no-print-directory VENV=.venv-zope .venv-zope/zope.stamp
-	PIPELINE_CI=1 .venv-zope/bin/python -m pytest -n $(WORKERS) --dist loadfile tests/zope_sites $(ARGS)
+	PIPELINE_CI=1 .venv-zope/bin/python -m pytest -n $(WORKERS) --dist loadfile tests/zope_sites \
+	    --ignore=tests/zope_sites/test_conflicts.py $(ARGS)
+	PIPELINE_CI=1 .venv-zope/bin/python -m pytest -n 0 tests/zope_sites/test_conflicts.py $(ARGS)
 
 faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)

@@ -171,7 +171,7 @@ def contract_of(described: Description) -> Iterator[str]:
     for one in described.adds:
         default = f", {one['default']}" if one["default"] == "on first use" else ""
         if one["default"] and not default:
-            default = f", default ``{one['default']}``"
+            default = f", default ``{one['default'].strip()}``"
         what = f"*{plain(one['type'])}*{default}. " if one["type"] else ""
         yield f":Adds request.{one['name']}: {what}{one['meaning']}"
     for title, reasons in (("Must be inside", described.inside), ("Must be outside", described.outside)):
