@@ -2,15 +2,15 @@
 
 ``request_of(environ)`` has what the elements outside of a WSGI application have made.
 
-A Pyramid application commits its own databases by pyramid_tm, which needs no settings for the pipeline. If all that
-an application writes joins ``request.tm`` of Pyramid, and nothing in the application ends that transaction, these
-two settings make it the transaction of the pipeline, which the element ``transaction`` commits::
+A Pyramid application commits its own databases by pyramid_tm, which needs no settings for the pipeline. To have it
+write in the transaction of the pipeline, which the element ``transaction`` commits, with the connection of
+``zodb``, include this module (``includeme``)::
 
-    tm.manager_hook = pipeline.mounting.manager_of
-    tm.activate_hook = pipeline.mounting.commits_itself
+    pyramid.includes = pipeline.mounting
 
-pyramid_zodbconn ends the transaction, and ``zope.sqlalchemy.register(session)`` joins that of the thread: then the
-pipeline answers 500, since the changes would be lost.
+``zope.sqlalchemy.register(session)`` without ``request.tm`` joins the transaction of the thread, and an application
+with a ``zodbconn.uri`` of its own in a pipeline without ``zodb`` ends the transaction. Then the pipeline answers
+500, since the changes would be lost.
 """
 
 from __future__ import annotations
@@ -35,6 +35,37 @@ def request_of(environ: Mapping[str, Any]) -> Any:
             "closed, or a middleware has made a new environ"
         )
     return request
+
+
+def includeme(config: Any) -> None:
+    """Have a Pyramid application share the transaction of its pipeline. Pyramid calls it, by ``config.include`` or
+    the setting ``pyramid.includes``.
+
+    pyramid_tm leaves the transaction to the pipeline, and so does pyramid_retry the further attempts.
+    ``get_connection(request)`` of pyramid_zodbconn returns the connection of the element ``zodb``. The application
+    works as before where it runs alone, or in a pipeline without ``transaction``.
+    """
+    config.add_settings(
+        {
+            "tm.manager_hook": manager_of,
+            "tm.activate_hook": commits_itself,
+            "retry.activate_hook": lambda request: 1 if _in_transaction(request) else None,
+        }
+    )
+    connection = property(_connection_of, lambda request, own: setattr(request, _OWN, own))
+    config.add_request_method(connection, "_primary_zodb_conn")
+
+
+_OWN = "_zodb_connection_of_its_own"
+
+
+def _connection_of(request: Any) -> Any:
+    """Return the connection of a Pyramid request: that of the pipeline, or its own. pyramid_zodbconn opens one if
+    there is none."""
+    own = getattr(request, _OWN, None)
+    if own is None and _in_transaction(request):
+        return getattr(request_of(request.environ), "zodb", None)
+    return own
 
 
 def manager_of(request: Any) -> TransactionManager:

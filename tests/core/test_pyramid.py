@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,10 @@ from transaction.interfaces import TransientError
 from zope.sqlalchemy import register
 
 from asking import ask
+from pipeline import element
+from pipeline.elements.zodb import close_all
 from pipeline.paste import load
+from pipeline.testing import FakeDataManager
 from pipeline.tools.check import main
 
 # -- The applications ----------------------------------------------------------------------------------------------
@@ -64,6 +68,18 @@ def wiki(global_conf: Any, **settings: str) -> Any:
 
     made.append(Site(app, stored, database.close))
     return app
+
+
+def guest(global_conf: Any, **settings: str) -> Any:
+    """The wiki without a database of its own: its pages are in that of the pipeline."""
+
+    def root(request: Request) -> Any:
+        return get_connection(request).root()
+
+    with Configurator(settings=settings, root_factory=root) as config:
+        for package in ("pyramid_retry", "pyramid_tm", "pyramid_zodbconn"):
+            config.include(package)
+        return with_views(config, lambda request: request.context.setdefault("page", Page()))
 
 
 Base: Any = declarative_base()
@@ -129,12 +145,14 @@ def with_views(config: Configurator, page_of: Callable[[Request], Any]) -> Any:
         return Response(page_of(request).text)
 
     def edit(request: Request) -> Any:
-        page_of(request).text = request.params["text"]
+        page_of(request).text = request.params["text"] or page_of(request).text
         match request.params.get("then"):
             case "refuse":
                 return Response(status=409)
             case "fail":
                 raise ZeroDivisionError
+            case "add":
+                page_of(request).text += "a"
             case "conflict" if not refused:
                 refused.append(request)
                 raise TransientError("another request was first")
@@ -161,19 +179,33 @@ BOTH = MANAGER + ACTIVATE
 OPTIONS = {"retry": "delay = 0\n", "zodb": "uri = memory://test_pyramid\n"}
 
 
+@element
+def refusing(next: Any) -> Any:
+    """Have a further data manager vote against the commit of each POST."""
+
+    def refusing(request: Any, response: Any) -> None:
+        if request.method == "POST":
+            FakeDataManager(request.tm, fails={"tpc_vote": ValueError("refused")}).join()
+        next(request, response)
+
+    return refusing
+
+
 def copying(global_conf: Any) -> Any:
     return lambda app: lambda environ, start_response: app({**environ}, start_response)
 
 
 def ini_of(directory: Path, name: str, around: str, settings: str) -> Path:
     """Write an ini with one of the applications."""
-    elements = [part for part in OPTIONS | dict.fromkeys(around.split(), "") if part not in ("copying", "apps")]
+    others = ("copying", "apps", "refusing")
+    elements = [part for part in OPTIONS | dict.fromkeys(around.split(), "") if part not in others]
     sections = [f"[filter:{part}]\nuse = egg:wsgi-pipeline#{part}\n{OPTIONS.get(part, '')}" for part in elements]
     database = "zodbconn.uri = memory://wiki" if name == "wiki" else f"url = sqlite:///{directory}/{name}.db"
     ini = directory / "site.ini"
     ini.write_text(
         f"[pipeline:main]\npipeline = {around}{'' if around.endswith('apps') else f' {name}'}\n"
         f"{''.join(sections)}[filter:copying]\npaste.filter_factory = {__name__}:copying\n"
+        f"[filter:refusing]\npaste.filter_factory = {__name__}:refusing\n"
         f"[composite:apps]\nuse = egg:Paste#urlmap\n/ = {name}\n"
         f"[app:{name}]\npaste.app_factory = {__name__}:{name}\n{database}\n{settings}"
     )
@@ -266,6 +298,68 @@ def test_an_answer_from_400_on_is_sent_as_it_is(name: str, settings: str, site: 
     app = site(name, AROUND["with all elements"], settings)
     assert edit(app, "second", "refuse") == 409
     assert made[0].stored() == ("first" if settings else "second")
+
+
+INCLUDES = "pyramid.includes = pipeline.mounting\n"
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Any) -> Iterator[Callable[..., Any]]:
+    """Load an ini whose application has its pages in the database of the pipeline."""
+    monkeypatch.setitem(OPTIONS, "zodb", f"uri = file://{tmp_path}/Data.fs\n")
+    yield lambda around: site("guest", around, INCLUDES)
+    close_all()
+
+
+def read_afresh(app: Any) -> str:
+    """The text of the page, by a connection that has seen nothing of it."""
+    close_all()
+    return str(ask(app).text)
+
+
+@pytest.mark.parametrize("around", [value for value in AROUND.values() if "zodb" in value])
+def test_an_application_that_includes_us_shares_the_transaction__R1_R3(around: str, shared: Any) -> None:
+    app = shared(around)
+    assert ask(app).text == "first"
+    for text, then, status, stored in (
+        ("second", "", 303, "second"),
+        ("third", "conflict", 303, "third"),
+        ("fourth", "fail", 500, "third"),
+        ("fifth", "refuse", 409, "third"),
+        ("sixth", "", 303, "sixth"),
+    ):
+        assert (edit(app, text, then), read_afresh(app)) == (status, stored)
+
+
+def test_its_conflicts_are_tried_again_by_the_pipeline_alone__R2(shared: Any) -> None:
+    """Each of the threads adds letters to the page. pyramid_retry would try again in the same transaction."""
+    app = shared("retry zodb errors transaction")
+    edit(app, "-")
+    lengths = []
+
+    def add(number: int) -> None:
+        for _ in range(20):
+            lengths.append(edit(app, "", "add"))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(add, range(4)))
+    assert lengths == [303] * 80
+    assert len(read_afresh(app)) == 81
+
+
+def test_nothing_is_stored_if_another_part_of_the_pipeline_refuses(shared: Any) -> None:
+    app = shared("retry zodb errors transaction refusing")
+    assert edit(app, "second") == 500
+    assert read_afresh(app) == "first"
+
+
+def test_alone_it_works_as_before(site: Any) -> None:
+    site("wiki", "retry errors transaction", INCLUDES)
+    alone = made[0].app
+    assert edit(alone, "second") == 303
+    assert made[0].stored() == "second"
+    assert edit(alone, "third", "conflict") == 303
+    assert made[0].stored() == "third"
 
 
 def test_the_check_does_not_say_to_leave_the_elements_out(tmp_path: Path, capsys: Any) -> None:

@@ -47,6 +47,7 @@ def elements(*names: str) -> list[Element]:
         "sql": {"url": "sqlite://"},
         "retry": {"delay": 0.0},
         "session": {"keys": str(_directory / "keys")},
+        "causal": {"keys": str(_directory / "keys")},
         "keep": {"seconds": 60.0},
     }
     found = [getattr(import_module(f"pipeline.elements.{name}"), name) for name in names]

@@ -45,15 +45,16 @@ OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "sql": lambda directory: {"url": "sqlite://"},
     "retry": lambda directory: {"delay": 0.0},
     "session": lambda directory: {"keys": str(directory / "keys")},
+    "causal": lambda directory: {"keys": str(directory / "keys")},
 }
 """The options of the shipped elements that have no default, or whose default would slow the test down."""
 
 POINTS = [
     point
     for point in entry_points(group="paste.filter_factory")
-    if point.dist is not None and point.dist.name == "wsgi-pipeline" and not point.name.startswith("ztk_")
+    if point.dist is not None and point.dist.name == "wsgi-pipeline" and point.name[:4] not in ("zope", "ztk_")
 ]
-"""All but those of Zope's publication, which ``test_check_ztk.py`` checks."""
+"""All but those of Zope: ``test_check_ztk.py`` checks them, and Zope's own tests."""
 
 A_BROWSER = {"HTTP_ACCEPT": "text/html,*/*;q=0.5", "HTTP_ACCEPT_ENCODING": "gzip, br, zstd", "HTTP_COOKIE": "a=b"}
 
@@ -78,7 +79,10 @@ def configured(directory: Path, missing: Callable[[str, str], NoReturn], point: 
 def test_a_shipped_element_keeps_the_protocol(
     point: EntryPoint, environ: dict[str, str], shipped: Callable[[EntryPoint], Element]
 ) -> None:
-    check_element(shipped(point), environ=environ)
+    element = shipped(point)
+    in_database = "zodb_connection" in element.contract.requires
+    outside = [zodb(uri=f"memory://check_element_{next(_numbers)}")] if in_database else []
+    check_element(element, environ=environ, outside=outside)
 
 
 def test_all_shipped_elements_are_checked() -> None:
