@@ -19,6 +19,7 @@ from pipeline.elements.retry import retry
 from pipeline.elements.shield import ShieldRequest, shield
 from pipeline.elements.vhost import vhost
 from pipeline.http.content_policy import hash_of, with_sources
+from pipeline.http.files import PASSED_ON
 from pipeline.interfaces import ConfigurationError
 from pipeline.testing import check_element
 
@@ -206,3 +207,8 @@ def test_scripts_and_styles_of_templates_are_allowed_by_their_hashes(
     assert "refuse the <script> of" in said and "page.html, line 3" in said and "request.csp_nonce" in said
     with pytest.raises(ConfigurationError, match="inline: 'not_there' is not a package that can be imported"):
         answered(page, inline=("not_there",))
+
+
+def test_nginx_keeps_its_headers_with_a_file_that_it_sends_itself() -> None:
+    """Otherwise ``sendfile`` would have the site send each file."""
+    assert {*SECURE, REPORTED} <= set(PASSED_ON)
