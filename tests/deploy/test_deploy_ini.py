@@ -113,9 +113,9 @@ def test_the_script_takes_its_data_directory_from_the_environment(
 
 
 def ours(group: str) -> list[EntryPoint]:
-    """The entry points, without those of the extra ``ztk``, whose environment is another one."""
+    """The entry points, without those of the extras ``ztk`` and ``zope``, whose environments are others."""
     found = [entry for entry in entry_points(group=group) if entry.dist and entry.dist.name == "wsgi-pipeline"]
-    return [entry for entry in found if not entry.module.startswith("pipeline.ztk.")]
+    return [entry for entry in found if not entry.module.startswith(("pipeline.ztk.", "pipeline.zope."))]
 
 
 @pytest.mark.parametrize(

@@ -313,10 +313,12 @@ OF_THE_DURATION = {
 
 
 def known_names() -> set[str]:
-    """The names of attributes in the package of the conventions that comes with the SDK."""
-    import opentelemetry.semconv.attributes as package
-
-    modules = [import_module(f"{package.__name__}.{found.name}") for found in iter_modules(package.__path__)]
+    """The names of attributes in the package of the conventions that comes with the SDK. What is stable today was
+    not so in its oldest version."""
+    modules = []
+    for name in ("opentelemetry.semconv.attributes", "opentelemetry.semconv._incubating.attributes"):
+        package = import_module(name)
+        modules += [import_module(f"{name}.{found.name}") for found in iter_modules(package.__path__)]
     return {value for module in modules for value in vars(module).values() if isinstance(value, str)}
 
 

@@ -25,9 +25,10 @@ for name in ("SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "setitimer", "alarm"):
 import pipeline
 from pipeline.tools.command import main
 
-ON_LINUX = ("pipeline.running.process", "pipeline.tools.servers.on_gunicorn", "pipeline.ztk", "pipeline.zope")
+ON_LINUX = ("pipeline.running.process", "pipeline.tools.servers.on_gunicorn")
+OF_ZOPE = ("pipeline.toolkit", "pipeline.ztk", "pipeline.zope")
 for module in pkgutil.walk_packages(pipeline.__path__, "pipeline.", onerror=lambda name: None):
-    if not module.name.startswith(ON_LINUX):
+    if not module.name.startswith(ON_LINUX + OF_ZOPE):
         import_module(module.name)
 print(main(["check", sys.argv[1]]), main(["deploy", "nginx", sys.argv[1], "server"]))
 """

@@ -64,17 +64,19 @@ def _afresh(obj: Any) -> bytes | str:
         other.close()
 
 
-def _plain(state: Any) -> bytes | str:
-    """Return a state as bytes that are equal for equal states, with references to other objects left out."""
-    file = BytesIO()
-    pickler = pickle.Pickler(file, 3)
-    pickler.fast = True
+class ByReference(pickle.Pickler):
+    """Writes the id of another object in its place."""
 
-    def reference(obj: Any) -> Any:
+    def persistent_id(self, obj: Any) -> Any:
         oid = getattr(obj, "_p_oid", None)
         return oid if isinstance(oid, bytes) else None
 
-    pickler.persistent_id = reference  # type: ignore[method-assign]
+
+def _plain(state: Any) -> bytes | str:
+    """Return a state as bytes that are equal for equal states, with references to other objects left out."""
+    file = BytesIO()
+    pickler = ByReference(file, 3)
+    pickler.fast = True
     try:
         pickler.dump(state)
     except Exception as error:  # it could not be stored either
