@@ -130,6 +130,7 @@ class Container:
                 lines += [f"mkdir -p {self.inside(place)}", f"mount --rbind {place} {self.inside(place)}"]
                 if place != Path("/dev"):
                     lines.append(f"mount -o remount,bind,ro {self.inside(place)}")
+        lines.append(f"mount -t tmpfs -o mode=1777 tmpfs {root}/dev/shm")  # its own, as in every container
         if running:
             volumes = [self.inside(volume) for volume in self.said["VOLUME"].split()]
             lines += [f"mount --bind {volume} {volume}" for volume in volumes]
