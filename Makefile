@@ -13,7 +13,7 @@ ARGS =
 # Processes in which `make test` runs the tests.
 WORKERS = 2
 
-.PHONY: help serve test test-all test-examples test-ztk test-zope test-servers faults bench bench-ci docs lint dist upload-check release clean
+.PHONY: help serve test test-all test-examples test-ztk test-zope test-plone test-adopted test-servers faults bench bench-ci docs lint dist upload-check release clean
 .DELETE_ON_ERROR:
 
 help:
@@ -26,6 +26,8 @@ help:
 	@echo "make test-examples  the tests of the examples, against the wheel in a new environment"
 	@echo "make test-ztk       sites of the Zope Toolkit and Grok, in an environment of their own"
 	@echo "make test-zope      sites of Zope, and Zope's own tests, in an environment of their own"
+	@echo "make test-plone     sites of Plone, and Plone's own tests: an hour"
+	@echo "make test-adopted   Kotti and Substance D, adopted and killed, on Python 3.11: two minutes and more"
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
 	@echo "make bench          the benchmarks of this pipeline and its peers, in a separate environment: 15 minutes"
 	@echo "make bench-ci       a small part of them; fails if a ratio is more than twice its budget"
@@ -79,11 +81,25 @@ test-zope:
 	    --ignore=tests/zope_sites/test_conflicts.py $(ARGS)
 	PIPELINE_CI=1 .venv-zope/bin/python -m pytest -n 0 tests/zope_sites/test_conflicts.py $(ARGS)
 
+# Plone's own tests run on plain Zope and on the pipeline, one suite at a time.
+test-plone:
+	@$(MAKE) --no-print-directory VENV=.venv-plone .venv-plone/plone.stamp
+	PIPELINE_CI=1 .venv-plone/bin/python -m pytest -n 0 tests/plone_sites $(ARGS)
+
+# Kotti and Substance D in the pipeline that `pipeline adopt` writes. Their packages of old run on Python 3.11.
+test-adopted:
+	@PIP_CONSTRAINT=$(OLD) PIP_BUILD_CONSTRAINT=$(OLD) UV_BUILD_CONSTRAINT=$(OLD) \
+	    $(MAKE) --no-print-directory VENV=.venv-adopted PYTHON=python3.11 .venv-adopted/adopted.stamp
+	PIPELINE_CI=1 .venv-adopted/bin/python -m pytest -n 0 -s -p no:kotti tests/adopted_sites $(ARGS)
+
+# cryptacular is not compiled by the setuptools of today. Old pip, new pip and uv each read another variable.
+OLD = $(CURDIR)/tests/adopted_sites/constraints.txt
+
 faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
 
 # The tests of tests/servers that run longer at full length.
-FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance draining mistakes_in_a_browser restarts slow_clients throughput)
+FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance draining mistakes_in_a_browser restarts rolling_update slow_clients throughput)
 
 # The peers need an environment of their own.
 bench:
@@ -112,8 +128,8 @@ dist: $(VENV)/pyvenv.cfg
 # Set __version__ in src/pipeline/__init__.py to that of the release first. What this writes is committed and tagged by hand, and
 # `make dist` at the tag builds what is uploaded. The next commit sets __version__ to that of the next release, with ".dev0".
 # Fails while pyproject.toml lacks an address of the project.
-upload-check: $(VENV)/pyvenv.cfg
-	@$(VENV)/bin/python .ci/upload-check
+upload-check:
+	@$(firstword $(PYTHON)) .ci/upload-check
 
 release: $(VENV)/release.stamp
 	$(VENV)/bin/towncrier build --yes \
@@ -134,6 +150,8 @@ INSTALL_release = -e '.[release]'
 INSTALL_docs = -e '.[docs]'
 INSTALL_ztk = -e '.[ztk,ztk-test]' -r tests/ztk/address_book/requirements.txt
 INSTALL_zope = -e '.[zope-test]' 'Zope==6.3'
+INSTALL_plone = -e '.[zope-test]' -r tests/plone_sites/requirements.txt
+INSTALL_adopted = -e '.[testing]' -r tests/adopted_sites/requirements.txt
 INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
 INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt
 

@@ -17,7 +17,7 @@ ELEMENTS = [
 # The steps of Zope's publication, each a file of src/pipeline/ztk.
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
 # Those of ZPublisher, each a file of src/pipeline/zope.
-ZOPE_ELEMENTS = ["path", "request", "errors", "traverse"]
+ZOPE_ELEMENTS = ["path", "request", "errors", "traverse", "items"]
 
 EXTRAS = {
     # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out. Before 77 it does not find
@@ -56,8 +56,6 @@ EXTRAS = {
     ],
     # Zope sites, unchanged: pipeline.zope.
     "zope": ["Zope>=6.3", "ZODB", "zodburi", "transaction"],
-    # The test kit, pipeline.testing, for tests of sites and elements.
-    "testing": ["WebTest>=3.0.4", "transaction>=4.0"],
     # `make release`: the changes.
     "release": ["towncrier>=23.11"],
     # Completion of the command in bash and zsh.
@@ -70,6 +68,8 @@ EXTRAS = {
         *("types-Pygments", "types-WebOb", "types-docutils", "types-waitress"),
     ],
 }
+# The test kit, pipeline.testing, for tests of sites and elements. Its `prove` copies object databases.
+EXTRAS["testing"] = ["WebTest>=3.0.4", *EXTRAS["zodb"]]
 # The site that etc/deploy.ini serves.
 EXTRAS["demo"] = [
     *EXTRAS["zodb"],
@@ -102,7 +102,8 @@ EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], 
 # The other drivers that `sql` knows.
 EXTRAS["databases"] += ["psycopg[binary]>=3.1.12", "pg8000>=1.31.5", "PyMySQL>=1.1.1"]
 # What tests/servers start beside the servers of the operating system; uWSGI is compiled when it is installed.
-EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "uwsgi"]
+# gixy-ng looks for mistakes in the configuration of nginx; kubernetes-validate has the schema of manifests.
+EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "uwsgi", "gixy-ng", "kubernetes-validate"]
 EXTRAS["test"] = [
     *EXTRAS["demo"],
     *EXTRAS["sql"],
@@ -119,7 +120,8 @@ EXTRAS["test"] = [
     *EXTRAS["opentelemetry"],
     # Applications of Pyramid with its packages for transactions; needs setuptools<82, as PasteScript does.
     *("pyramid", "pyramid_retry", "pyramid_tm", "pyramid_zodbconn"),
-    "Beaker",
+    # Middleware of sites of Paste.
+    *("Beaker", "Paste", "repoze.who"),
     "Chameleon",
     "html5lib",
     "hypothesis",
@@ -144,6 +146,7 @@ EXTRAS["ztk-test"] = [
 EXTRAS["zope-test"] = [
     *EXTRAS["zope"],
     *EXTRAS["testing"],
+    *EXTRAS["inspector"],
     *("zope.testrunner", "pytest>=8", "pytest-timeout", "pytest-xdist"),
 ]
 

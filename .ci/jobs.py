@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from lanes import Job, run
 
 TOP = Path(__file__).resolve().parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wsgi-pipeline"
-"""Kept between runs: uv, the Pythons of Debian, compiled servers. uv keeps packages in a cache of its own."""
+"""Kept between runs: uv, Pythons of Debian, compiled servers, and packages of the servers' environment. uv keeps
+packages in a cache of its own."""
 UV = CACHE / "bin" / "uv"
 """In a directory of its own, which is put on the PATH: tests make environments by it."""
 ROOT = CACHE / "pythons" / "root"
@@ -28,6 +31,12 @@ FURTHER = QUICK if RELEASE else f"{QUICK} and not once"
 TIMED = ("test_matrix.py", "test_restarts.py", "test_slow_clients.py", "test_throughput.py", "test_add_instance.py")
 TIMED += ("test_draining.py",)
 """The tests that load a server, and count what fails."""
+FORKING = ("tests/database", "tests/proving")
+"""Tests that fork often, which costs two to four times as much in a process that has collected all tests."""
+WHOLE = ("servers", "faults", "proving")
+"""Directories of tests in which tables that files share give the marks."""
+ELSEWHERE = ("ztk", "zope_sites", "plone_sites", "adopted_sites")
+"""Directories of tests that have an environment of their own."""
 CHANGEABLE = "tests/core tests/publishing tests/forms tests/testing tests/test_docs.py tests/test_safety.py"
 """The tests of what a version of Python or ``-O`` can change: annotations, assertions, tracebacks."""
 
@@ -42,6 +51,12 @@ def pythons() -> Iterator[tuple[str, str]]:
                 break
 
 
+@cache
+def turn() -> int:
+    """Return which of two takes its turn at this commit, 0 or 1."""
+    return int(subprocess.check_output(["git", "rev-list", "--count", "HEAD"], cwd=TOP)) % 2
+
+
 def environment(venv: str, *stamps: str, python: str = "", by: str = "") -> str:
     """Return the command that makes an environment. One is made at a time, since each writes src/*.egg-info."""
     words = f"VENV={venv}{f' PYTHON={python}' if python else ''}"
@@ -49,7 +64,7 @@ def environment(venv: str, *stamps: str, python: str = "", by: str = "") -> str:
 
 
 def jobs() -> Iterator[Job]:
-    """Yield the jobs that may run side by side. A job that others wait for comes early."""
+    """Yield the jobs that may run side by side. One that others wait for, and a long one, comes early."""
     make_uv = f"python3 -m venv --clear {CACHE}/tools\n{CACHE}/tools/bin/pip install -q uv"
     link = f"mkdir -p {UV.parent}\nln -sf {CACHE}/tools/bin/uv {UV}"
     yield Job("uv", f"if ! test -x {UV}; then {make_uv}\n{link}; fi")
@@ -72,24 +87,29 @@ def jobs() -> Iterator[Job]:
     yield Job("environment-docs", environment(".venv-docs", "docs"), needs=["environment"])
     yield Job("environment-ztk", environment(".venv-ztk", "ztk"), needs=["environment"])
     yield Job("environment-zope", environment(".venv-zope", "zope"), needs=["environment"])
-    make = "from servers.demo_site import *; make_python(Path(os.environ['PIPELINE_SERVERS']))"
+    make = "from servers.demo_site import *; make_python(Path(os.environ['PIPELINE_SERVERS'])"
+    make += f", kept=Path('{CACHE}/servers'))"
     yield Job(
         "environment-servers",
-        f'cd tests\n../.venv/bin/python -c "{make}"',
+        f'cd tests\nflock {CACHE}/lock-servers ../.venv/bin/python -c "{make}"',
         needs=["environment", "programs"],
     )
     # These wait for servers most of the time.
     ignored = " ".join(f"--ignore=tests/servers/{name}" for name in TIMED)
     yield Job(
         "servers",
-        suite(".venv/bin/python", f"-n 3 --dist loadfile {ignored}", SERVERS),
+        suite(".venv/bin/python", f"-n 3 --dist loadfile {ignored} {files_with('servers', 'faults')}", SERVERS),
         needs=["environment-servers", "toxiproxy"],
         processors=0.5,
     )
-    yield Job("lint", "make lint", needs=["environment"])
     yield Job("docs", "make docs", needs=["environment-docs"])
-    yield Job("ztk", "make test-ztk WORKERS=0", needs=["environment-ztk"])
-    yield Job("zope", "make test-zope WORKERS=0", needs=["environment-zope"])
+    browsers = "(browser or slow) and not (servers or faults)"
+    yield Job(
+        "browsers",
+        suite(".venv/bin/python", files_with("browser", "slow"), browsers),
+        needs=["environment", "docs"],
+        processors=0.5,
+    )
     lowest = ".venv-lowest/bin/python"
     yield Job(
         "environment-lowest",
@@ -99,41 +119,40 @@ def jobs() -> Iterator[Job]:
         "-e '.[test,databases]'",
         needs=["environment"],
     )
-    yield Job("3.11, lowest", suite(lowest), needs=["environment-lowest"])
+    yield Job("3.11, lowest", quick(lowest, QUICK), needs=["environment-lowest"])
+    yield Job("ztk", "make test-ztk WORKERS=0", needs=["environment-ztk"])
     here = dict(pythons())
-    commits = int(subprocess.check_output(["git", "rev-list", "--count", "HEAD"], cwd=TOP))
     for number, version in enumerate(("3.12", "3.13")):
         if version in here:
-            tests = "" if RELEASE or commits % 2 == number else CHANGEABLE
+            tests = "" if RELEASE or turn() == number else CHANGEABLE
             venv = f".venv-{version}"
+            python = f"{venv}/bin/python -O"
             make = environment(venv, "test", python=here[version])
             yield Job(f"environment-{version}", make, needs=["environment"])
             yield Job(
                 f"{version} -O{'' if not tests else ', a part'}",
-                suite(f"{venv}/bin/python -O", tests, FURTHER),
+                quick(python, FURTHER) if not tests else suite(python, tests, FURTHER),
                 needs=[f"environment-{version}", "programs"],
             )
     for version in ("3.14", "3.15"):
         venv = f".venv-{version}"
         make = environment(venv, "test", "lint", python=f"python{version}", by=INSIDE)
         yield Job(f"environment-{version}", f"export UV_LINK_MODE=copy\n{make}", needs=["environment", "pythons"])
-        command = f"{INSIDE} {suite(f'{venv}/bin/python', marks=FURTHER)}"
-        yield Job(version, command, needs=[f"environment-{version}"])
+        yield Job(version, quick(f"{INSIDE} {venv}/bin/python", FURTHER), needs=[f"environment-{version}"])
     yield Job("lint on 3.14", f"{INSIDE} make lint VENV=.venv-3.14", needs=["environment-3.14"])
-    browsers = "(browser or slow) and not (servers or faults)"
-    yield Job("browsers", suite(".venv/bin/python", "", browsers), needs=["environment", "docs"])
+    yield Job("lint", "make lint", needs=["environment"])
+    yield Job("zope", "make test-zope WORKERS=0", needs=["environment-zope"])
     yield Job("examples", "make test-examples", needs=["environment"])
     yield Job("serve", ".ci/serve-a-clone", needs=["programs"])
     yield Job("environment-bench", environment(".venv-bench-ci", "bench-ci"), needs=["environment"])
+    yield Job("bench", "make bench-ci", needs=["environment-bench"])  # the least of many short rounds
 
 
-def timed(others: Iterable[Job]) -> Iterator[Job]:
-    """Yield the jobs in which time counts. Each runs when all others have ended."""
-    before = [job.name for job in others]
+def timed(others: Iterable[Job]) -> Job:
+    """Return the job in which time counts. It runs when all others have ended."""
     files = " ".join(f"tests/servers/{name}" for name in TIMED)
     command = suite(".venv/bin/python", f"-n 2 --dist loadfile {files}", SERVERS)  # half of it is waiting
-    yield Job("servers under load", command, needs=["environment-servers"], after=before)
-    yield Job("bench", "make bench-ci", needs=["environment-bench"], after=[*before, "servers under load"])
+    return Job("servers under load", command, ["environment-servers"], after=[job.name for job in others])
 
 
 def memory(wanted: int = 8 * 2**30) -> str | None:
@@ -147,7 +166,25 @@ def memory(wanted: int = 8 * 2**30) -> str | None:
     return str(place) if may_run and shutil.disk_usage(place).free > wanted else None
 
 
-def suite(python: str, arguments: str = "", marks: str = QUICK) -> str:
+def files_with(*marks: str) -> str:
+    """Return the directories and files of the tests that may have one of the marks.
+
+    To collect all tests takes a process 6 s. tests/conftest.py refuses a mark that is not found here.
+    """
+    text = re.compile(rf"mark\.({'|'.join(marks)})\b")
+    tests = (path for path in sorted(TOP.glob("tests/**/test_*.py")) if text.search(path.read_text("utf-8")))
+    others = (str(path.relative_to(TOP)) for path in tests if {*WHOLE, *ELSEWHERE}.isdisjoint(path.parts))
+    return " ".join([*(f"tests/{name}" for name in WHOLE), *others])
+
+
+def quick(python: str, marks: str) -> str:
+    """Return the command for the tests that need no server, in two processes."""
+    others = " ".join(f"--ignore={directory}" for directory in FORKING)
+    runs = (suite(python, arguments, marks) for arguments in (" ".join(FORKING), others))
+    return "\n".join(["failed=0", *(f"{run} || failed=1" for run in runs), "exit $failed"])
+
+
+def suite(python: str, arguments: str, marks: str) -> str:
     return f"{python} -m pytest -q -p no:cacheprovider -m '{marks}' {arguments}"
 
 
@@ -158,6 +195,9 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="ci-", dir=memory()) as directory:
         Path(directory).chmod(0o1777)  # the servers run as other users
         os.environ["PIPELINE_SERVERS"] = os.environ["TMPDIR"] = directory
+        if not RELEASE:
+            os.environ["PIPELINE_KEPT"] = str(CACHE / "plain")
+            os.environ["PIPELINE_TURN"] = str(turn())
         os.environ["PIPELINE_SERVERS_PYTHON"] = f"{directory}/servers-venv/bin/python"
-        status = run([*found, *timed(found)], TOP / ".ci-logs")
+        status = run([*found, timed(found)], TOP / ".ci-logs")
     sys.exit(status)

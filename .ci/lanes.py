@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +25,9 @@ OUTCOMES = re.compile(r"^(?:=+ )?((?:\d+ \w+, )*\d+ \w+) in [\d.]+s", re.MULTILI
 
 FAILURES = re.compile(r"^(?:FAILED|ERROR) .+", re.MULTILINE)
 """The lines in which pytest names the tests that failed."""
+
+GRACE = 5.0
+"""Seconds that a process has to end, if the whole run is stopped. Then it is killed."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,7 @@ def run(jobs: Sequence[Job], logs: Path) -> int:
     done: dict[str, bool] = {}
     """True for each job that was done, of those that have ended. A job that was left out was not."""
     logs.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the jobs end as well
     try:
         while len(done) < len(jobs):
             for name, one in runs.items():
@@ -102,9 +109,7 @@ def run(jobs: Sequence[Job], logs: Path) -> int:
                         runs[job.name] = start(job, logs)
             time.sleep(0.2)
     finally:
-        for one in runs.values():
-            if one.status is None:
-                os.killpg(one.process.pid, signal.SIGTERM)
+        stop([one.process.pid for one in runs.values() if one.status is None])
     return conclude(jobs, runs, time.monotonic() - begun)
 
 
@@ -119,6 +124,30 @@ def start(job: Job, logs: Path) -> Run:
             start_new_session=True,
         )
     return Run(job, log, process)
+
+
+def stop(pids: Sequence[int]) -> None:
+    """End the processes and all that they started, servers in sessions of their own too. Kill what is left then."""
+    family = {pid: os.pidfd_open(pid) for pid in pids}  # not the number, which may be given away in the meantime
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in {found for one in family for found in children(one)} - family.keys():
+            with suppress(ProcessLookupError):
+                family[pid] = os.pidfd_open(pid)
+        for one in family.values():
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(one, number)
+        end = time.monotonic() + GRACE
+        for one in family.values():  # it can be read when its process has ended
+            select.select([one], [], [], max(0, end - time.monotonic()))
+
+
+def children(pid: int) -> Iterator[int]:
+    """Yield the processes that a process has started and that still run, and theirs."""
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # it has ended in the meantime
+            for child in map(int, file.read_text().split()):
+                yield child
+                yield from children(child)
 
 
 def line(run: Run) -> str:

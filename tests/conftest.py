@@ -88,7 +88,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def forget_databases() -> None:
     """Close the databases that the tests of a file have left open: a child that is forked looks at each of them."""
-    for name, kept in {"database.zodb_pools": "_pools", "elements.sql": "_databases"}.items():
+    for name, kept in {"database.zodb_pools": "_pools", "database.sql_databases": "_databases"}.items():
         module = sys.modules.get(f"pipeline.{name}")
         if module is not None:
             module.close_all()
@@ -100,6 +100,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "faults" in item.path.parts:
             item.add_marker("faults")
+        if wrong := set(KINDS).intersection(mark.name for mark in item.iter_markers()) - kinds_of(item.path):
+            raise pytest.UsageError(f"{item.nodeid} has the mark {wrong}, which .ci/jobs.py looks for in its file")
+
+
+@cache
+def kinds_of(path: Path) -> set[str]:
+    """Return the marks of KINDS that the tests of a file may have: those that its text names.
+
+    In three directories a table that several files share may give them.
+    """
+    text = path.read_text("utf-8")
+    shared = not {"servers", "faults", "proving"}.isdisjoint(path.parts)
+    return {kind for kind in KINDS if shared or f"mark.{kind}" in text}
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
@@ -199,7 +212,8 @@ def faults(browser: Any, missing: Callable[[str, str], NoReturn]) -> Callable[[]
     from browsing import look_for_faults, read_axe
 
     axe = read_axe(missing)
-    return lambda: look_for_faults(browser, axe)
+    judged: set[str] = set()
+    return lambda: look_for_faults(browser, axe, judged)
 
 
 @pytest.fixture(scope="session")

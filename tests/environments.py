@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 UV = shutil.which("uv")
@@ -15,10 +16,10 @@ NOT_COPIED = shutil.ignore_patterns(
 """What tools leave in a checkout. Others may write it while a test copies the rest."""
 
 
-def make_environment(path: Path, *packages: str, python: str = sys.executable) -> Path:
-    """Return the Python of a new environment in which the packages are installed."""
+def make_environment(path: Path, *packages: str, python: str = sys.executable, options: Sequence[str] = ()) -> Path:
+    """Return the Python of a new environment in which the packages are installed. The options are those of uv."""
     if UV is not None:
-        run(UV, "venv", "--quiet", "--seed", "--python", python, path)
+        run(UV, "venv", "--quiet", "--seed", "--python", python, *options, path)
     else:
         run(python, "-m", "venv", path)
     found = path / "bin" / "python"
