@@ -9,7 +9,7 @@ import gc
 import io
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import zope.app.wsgi
@@ -36,9 +36,9 @@ CASES: dict[str, tuple[str, dict[str, str], str]] = {
 }
 
 
-def asked(app: Any, path: str, headers: dict[str, str], status: str) -> Callable[[int], float]:
-    """Return a function that asks ``app`` some times and returns the seconds for one."""
-    environ = {
+def environ_of(path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the environ of a GET."""
+    return {
         "REQUEST_METHOD": "GET",
         "SCRIPT_NAME": "",
         "PATH_INFO": path,
@@ -57,6 +57,11 @@ def asked(app: Any, path: str, headers: dict[str, str], status: str) -> Callable
         "wsgi.run_once": False,
         **headers,
     }
+
+
+def asked(app: Any, path: str, headers: dict[str, str], status: str) -> Callable[[int], float]:
+    """Return a function that asks ``app`` some times and returns the seconds for one."""
+    environ = environ_of(path, headers)
     found: list[str] = []
 
     def start_response(status: str, headers: Any, exc_info: Any = None) -> None:

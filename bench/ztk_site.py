@@ -14,9 +14,9 @@ from ztk.compared_site import Folder, Note, make_db
 PATH = "/one/two/three/note"
 
 
-def make(policy: bool = True) -> DB:
-    """Configure the process and return the database of the site."""
-    db = make_db(policy=policy)
+def make(policy: bool = True, more: str = "") -> DB:
+    """Configure the process, with more ZCML, and return the database of the site."""
+    db = make_db(policy=policy, more=more)
     connection = db.open()
     folder = connection.root()["Application"]
     for name in ("one", "two", "three"):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from wsgiref.util import FileWrapper
 
-NONE: Mapping[str, str] = MappingProxyType({})
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Asked(NamedTuple):
@@ -16,7 +17,7 @@ class Asked(NamedTuple):
     name: str
     method: str
     path: str
-    headers: Mapping[str, str] = NONE
+    headers: Mapping[str, Any] = NONE
     body: bytes = b""
 
 
@@ -85,6 +86,7 @@ def table() -> list[Asked]:
         Asked("range", "GET", "/f1/f2/file.bin", {"HTTP_RANGE": "bytes=10-19"}),
         Asked("two ranges", "GET", "/f1/f2/file.bin", {"HTTP_RANGE": "bytes=0-4,-5"}),
         Asked("unsatisfiable range", "GET", "/f1/f2/file.bin", {"HTTP_RANGE": "bytes=999999-"}),
+        Asked("file, by the server", "GET", "/f1/@@opened", {"wsgi.file_wrapper": FileWrapper}),
         Asked("not modified", "GET", "/f1/f2/file.bin", LATER),
         Asked("resource not modified", "GET", "/++resource++style.css", LATER),
         Asked("HEAD of a file", "HEAD", "/f1/f2/file.bin"),

@@ -298,6 +298,21 @@ class Blocks:
         return b"block "
 
 
+class PartBlocks(Blocks):
+    """A part of a file, as plone.namedfile sends ranges: ``read`` goes on behind the part."""
+
+    def read(self, size: int = -1) -> bytes:
+        self.left -= 1
+        return b"longer than a block " if self.left > -9 else b""
+
+
+class Part(View):
+    def answer(self) -> Any:
+        self.request.response.setHeader("Content-Type", "text/plain")
+        self.request.response.setHeader("Content-Length", "18")
+        return PartBlocks()
+
+
 class Streamed(View):
     def answer(self) -> Any:
         self.request.response.setHeader("Content-Type", "text/plain")
@@ -336,7 +351,7 @@ PUBLIC = {
     "write_and_refuse": WriteAndRefuse, "write_404": WriteAndSetStatus, "doom": Doom, "commit": CommitItself,
     "again": Again, "refuse": Refuse, "forbid": Forbid, "go_on": GoOn, "go_away": GoAway, "fail": Fail,
     "nothing": Nothing, "bytes": Bytes, "written": Written, "opened": Opened, "streamed": Streamed, "who": Who,
-    "where": Where, "clone": Clone, "error": Error,
+    "where": Where, "clone": Clone, "error": Error, "part": Part,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Run the tests of Zope, out of its own packages.
+"""Run the tests of packages that are installed: ``run_suites.py -s ZPublisher -s OFS``.
 
 Where PIPELINE_ZOPE is 1, ``ZPublisher.WSGIPublisher.publish_module`` is replaced by ours, and nothing else. It is a
 variable of the environment, since layers that cannot be torn down run in a subprocess of this script.
@@ -15,11 +15,6 @@ from typing import Any
 import ZPublisher.WSGIPublisher
 from zope.testrunner import run
 
-PACKAGES = (
-    *("App", "OFS", "Products.Five", "Products.PageTemplates", "Shared", "Testing", "ZPublisher", "ZTUtils"),
-    *("Zope2", "webdav", "zmi"),
-)
-
 if os.environ.get("PIPELINE_ZOPE") == "1":
     from pipeline import zope
 
@@ -35,5 +30,4 @@ if os.environ.get("PIPELINE_ZOPE") == "1":
 
 if __name__ == "__main__":
     site_packages = str(Path(ZPublisher.__file__).parent.parent)
-    packages = [word for package in PACKAGES for word in ("-s", package)]
-    run(["--test-path", site_packages, *packages], [os.path.abspath(sys.argv[0]), *sys.argv[1:]])
+    run(["--test-path", site_packages], [os.path.abspath(sys.argv[0]), *sys.argv[1:]])

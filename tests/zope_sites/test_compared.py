@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-import pickletools
 import re
 from collections.abc import Iterator
 from typing import Any
+from wsgiref.util import FileWrapper
 
 import pytest
 from ZPublisher import HTTPResponse
 
 from zope_sites.asked import TABLE, Asked
 from zope_sites.compared_site import Sites, Tries
+from zope_sites.stored import stored
 from ztk.asking import ask
 
 ERROR = "an error without an exception view is a 500 of the pipeline; plain Zope leaves it to the server"
@@ -35,33 +36,6 @@ def sites() -> Iterator[Sites]:
     HTTPResponse._NOW = None
     logging.disable(logging.NOTSET)
     made.close()
-
-
-def stored(db: Any, since: bytes) -> list[Any]:
-    """Return the transactions that a database has stored: description, user, and each object."""
-    found = []
-    for one in db.storage.iterator(since):
-        if one.tid > since:
-            found.append((one.description, one.user, sorted((record.oid, state_of(record.data)) for record in one)))
-    return found
-
-
-def state_of(data: bytes) -> list[Any]:
-    """Return what a pickle stores. Equal strings may be one object or two, and times differ."""
-    found: list[Any] = []
-    memo: dict[Any, Any] = {}
-    last: Any = None
-    for opcode, argument, _ in pickletools.genops(data):
-        if "PUT" in opcode.name:
-            memo[argument] = last
-        elif "GET" in opcode.name:
-            found.append(memo[argument])
-        elif opcode.name not in ("STOP", "MARK", "FRAME") and opcode.name != "BINFLOAT":
-            last = argument or opcode.name
-            if isinstance(last, str):
-                last = re.sub(r"\d{6,}(\.\d+)?", "-", last)
-            found.append(last)
-    return found
 
 
 def seen(app: Any, db: Any, asked: Asked) -> Any:
@@ -91,6 +65,11 @@ def without_length(answer: Any) -> Any:
     """Return an answer without its Content-Length."""
     status, headers, *rest = answer
     return status, [pair for pair in headers if pair[0] != "Content-Length"], *rest
+
+
+def test_a_part_of_a_file_ends_where_it_should_if_the_server_sends_files(sites: Sites) -> None:
+    answer = ask(sites.ours, "GET", "/f1/@@part", {"wsgi.file_wrapper": FileWrapper})
+    assert (answer.status, answer.body) == ("200 OK", b"block " * 3)
 
 
 @pytest.mark.parametrize("asked", TABLE, ids=[asked.name for asked in TABLE])

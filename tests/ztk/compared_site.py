@@ -14,6 +14,7 @@ from ZODB.interfaces import IDatabase
 from ZODB.MappingStorage import MappingStorage
 from ZODB.POSException import ConflictError
 from zope.component import getGlobalSiteManager, provideUtility
+from zope.component.hooks import setHooks
 from zope.configuration import xmlconfig
 from zope.event import notify
 from zope.interface import Interface, implementer
@@ -53,6 +54,7 @@ ZCML = """
   <grant permission="test.View" role="test.Editor"/>
   <grant permission="test.Edit" role="test.Editor"/>
   <grant role="test.Editor" principal="test.editor"/>
+  %s
 </configure>
 """
 NO_POLICY = '<securityPolicy component="zope.security.simplepolicies.PermissiveSecurityPolicy"/>'
@@ -428,10 +430,11 @@ class NoteRPC(grokcore.xmlrpc.XMLRPC):
 _configured: list[bool] = []
 
 
-def make_db(storage: Any = None, policy: bool = True) -> DB:
-    """Return a database with the site in it; the first call configures the process."""
+def make_db(storage: Any = None, policy: bool = True, more: str = "") -> DB:
+    """Return a database with the site in it; the first call configures the process, with more ZCML."""
     if not _configured:
-        xmlconfig.string(ZCML % ("" if policy else NO_POLICY))
+        xmlconfig.string(ZCML % ("" if policy else NO_POLICY, more))
+        setHooks()  # local sites, as zope.app.wsgi.config does
         _configured.append(True)
     db = DB(MappingStorage() if storage is None else storage)
     manager = getGlobalSiteManager()

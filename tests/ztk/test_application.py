@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 import transaction
 import zope.component
+from BTrees.OOBTree import OOBTree
 from grokcore.view.publication import GrokBrowserPublication
+from hypothesis import given
+from hypothesis import strategies as st
 from persistent import Persistent
 from ZODB.DB import DB
 from zope.app.publication.browser import BrowserPublication
@@ -20,12 +23,12 @@ from zope.component.hooks import getSite
 from zope.component.interfaces import ISite
 from zope.interface import Interface, classImplements
 from zope.interface.verify import verifyObject
-from zope.publisher.browser import BrowserPage, BrowserRequest, BrowserResponse
+from zope.publisher.browser import BrowserPage, BrowserRequest, BrowserResponse, isHTML
 from zope.publisher.http import HTTPResponse
 from zope.publisher.interfaces import EndRequestEvent, StartRequestEvent
 from zope.publisher.interfaces.browser import IBrowserRequest
-from zope.publisher.xmlrpc import XMLRPCResponse
-from zope.security.checker import NamesChecker, defineChecker
+from zope.publisher.xmlrpc import XMLRPCRequest, XMLRPCResponse
+from zope.security.checker import NamesChecker, ProxyFactory, defineChecker
 from zope.security.management import queryInteraction
 from zope.traversing.interfaces import IBeforeTraverseEvent
 
@@ -36,8 +39,9 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.toolkit.manager import ImplicitManager
 from pipeline.ztk import WSGIPublisherApplication
 from pipeline.ztk.authenticate import ztk_authenticate
-from pipeline.ztk.kinds import kind
-from pipeline.ztk.known import is_plain_request, is_plain_response, plain_call, ways_of
+from pipeline.ztk.kinds import kind, optional
+from pipeline.ztk.known import has_plain_headers, is_plain_request, is_plain_response, plain_call, ways_of
+from pipeline.ztk.lean import is_html
 from pipeline.ztk.publisher import call, ztk_publisher
 from pipeline.ztk.request import ztk_request
 from pipeline.ztk.traverse import ztk_traverse
@@ -228,6 +232,18 @@ def test_a_response_with_a_method_of_its_own_makes_its_headers_and_body() -> Non
     assert not is_plain_response(XMLRPCResponse)
     for name in ("setResult", "_implicitResult", "getHeaders", "getBase"):
         assert not is_plain_response(type("Response", (BrowserResponse,), {name: lambda self, *arguments: None}))
+    assert has_plain_headers(XMLRPCResponse)
+    for name in ("getHeaders", "_cookie_list"):
+        assert not has_plain_headers(type("Response", (XMLRPCResponse,), {name: lambda self, *arguments: None}))
+
+
+PARTS = ("<", "!doctype html", "!DOCTYPE", "html", "HtMl", ">", " ", "\n", "!--", "-->", "İ", "x")
+
+
+@given(st.lists(st.sampled_from(PARTS)))
+def test_html_is_known_by_its_beginning_as_by_zope(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert is_html(text) == isHTML(text)
 
 
 @pytest.mark.parametrize("name", ["__init__", "setupLocale", "_parseCookies", "_setupPath_helper", "get"])
@@ -236,6 +252,8 @@ def test_a_request_with_a_method_of_its_own_is_made_by_it(name: str) -> None:
         return getattr(BrowserRequest, name)(self, *arguments)
 
     assert is_plain_request(BrowserRequest)
+    assert is_plain_request(XMLRPCRequest)
+    assert not is_plain_request(type("Request", (XMLRPCRequest,), {name: own}))
     assert not is_plain_request(type("Request", (BrowserRequest,), {name: own}))
 
 
@@ -310,3 +328,31 @@ def test_a_call_without_arguments_takes_the_short_way() -> None:
     request.form["name"] = "asked"
     with pytest.raises(TypeError):  # as mapply does: it looks at the instance, and Python calls the class
         call(request, called, stock_ways())
+
+
+class Stored(Persistent):
+    shown = ""
+
+
+class Answering(Persistent):
+    def __getattr__(self, name: str) -> str:
+        if name == "traverse":
+            return name
+        raise AttributeError(name)
+
+
+def test_an_attribute_that_may_be_missing_is_found_as_by_getattr(db: DB) -> None:
+    given = Stored()
+    given.traverse = "own"
+    connection = db.open()
+    root = connection.root()
+    root["attributes"] = [Stored(), given]
+    transaction.commit()
+    for one in (*root["attributes"], Answering(), OOBTree(), ProxyFactory(given, NamesChecker([])), object()):
+        for name in ("traverse", "shown", "missing", "_p_jar"):
+            getattr(one, "_p_deactivate", lambda: None)()
+            found = optional(one, name)
+            assert found is getattr(one, name, None)
+    del root["attributes"]
+    transaction.commit()
+    connection.close()

@@ -1,4 +1,4 @@
-"""The security policy decides as Zope's does, whatever changes between two decisions of one interaction."""
+"""The security policy decides as Zope's does, whatever changes between two decisions of one interaction (R14)."""
 
 from __future__ import annotations
 
@@ -254,6 +254,21 @@ def test_a_folder_that_was_moved_takes_its_objects_along() -> None:
     assert both.check("test.Edit", ob)
     folder.__parent__ = closed
     assert not both.check("test.View", ob)
+
+
+def test_a_role_at_the_new_place_grants_no_more_than_zope_does() -> None:
+    """Zope's policy keeps the roles that a principal has at an object, for every permission."""
+    root = Place()
+    old, given = Place(root), Place(root)
+    ob = Place(old)
+    for permission in PERMISSIONS:
+        IRolePermissionManager(root).grantPermissionToRole(permission, ROLE)
+    IPrincipalRoleManager(given).assignRoleToPrincipal(ROLE, "someone")
+    both = Both("someone")
+    assert not both.check("test.Edit", ob)
+    ob.__parent__ = given
+    assert not both.check("test.View", ob)
+    assert both.check("test.View", Place(given))
 
 
 def test_annotations_that_were_replaced_are_read() -> None:

@@ -1,4 +1,5 @@
-"""The transaction manager of a request to a site of Zope: implicit, as ``transaction.manager`` is for such sites.
+"""The transaction manager of a request to a site of Zope: implicit, as ``transaction.manager`` is for such sites,
+and for sites of Pyramid without ``tm.manager_hook``.
 
 It is given to the element ``zodb`` as its option ``manager``. While a request runs, it stands in the place of the
 manager of the thread, so that ``transaction.get()``, ``transaction.commit()`` and a connection that a view opens
@@ -12,10 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 import transaction
-from zope.publisher.interfaces import Retry
 
 from pipeline.database.transactions import Manager, is_open
 from pipeline.interfaces import ConfigurationError
+
+try:
+    from zope.publisher.interfaces import Retry
+except ImportError:  # a site of Pyramid may have this manager, too
+    Retry = ()
 
 log = logging.getLogger("pipeline.toolkit")
 
@@ -53,6 +58,16 @@ class ImplicitManager(Manager):
             when_made, self.when_made = self.when_made, None
             when_made()
         return found
+
+    def commit(self) -> None:
+        """Commit as ``transaction.manager``, also after the application has answered: a session of zope.sqlalchemy
+        looks there, to see that its transaction is being committed."""
+        threads: Any = transaction.manager
+        outer, threads.manager = threads.manager, self
+        try:
+            super().commit()
+        finally:
+            threads.manager = outer
 
     def end_deferred(self) -> None:
         self.when_made = None

@@ -19,8 +19,7 @@ class Memory:
 
     def __init__(self, registry: Any) -> None:
         self.generation = registry._generation
-        self.bases = registry.ro[1:]
-        self.generations = [base._generation for base in self.bases]
+        self.bases = [(base, base._generation) for base in registry.ro[1:]]
         self.answers: dict[Any, Any] = {}
 
     def changed(self, originally_changed: object) -> None:
@@ -50,9 +49,11 @@ def memory() -> Memory:
     except AttributeError:
         pass
     else:
-        if found.generation == registry._generation and (
-            not found.bases or found.generations == [base._generation for base in found.bases]
-        ):
-            return found
+        if found.generation == registry._generation:
+            for base, generation in found.bases:
+                if base._generation != generation:
+                    break
+            else:
+                return found
     found = registry._v_pipeline_memory = Memory(registry)
     return found

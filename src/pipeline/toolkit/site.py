@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline.interfaces import ConfigurationError, Facts
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _site: dict[str, Any] = {}
 """The path of the zope.conf that was loaded, and the main database."""
@@ -37,6 +39,19 @@ def load_once(zope_conf: str, load: Callable[[str], Any]) -> Any:
 def loaded() -> Any:
     """Return the main database of the site that was loaded, or None."""
     return next(iter(_site.values()), None)
+
+
+def with_parts(parts: Callable[..., Any]) -> Callable[[F], F]:
+    """Declare the elements of an app, so that ``show`` and ``check`` see them.
+
+    parts  ``(global_conf, **strings)`` returns them, outermost first, and loads nothing
+    """
+
+    def decorate(factory: F) -> F:
+        factory.parts = parts  # type: ignore[attr-defined]
+        return factory
+
+    return decorate
 
 
 def facts_of(zope_conf: str | None) -> Facts:

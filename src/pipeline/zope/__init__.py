@@ -12,6 +12,8 @@ short.py            short ways of the request and the response
 known.py            the rule that keeps them safe: class and code are Zope's own
 application.py      all of these in one WSGI application
 site.py             the site of a zope.conf, loaded by Zope's own packages
+items.py            ``zope_items``: users and policy for new views beside the old ones
+explaining.py       the steps of a request for ``pipeline explain``
 publishing.py       ``publish_module``, for the test layers of Zope and Plone
 ==================  ===============================================================================
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.composition import Pipeline
+from pipeline.composition import Element, Pipeline
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import zodb
@@ -14,18 +14,26 @@ from pipeline.options import Signature
 from pipeline.paste import with_facts
 from pipeline.strings import from_strings
 from pipeline.toolkit.manager import ImplicitManager
-from pipeline.toolkit.site import facts_of
+from pipeline.toolkit.site import with_parts
 from pipeline.zope.errors import zope_errors
 from pipeline.zope.path import zope_path
 from pipeline.zope.publisher import zope_publisher
 from pipeline.zope.request import zope_request
-from pipeline.zope.site import load
+from pipeline.zope.site import database, load, site_facts
 from pipeline.zope.traverse import zope_traverse
 
 
 def site(db: Any, *, attempts: int | None = None) -> Pipeline:
     """Return the pipeline of a Zope site that is started, with its main database."""
-    return Pipeline(
+    return Pipeline(*elements(db, attempts))
+
+
+def elements(db: Any, attempts: int | None, **options: Any) -> list[Element]:
+    """Return the elements of a Zope site.
+
+    options  those of ``zope_publisher``
+    """
+    return [
         retry() if attempts is None else retry(attempts=attempts),
         zodb(db=db, manager=ImplicitManager, root="Application"),
         zope_path(),
@@ -33,15 +41,27 @@ def site(db: Any, *, attempts: int | None = None) -> Pipeline:
         transaction(),
         zope_errors(),
         zope_traverse(),
-        zope_publisher(),
-    )
+        zope_publisher(**options),
+    ]
 
 
 def _zope(*, zope_conf: str, attempts: int | None = None) -> None:
     """Check the options of ``zope``."""
 
 
-@with_facts(lambda **strings: facts_of(strings.get("zope_conf")))
+def options_of(global_conf: Mapping[str, str], strings: Mapping[str, str]) -> Any:
+    """Return the options of ``zope``, converted."""
+    return from_strings(Signature.of(_zope), "zope", strings, Source(global_conf, zope))
+
+
+def parts_of(global_conf: Mapping[str, str], **strings: str) -> list[Element]:
+    """Return the elements that ``zope`` consists of. Nothing is loaded."""
+    options = options_of(global_conf, strings)
+    return elements(database, options.get("attempts"), zope_conf=options["zope_conf"])
+
+
+@with_parts(parts_of)
+@with_facts(lambda **strings: site_facts(strings.get("zope_conf")))
 def zope(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     """Make a whole Zope site: ``[app:main] use = egg:wsgi-pipeline#zope``.
 
@@ -53,5 +73,5 @@ def zope(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     ``zodb`` with the database of the zope.conf, ``zope_path``, ``zope_request``, ``transaction``, ``zope_errors``,
     ``zope_traverse`` and ``zope_publisher``.
     """
-    options = from_strings(Signature.of(_zope), "zope", strings, Source(global_conf, zope))
+    options = options_of(global_conf, strings)
     return site(load(options["zope_conf"], global_conf), attempts=options.get("attempts"))

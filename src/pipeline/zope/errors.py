@@ -35,6 +35,8 @@ def zope_errors(next: Handler) -> Handler:
             tell(pubevents.PubStart, zope)
             next(request, response)
             tell(pubevents.PubBeforeCommit, zope)
+            if request.zope_watcher is not None:
+                request.zope_watcher.published()
         except Exception as error:
             failure = request.failure = fail(request, error)
         else:

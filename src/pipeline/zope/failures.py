@@ -31,6 +31,8 @@ def fail(request: Any, error: Exception) -> Failure:
     exc_type, _ = upgradeException(error.__class__, None)
     exc = error if isinstance(error, exc_type) else exc_type(str(error)).with_traceback(error.__traceback__)
     exc_info = (exc_type, exc, exc.__traceback__)
+    if request.zope_watcher is not None:
+        request.zope_watcher.failed(exc)
     if zope.environ.get("x-wsgiorg.throw_errors", False):
         request.attempts_left = 0
         return Failure(exc_info, False, True, True)

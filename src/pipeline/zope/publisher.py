@@ -12,15 +12,14 @@ from ZPublisher.WSGIPublisher import call_object, dont_publish_class, missing_na
 from pipeline.composition import Offers, element
 from pipeline.response import Response
 from pipeline.toolkit.manager import ImplicitManager
-from pipeline.toolkit.site import facts_of
 from pipeline.zope.request import ZopeRequest
-from pipeline.zope.site import load
+from pipeline.zope.site import load, site_facts
 
 
 @element(
     adds=ZopeRequest,
     requires=("zope", "published"),
-    facts=lambda *, zope_conf: facts_of(zope_conf),
+    facts=lambda *, zope_conf: site_facts(zope_conf),
 )
 def zope_publisher(*, zope_conf: str | None = None) -> Offers:
     """Call the object that traversal found, and put its result on the response of Zope.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zope.globalrequest import clearRequest, setRequest
 from zope.security.management import endInteraction
@@ -11,20 +12,26 @@ from ZPublisher import pubevents
 from ZPublisher.HTTPResponse import WSGIResponse
 
 from pipeline.composition import Offers, element
-from pipeline.database.transactions import OFFERED, begin
-from pipeline.elements.transaction import TransactionRequest
+from pipeline.database.transactions import OFFERED, open_tm
 from pipeline.interfaces import Handler
+from pipeline.options import on_demand
 from pipeline.response import Response
 from pipeline.toolkit.events import tell
 from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
+from pipeline.toolkit.walks import WalkedRequest, walk_of
 from pipeline.zope import short
 from pipeline.zope.answers import put_answer, put_exception
 from pipeline.zope.failures import Failure, fail
 
+if TYPE_CHECKING:
+    from pipeline.zope.explaining import watch
+else:  # only a request that is explained needs it
+    watch = on_demand("pipeline.zope.explaining:watch")
+
 OURS = ("pipeline.request", "pipeline.response")
 
 
-class ZopeRequest(TransactionRequest):
+class ZopeRequest(WalkedRequest):
     """The attributes that the elements of a Zope site add to a request."""
 
     zope: Any = None
@@ -35,6 +42,8 @@ class ZopeRequest(TransactionRequest):
     """The object that traversal found, and that is called."""
     failure: Failure | None = None
     """The exception of this attempt, if it has raised one."""
+    zope_watcher: Any = None
+    """Notes the steps, if ``zope_walk`` is there."""
     call: Any = None
     """The arguments of ``publish_module``, if the request came through it."""
 
@@ -65,23 +74,19 @@ def zope_request(next: Handler) -> Offers:
         try:
             attempt(next, request, response)
         finally:
-            call_close_callbacks(request.__dict__.get("zodb"))
+            pooled = getattr(request, "zodb_pooled", None)  # also if only the root was used
+            call_close_callbacks(pooled and pooled.connection)
             give_back_thread(tm, outer)
 
-    return Offers(zope_request, tm=open_tm, **OFFERED)
-
-
-def open_tm(request: ZopeRequest) -> ImplicitManager:
-    """A transaction manager for a site without a database."""
-    tm = ImplicitManager()
-    request.on_close(tm.leave, last=True)
-    begin(request, tm)
-    return tm
+    return Offers(zope_request, tm=partial(open_tm, ImplicitManager), **OFFERED)
 
 
 def attempt(next: Handler, request: ZopeRequest, response: Response) -> None:
     """Publish once."""
     zope = request.zope = new_request(request)
+    walk = walk_of(request)
+    if walk is not None:
+        request.zope_watcher = watch(walk, zope)
     setRequest(zope)
     try:
         request.commit_on_error = True  # Zope commits whatever a view has returned
@@ -118,15 +123,21 @@ def new_request(request: ZopeRequest) -> Any:
     if request.call is not None:
         zope, request.zope_response = request.call.new_request(environ)
     else:
-        answer = request.zope_response = WSGIResponse(stdout=BytesIO(), stderr=BytesIO())
-        set_server(answer, environ)
-        zope = short.new_request(environ["wsgi.input"], environ, answer)
+        zope = new_request_of(environ)
+        request.zope_response = zope.response
         zope.retry_count = getattr(request, "attempt", 1) - 1
     copied = getattr(zope, "environ", None)
     if copied is not None and copied is not environ:
         for key in OURS:
             copied.pop(key, None)
     return zope
+
+
+def new_request_of(environ: dict[str, Any]) -> Any:
+    """Make the request of Zope for an environ, with its response."""
+    answer = WSGIResponse(stdout=BytesIO(), stderr=BytesIO())
+    set_server(answer, environ)
+    return short.new_request(environ["wsgi.input"], environ, answer)
 
 
 def set_server(answer: Any, environ: dict[str, Any]) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import Zope2
+from zc.lockfile import LockError
+from ZConfig.datatypes import stock_datatypes
 from Zope2.Startup.run import make_wsgi_app
 
-from pipeline.interfaces import ConfigurationError
-from pipeline.toolkit.site import load_once, loaded
+from pipeline.interfaces import ConfigurationError, Facts
+from pipeline.toolkit.site import facts_of, load_once, loaded
+
+LONGEST_FORM = "1GB"
+"""The limit of Zope if its zope.conf has no ``form-disk-limit``."""
 
 
 def load(zope_conf: str, global_conf: Mapping[str, str] | None = None) -> Any:
@@ -19,15 +27,40 @@ def load(zope_conf: str, global_conf: Mapping[str, str] | None = None) -> Any:
     """
 
     def start(path: str) -> Any:
-        make_wsgi_app(dict(global_conf or {}), path)
+        try:
+            make_wsgi_app(dict(global_conf or {}), path)
+        except LockError as error:
+            raise ConfigurationError(
+                f"{path}: {error}: another process has the database open, such as the instance itself. Stop it "
+                "first, or ask a copy of the site; several processes share a ZEO server (<zeoclient>)"
+            ) from error
         return Zope2.DB
 
     return load_once(zope_conf, start)
 
 
-def database() -> Any:
-    """Return the main database of the site that was loaded: ``[filter:zodb] db = pipeline.zope:database``."""
+def database(zope_conf: str | None = None) -> Any:
+    """Return the main database of the site: ``[filter:zodb] db = pipeline.zope:database``.
+
+    zope_conf  the zope.conf of the site, which is loaded; default is the site that was loaded already
+    """
+    if zope_conf is not None:
+        return load(zope_conf)
     db = loaded() or getattr(Zope2, "DB", None)
     if db is None:
-        raise ConfigurationError("no Zope site is loaded: give zope_publisher the option zope_conf")
+        raise ConfigurationError(
+            "no Zope site is loaded: give zope_publisher the option zope_conf, and zodb as well if its pipeline "
+            "has no zope_publisher"
+        )
     return db
+
+
+def site_facts(zope_conf: str | None) -> Facts:
+    """Return what an operator must know of a site: that of its zope.conf, and the longest form that Zope takes."""
+    facts = facts_of(zope_conf)
+    try:
+        text = Path(zope_conf or "").read_text("utf-8", "replace")
+        found = re.findall(r"(?mi)^[ \t]*form-disk-limit[ \t]+(\w+)[ \t]*$", text)
+        return replace(facts, max_body=stock_datatypes["byte-size"](found[-1] if found else LONGEST_FORM))
+    except (OSError, ValueError):  # the file is not there, or is not valid
+        return facts

@@ -16,6 +16,7 @@ policy.py           short ways of the security policy
 handling.py         short ways of error views
 events.py           no event object without a subscriber
 kinds.py            what the interfaces of an object tell, looked up once
+users.py            principals and policy for new views beside the old ones
 explaining.py       what ``pipeline explain`` says of the steps, adapters and checkers
 ==================  ===============================================================================
 """

@@ -10,7 +10,7 @@ from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
 from zope.app.wsgi.interfaces import WSGIPublisherApplicationCreated
 from zope.event import notify
 
-from pipeline.composition import Pipeline
+from pipeline.composition import Element, Pipeline
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import zodb
@@ -19,12 +19,12 @@ from pipeline.options import Signature
 from pipeline.paste import with_facts
 from pipeline.strings import from_strings
 from pipeline.toolkit.manager import ImplicitManager
-from pipeline.toolkit.site import facts_of
+from pipeline.toolkit.site import facts_of, with_parts
 from pipeline.ztk.authenticate import ztk_authenticate
 from pipeline.ztk.errors import ztk_errors
 from pipeline.ztk.publisher import ztk_publisher
 from pipeline.ztk.request import ztk_request
-from pipeline.ztk.site import load
+from pipeline.ztk.site import database, load
 from pipeline.ztk.traverse import ztk_traverse
 
 
@@ -40,16 +40,8 @@ class WSGIPublisherApplication(zope.app.wsgi.WSGIPublisherApplication):  # type:
         attempts: int | None = None,
     ) -> None:
         super().__init__(db, factory, handle_errors)
-        self.pipeline = Pipeline(
-            retry() if attempts is None else retry(attempts=attempts),
-            *(() if db is None else (zodb(db=db, manager=ImplicitManager),)),
-            ztk_request(factory=self.requestFactory),
-            ztk_errors(handle_errors=handle_errors),
-            transaction(),
-            ztk_authenticate(),
-            ztk_traverse(),
-            ztk_publisher(),
-        )
+        request = ztk_request(factory=self.requestFactory)
+        self.pipeline = Pipeline(*elements(db, attempts, request, ztk_errors(handle_errors=handle_errors)))
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if not self.handleErrors:
@@ -63,10 +55,40 @@ class WSGIPublisherApplication(zope.app.wsgi.WSGIPublisherApplication):  # type:
             del environ["REQUEST_METHOD"]
 
 
+def elements(db: Any, attempts: int | None, request: Element, errors: Element, **options: Any) -> list[Element]:
+    """Return the elements of a Toolkit site.
+
+    options  those of ``ztk_publisher``
+    """
+    return [
+        retry() if attempts is None else retry(attempts=attempts),
+        *(() if db is None else (zodb(db=db, manager=ImplicitManager),)),
+        request,
+        errors,
+        transaction(),
+        ztk_authenticate(),
+        ztk_traverse(),
+        ztk_publisher(**options),
+    ]
+
+
+def options_of(global_conf: Mapping[str, str], strings: Mapping[str, str]) -> Any:
+    """Return the options of ``ztk``, converted."""
+    return from_strings(Signature.of(_ztk), "ztk", strings, Source(global_conf, ztk))
+
+
+def parts_of(global_conf: Mapping[str, str], **strings: str) -> list[Element]:
+    """Return the elements that ``ztk`` consists of. Nothing is loaded."""
+    options = options_of(global_conf, strings)
+    conf = options["zope_conf"]
+    return elements(database, options.get("attempts"), ztk_request(), ztk_errors(), zope_conf=conf)
+
+
 def _ztk(*, zope_conf: str, attempts: int | None = None) -> None:
     """Check the options of ``ztk``."""
 
 
+@with_parts(parts_of)
 @with_facts(lambda **strings: facts_of(strings.get("zope_conf")))
 def ztk(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     """Make a whole Zope site: ``[app:main] use = egg:wsgi-pipeline#ztk``.
@@ -78,7 +100,7 @@ def ztk(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     ``zodb`` with the database of the zope.conf, ``ztk_request``, ``ztk_errors``, ``transaction``,
     ``ztk_authenticate``, ``ztk_traverse`` and ``ztk_publisher``.
     """
-    options = from_strings(Signature.of(_ztk), "ztk", strings, Source(global_conf, ztk))
+    options = options_of(global_conf, strings)
     application = WSGIPublisherApplication(load(options["zope_conf"]), attempts=options.get("attempts"))
     notify(WSGIPublisherApplicationCreated(application))
     return application.pipeline

@@ -31,8 +31,7 @@ def watch(walk: Walk, request: Any) -> Any:
         if hasattr(publication, name):
             setattr(publication, name, getattr(watcher, name))
     request.setPublication(publication)
-    walk.steps.clear()  # those of the attempt before
-    walk.view = walk.cause = None
+    walk.reset()
     return publication
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from persistent import Persistent
 from zope.component.event import objectEventNotify
 from zope.component.interfaces import ISite
 from zope.interface import implementedBy, providedBy
@@ -59,3 +62,25 @@ def kind(ob: Any, request: Any) -> Kind:
     key = (providedBy(ob), providedBy(request))
     found: Kind | None = known.answers.get(key)
     return known.put(kind_of, *key) if found is None else found
+
+
+def _is_own(cls: type, name: str) -> bool:
+    """Return whether persistent objects of a class can have an attribute in their own state alone."""
+    return (
+        issubclass(cls, Persistent)
+        and bool(cls.__dictoffset__)
+        and cls.__getattribute__ is Persistent.__getattribute__
+        and not hasattr(cls, "__getattr__")
+        and not any(name in vars(base) for base in cls.__mro__)
+    )
+
+
+is_own: Callable[[Any, str], bool] = lru_cache(maxsize=1024)(_is_own)
+
+
+def optional(ob: Any, name: str) -> Any:
+    """Return an attribute or None, as ``getattr`` does, which takes long where a persistent object has none."""
+    if is_own(type(ob), name):
+        ob._p_activate()
+        return ob.__dict__.get(name)
+    return getattr(ob, name, None)

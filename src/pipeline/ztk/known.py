@@ -18,6 +18,7 @@ from zope.app.publication.zopepublication import ZopePublication
 from zope.publisher.base import BaseRequest, BaseResponse
 from zope.publisher.browser import BrowserRequest, BrowserResponse
 from zope.publisher.http import HTTPRequest, HTTPResponse
+from zope.publisher.xmlrpc import XMLRPCRequest
 
 try:
     from grokcore.view.publication import GrokBrowserPublication, ZopePublicationSansProxy
@@ -146,7 +147,7 @@ def _is_plain_request(cls: type) -> bool:
     chains = {name: chain(cls, name) for name in MADE_BY}
     made_by = chains.pop("__init__")
     return (
-        chains["_createResponse"][:1] in ((BrowserRequest,), (HTTPRequest,))
+        chains["_createResponse"][:1] in ((BrowserRequest,), (HTTPRequest,), (XMLRPCRequest,))
         and chains["setupLocale"] == chains["_parseCookies"] == (HTTPRequest,)
         and chains["_setupPath_helper"] == chains["setPublication"] == (BaseRequest,)
         and made_by in (HTTP_REQUEST, BROWSER_REQUEST)
@@ -161,11 +162,15 @@ def _is_plain_response(cls: type) -> bool:
     return (
         chain(cls, "setResult") == (HTTPResponse, BaseResponse)
         and chain(cls, "_implicitResult") in ((HTTPResponse,), (BrowserResponse, HTTPResponse))
-        and all(
-            chain(cls, name) == (HTTPResponse,) for name in ("getHeaders", "_cookie_list", "setStatus", "getHeader")
-        )
+        and all(chain(cls, name) == (HTTPResponse,) for name in ("setStatus", "getHeader"))
+        and has_plain_headers(cls)
         and chain(cls, "getBase") in ((), (BrowserResponse,))
     )
+
+
+def _has_plain_headers(cls: type) -> bool:
+    """Return whether responses of a class make their headers as an HTTPResponse does."""
+    return all(chain(cls, name) == (HTTPResponse,) for name in ("getHeaders", "_cookie_list"))
 
 
 def _plain_call(cls: type) -> FunctionType | None:
@@ -180,4 +185,5 @@ def _plain_call(cls: type) -> FunctionType | None:
 ways: Callable[[Any, Any, Any], Ways] = lru_cache(maxsize=256)(_ways)
 is_plain_request: Callable[[Any], bool] = lru_cache(maxsize=256)(_is_plain_request)
 is_plain_response: Callable[[Any], bool] = lru_cache(maxsize=256)(_is_plain_response)
+has_plain_headers: Callable[[Any], bool] = lru_cache(maxsize=256)(_has_plain_headers)
 plain_call: Callable[[Any], FunctionType | None] = lru_cache(maxsize=1024)(_plain_call)

@@ -39,7 +39,7 @@ from zope.publisher.interfaces import IDefaultSkin, ISkinnable, ISkinType
 from zope.publisher.interfaces.http import IResult
 from zope.publisher.skinnable import setDefaultSkin
 
-from pipeline.ztk.known import Ways, is_plain_request, is_plain_response
+from pipeline.ztk.known import Ways, has_plain_headers, is_plain_request, is_plain_response
 
 OURS = ("pipeline.request", "pipeline.response")
 
@@ -262,7 +262,7 @@ def put_text(answer: Any, text: str) -> bool:
     if given:
         content_type = given[0]
     elif is_browser and answer._status != 304:
-        content_type = "text/html" if isHTML(text) else "text/plain"
+        content_type = "text/html" if is_html(text) else "text/plain"
     else:
         return False
     sent = in_utf8(content_type)
@@ -279,6 +279,15 @@ def put_text(answer: Any, text: str) -> bool:
     if not answer._status_set:
         answer.setStatus(200)
     return True
+
+
+def is_html(text: str) -> bool:
+    """Return what ``isHTML`` returns, which changes the whole text to lower case."""
+    start = text[:15]
+    if start[:1].isspace() or start.startswith("<!--"):
+        return isHTML(text)  # type: ignore[no-any-return]
+    start = start.lower()
+    return start.startswith("<!doctype html") or start[:6] in ("<html", "<html ", "<html>")
 
 
 def with_base(body: bytes, base: str | bytes) -> bytes:
@@ -312,7 +321,7 @@ POWERED_BY = ("X-Powered-By", "Zope (www.zope.org), Python (www.python.org)")
 
 def headers_of(answer: Any, in_memory: bool) -> list[tuple[str, str]]:
     """Return the headers of a response, as ``getHeaders`` does; the edge knows the length of a body in memory."""
-    if answer._cookies or not is_plain_response(type(answer)):
+    if answer._cookies or not has_plain_headers(type(answer)):
         return answer.getHeaders()  # type: ignore[no-any-return]
     found = [POWERED_BY]
     for name, values in sorted(answer._headers.items(), key=_lower):

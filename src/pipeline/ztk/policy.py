@@ -28,6 +28,7 @@ from zope.securitypolicy.rolepermission import AnnotationRolePermissionManager
 from zope.securitypolicy.zopepolicy import ZopeSecurityPolicy
 
 from pipeline.toolkit.memory import memory
+from pipeline.ztk.kinds import optional
 
 MAPS: tuple[tuple[Any, type], ...] = (
     (IPrincipalPermissionMap, AnnotationPrincipalPermissionManager),
@@ -45,7 +46,8 @@ class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
     That policy asks each object on the way to the root, and keeps the answers at each object until a grant changes.
     Here objects without grants are passed over, as long as all objects on the way have the parents that they had,
     and grants only if they had some. If one has changed, each object gets the answers that Zope's policy would have
-    kept at it, and all objects are asked from then on. So decisions are also the same after an object was moved.
+    kept at it, and all objects are asked from then on. So decisions are also the same after an object was moved
+    (R14).
     """
 
     def __init__(self, *participations: Any) -> None:
@@ -87,7 +89,11 @@ class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
                 passed.append(number)
             key = (providedBy(one), type(one))
             grants = known.answers.get(key) or known.put(grants_of, *key)
-            may_grant = grants is OTHER or (grants is ANNOTATED and has_grants(one))
+            if grants is ANNOTATED:
+                annotations = optional(one, "__annotations__")
+                may_grant = bool(annotations) and any(key in annotations for key in KEYS)
+            else:
+                may_grant = grants is OTHER
             if may_grant and holder is UNKNOWN:
                 holder = one
             parent = removeSecurityProxy(getattr(one, "__parent__", None))
@@ -150,12 +156,6 @@ def copy_answer(told: Any, kept: Any, *question: str) -> None:
         for part in parts:
             kept = kept.setdefault(part, {})
         kept[last] = told[last]
-
-
-def has_grants(ob: Any) -> bool:
-    """Return whether the annotations of an object have grants."""
-    annotations = getattr(ob, "__annotations__", None)
-    return bool(annotations) and any(key in annotations for key in KEYS)  # type: ignore[operator]
 
 
 class Grants(Enum):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
@@ -14,22 +15,29 @@ from zope.publisher.interfaces.logginginfo import ILoggingInfo
 from zope.security.management import endInteraction
 
 from pipeline.composition import Offers, element
-from pipeline.database.transactions import OFFERED, begin
-from pipeline.elements.transaction import TransactionRequest
+from pipeline.database.transactions import OFFERED, open_tm
 from pipeline.interfaces import Handler
+from pipeline.options import on_demand
 from pipeline.response import Response
 from pipeline.toolkit.answers import put
 from pipeline.toolkit.events import tell
 from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
 from pipeline.toolkit.site import loaded
+from pipeline.toolkit.walks import WalkedRequest, walk_of
 from pipeline.ztk.known import NONE, Ways, ways_of
 from pipeline.ztk.lean import headers_of, hide_pipeline, make_zope_request
+from pipeline.ztk.urls import shorten
+
+if TYPE_CHECKING:
+    from pipeline.ztk.explaining import watch
+else:  # only a request that is explained needs it
+    watch = on_demand("pipeline.ztk.explaining:watch")
 
 CONNECTION = "ZODB.interfaces.IConnection"
 """Name of the annotation of a Zope request that has its connection."""
 
 
-class ZopeRequest(TransactionRequest):
+class ZopeRequest(WalkedRequest):
     """The attributes that the elements of Zope's publication add to a request."""
 
     zope: Any = None
@@ -43,8 +51,6 @@ class ZopeRequest(TransactionRequest):
     that it would say the same again."""
     logged: tuple[Any, Any] | None = None
     """A principal, and what its ILoggingInfo says."""
-    watch_zope: Callable[[Any], Any] | None = None
-    """Gives ``zope`` a publication that notes its steps, for ``pipeline explain``."""
 
 
 @element(
@@ -70,6 +76,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
     interaction ends, EndRequestEvent), ``request.close`` (held objects are released), and, in the environ,
     ``wsgi.logging_info`` and ``REMOTE_USER``.
     """
+    shorten()
     if factory is None:
         db = loaded() or object() if db is None else db
         factory = HTTPPublicationRequestFactory(db() if callable(db) else db)
@@ -89,7 +96,8 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
             request.zope = zope
             ways = NONE
             try:
-                publication = zope.publication if request.watch_zope is None else request.watch_zope(zope)
+                walk = walk_of(request)
+                publication = zope.publication if walk is None else watch(walk, zope)
                 ways = request.ways = ways_of(publication, zope)
                 if not ways.retries and attempt == 1 and request.attempts_left:
                     request.attempts_left = sys.maxsize  # ztk_errors asks supportsRetry
@@ -113,15 +121,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
         finally:
             give_back_thread(tm, outer)
 
-    return Offers(ztk_request, tm=open_tm, **OFFERED)
-
-
-def open_tm(request: ZopeRequest) -> ImplicitManager:
-    """A transaction manager for a site without a database."""
-    tm = ImplicitManager()
-    request.on_close(tm.leave, last=True)
-    begin(request, tm)
-    return tm
+    return Offers(ztk_request, tm=partial(open_tm, ImplicitManager), **OFFERED)
 
 
 def put_answer(request: ZopeRequest, response: Response, zope: Any) -> None:

@@ -23,9 +23,17 @@ def _load(path: str) -> Any:
     return db
 
 
-def database() -> Any:
-    """Return the main database of the site that was loaded: ``[filter:zodb] db = pipeline.ztk:database``."""
+def database(zope_conf: str | None = None) -> Any:
+    """Return the main database of the site: ``[filter:zodb] db = pipeline.ztk:database``.
+
+    zope_conf  the zope.conf of the site, which is loaded; default is the site that was loaded already
+    """
+    if zope_conf is not None:
+        return load(zope_conf)
     db = loaded()
     if db is None:
-        raise ConfigurationError("no Zope site is loaded: give ztk_publisher the option zope_conf")
+        raise ConfigurationError(
+            "no Zope site is loaded: give ztk_publisher the option zope_conf, and zodb as well if its pipeline "
+            "has no ztk_publisher"
+        )
     return db

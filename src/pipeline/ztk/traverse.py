@@ -19,7 +19,7 @@ from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.response import Response
 from pipeline.toolkit.events import are_usual, tell
-from pipeline.ztk.kinds import Kind, kind
+from pipeline.ztk.kinds import Kind, kind, optional
 from pipeline.ztk.known import Ways
 from pipeline.ztk.lean import url_of
 from pipeline.ztk.principals import at_place
@@ -158,7 +158,7 @@ UNKNOWN: Any = object()
 
 def grok_step(ob: Any, zope: Any, name: str, traverser: Any) -> Any:
     """Return what a traverser of Grok finds, or UNKNOWN."""
-    if getattr(ob, "traverse", None):
+    if optional(ob, "traverse"):
         return UNKNOWN
     if traverser is ContainerTraverser:
         found = ob.get(name)
