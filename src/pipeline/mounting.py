@@ -8,19 +8,22 @@ write in the transaction of the pipeline, which the element ``transaction`` comm
 
     pyramid.includes = pipeline.mounting
 
-``zope.sqlalchemy.register(session)`` without ``request.tm`` joins the transaction of the thread, and an application
-with a ``zodbconn.uri`` of its own in a pipeline without ``zodb`` ends the transaction. Then the pipeline answers
-500, since the changes would be lost.
+``zope.sqlalchemy.register(session)`` without ``request.tm`` joins the transaction of the thread. That is the one of
+the pipeline, while the application runs, if ``zodb``, or without it ``transaction``, has the option ``manager =
+pipeline.toolkit.manager:ImplicitManager``. Without it the pipeline answers 500, since the changes would be lost. It
+does so, too, for an application with a ``zodbconn.uri`` of its own in a pipeline without ``zodb``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from transaction import TransactionManager
 
 from pipeline.request import Request
+from pipeline.toolkit.manager import ImplicitManager, give_back_thread, take_thread
 
 
 def request_of(environ: Mapping[str, Any]) -> Any:
@@ -39,21 +42,59 @@ def request_of(environ: Mapping[str, Any]) -> Any:
 
 def includeme(config: Any) -> None:
     """Have a Pyramid application share the transaction of its pipeline. Pyramid calls it, by ``config.include`` or
-    the setting ``pyramid.includes``.
+    the setting ``pyramid.includes``. What the code of the application sets for ``tm.manager_hook``, as Pyramid's
+    cookiecutter does, does not count.
 
     pyramid_tm leaves the transaction to the pipeline, and so does pyramid_retry the further attempts.
     ``get_connection(request)`` of pyramid_zodbconn returns the connection of the element ``zodb``. The application
     works as before where it runs alone, or in a pipeline without ``transaction``.
     """
-    config.add_settings(
-        {
-            "tm.manager_hook": manager_of,
-            "tm.activate_hook": commits_itself,
-            "retry.activate_hook": lambda request: 1 if _in_transaction(request) else None,
-        }
-    )
+    hooks = {
+        "tm.manager_hook": manager_of,
+        "tm.activate_hook": commits_itself,
+        "retry.activate_hook": lambda request: 1 if _in_transaction(request) else None,
+    }
+    config.add_settings(hooks)
+    config.action(None, lambda: config.add_settings(hooks), order=LAST)  # the code may have set them since
+    config.add_tween(f"{__name__}.for_the_thread")
     connection = property(_connection_of, lambda request, own: setattr(request, _OWN, own))
     config.add_request_method(connection, "_primary_zodb_conn")
+
+
+LAST = 1_000
+"""Order of an action of Pyramid that runs behind those of packages, such as that of pyramid_tm."""
+
+
+def for_the_thread(handler: Callable[[Any], Any], registry: Any) -> Callable[[Any], Any]:
+    """Have ``transaction.manager`` be the manager of the pipeline while a Pyramid application runs, if that manager
+    is implicit: the application may expect both to be the same, as with pyramid_tm. A tween.
+
+    Code of the application that runs while its changes are stored, such as an event of SQLAlchemy before a flush or
+    a hook of the transaction, finds the request and the registry by ``pyramid.threadlocal``, as with pyramid_tm.
+    """
+    from pyramid import threadlocal  # type: ignore[import-untyped]
+
+    def for_the_thread(request: Any) -> Any:
+        tm = request_of(request.environ).tm if _in_transaction(request) else None
+        if not isinstance(tm, ImplicitManager) or tm.running:
+            return handler(request)
+        outer = take_thread(tm, "pipeline.mounting")
+        try:
+            response = handler(request)
+            if tm._txn is not None and tm._txn._resources:
+                is_seen = {"request": request, "registry": registry}
+                # Before the hooks of the application, which addBeforeCommitHook would call first.
+                tm._txn._before_commit.insert(0, (threadlocal.manager.push, (is_seen,), {}))
+                tm._txn.addAfterCommitHook(lambda is_stored: forget(is_seen))
+                request_of(request.environ).on_close(partial(forget, is_seen))  # another hook may have failed
+            return response
+        finally:
+            give_back_thread(tm, outer)
+
+    def forget(is_seen: Any) -> None:
+        threadlocal.manager.stack[:] = [one for one in threadlocal.manager.stack if one is not is_seen]
+
+    return for_the_thread
 
 
 _OWN = "_zodb_connection_of_its_own"

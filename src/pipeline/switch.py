@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from typing import Any, NamedTuple
 
-from webob.exc import HTTPNotFound
+from webob.exc import HTTPException, HTTPNotFound
 
 from pipeline.composition import Pipeline, element
 from pipeline.ini import Source
@@ -40,6 +41,8 @@ def switch(loader: Any, global_conf: Mapping[str, str], **strings: str) -> WSGIA
                 path=/admin                the path is this or below it; it is not taken off. This is not access
                                            control: an object may have other addresses as well
                 header.Accept=*json*       a request header, "*" for any run of characters
+                view=yes                   the app, a pipeline of views, has one for the path and the method. It is
+                                           asked by OPTIONS, so write this condition last
 
     default   name of the app for all other requests; without it they are answered 404
     """
@@ -112,7 +115,9 @@ def _branch(line: str, get: Callable[[str], WSGIApp], where: str) -> Branch:
     name, *conditions = line.split()
     if not conditions:
         raise OptionError(f"{where}: branch {name!r} has no condition; use 'default = {name}' instead")
-    return Branch(get(name), tuple(_test(condition, name, where) for condition in conditions))
+    app = get(name)
+    tests = (_has_view(app, name, where) if one == "view=yes" else _test(one, name, where) for one in conditions)
+    return Branch(app, tuple(tests))
 
 
 def _test(condition: str, branch: str, where: str) -> Callable[[dict[str, Any]], bool]:
@@ -138,8 +143,45 @@ def _test(condition: str, branch: str, where: str) -> Callable[[dict[str, Any]],
         return lambda environ: key in environ and matches(environ[key])
     raise OptionError(
         f"{where}: branch {branch!r} has the condition {condition!r}; a condition must be method=, type=, "
-        f"scheme=, path=/ or header.NAME= with a value"
+        f"scheme=, path=/ or header.NAME= with a value, or view=yes"
     )
+
+
+_NOT_ASKED = (
+    *("CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSFER_ENCODING"),  # the body stays for the app that answers
+    "HTTP_AUTHORIZATION",  # a wrong password counts once
+)
+"""Variables of the environ that the question by OPTIONS leaves out."""
+
+
+def _has_view(app: WSGIApp, branch: str, where: str) -> Callable[[dict[str, Any]], bool]:
+    """Return the test whether a pipeline accepts the method of a request at its path: its publisher answers OPTIONS
+    with Allow, without a permission and without a body."""
+    if not isinstance(app, Pipeline) or app.published is None:
+        wanted = "has the condition view=yes, but it is not a pipeline with a publisher"
+        raise OptionError(f"{where}: branch {branch!r} {wanted}")
+
+    def has_view(environ: dict[str, Any]) -> bool:
+        asked = {name: value for name, value in environ.items() if name not in _NOT_ASKED}
+        asked.update({"REQUEST_METHOD": "OPTIONS", "wsgi.input": BytesIO()})
+        allowed: list[str] = []
+
+        def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            allowed[:] = [value for name, value in headers if name == "Allow" and status.startswith("2")]
+
+        try:
+            body = app(asked, start_response)
+        except HTTPException:  # a 404, which the elements outside of the switch would answer
+            return False
+        try:
+            for _ in body:  # a middleware may start its answer with the first block (PEP 3333)
+                pass
+        finally:
+            if hasattr(body, "close"):
+                body.close()
+        return environ["REQUEST_METHOD"] in ",".join(allowed).replace(" ", "").split(",")
+
+    return has_view
 
 
 def _steps(path: str) -> list[str]:

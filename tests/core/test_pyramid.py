@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyramid_tm
 import pytest
 import transaction
 from persistent import Persistent
@@ -17,9 +18,11 @@ from pyramid.config import Configurator
 from pyramid.httpexceptions import HTTPSeeOther
 from pyramid.request import Request
 from pyramid.response import Response
+from pyramid.threadlocal import get_current_request
 from pyramid_zodbconn import get_connection
-from sqlalchemy import Column, Integer, Text, create_engine, select
+from sqlalchemy import Column, Integer, Text, create_engine, event, select
 from sqlalchemy.orm import declarative_base, scoped_session, sessionmaker
+from sqlalchemy.orm.exc import StaleDataError
 from transaction.interfaces import TransientError
 from zope.sqlalchemy import register
 
@@ -93,11 +96,16 @@ class Entry(Base):
     text = Column(Text, default="first")
 
 
+flushed: list[Any] = []
+"""The request of Pyramid that an event of SQLAlchemy has found, for each flush of the blog."""
+
+
 def blog(global_conf: Any, url: str, **settings: str) -> Any:
     """Pages in an SQL database, whose session joins the transaction manager of the thread, as Kotti's does."""
     factory, close = sessions(url)
     session = scoped_session(factory)
     register(session)
+    event.listen(session, "before_flush", lambda *arguments: flushed.append(get_current_request()))
     return of_sql(settings, url, lambda request: session, lambda: (session.remove(), close()))
 
 
@@ -151,11 +159,18 @@ def with_views(config: Configurator, page_of: Callable[[Request], Any]) -> Any:
                 return Response(status=409)
             case "fail":
                 raise ZeroDivisionError
+            case "doom":
+                transaction.doom()
+            case "hook":  # of the application itself, as indexes that are written at the end have one
+                transaction.get().addBeforeCommitHook(lambda: flushed.append(get_current_request()))
+            case "late":  # a hook of the commit that fails behind all others
+                add = transaction.get().addBeforeCommitHook
+                add(add, (divmod, (1, 0)))
             case "add":
                 page_of(request).text += "a"
-            case "conflict" if not refused:
+            case "conflict" | "stale" as kind if not refused:
                 refused.append(request)
-                raise TransientError("another request was first")
+                raise (TransientError if kind == "conflict" else StaleDataError)("another request was first")
         return HTTPSeeOther(location=request.application_url)
 
     config.add_view(show)
@@ -345,6 +360,59 @@ def test_its_conflicts_are_tried_again_by_the_pipeline_alone__R2(shared: Any) ->
         list(threads.map(add, range(4)))
     assert lengths == [303] * 80
     assert len(read_afresh(app)) == 81
+
+
+IMPLICIT = "manager = pipeline.toolkit.manager:ImplicitManager\n"
+
+
+@pytest.mark.parametrize("then", ["fail", "refuse", "doom"])
+def test_with_an_implicit_manager_the_transaction_of_the_thread_is_that_of_the_pipeline__R3(
+    then: str, shared: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The view says ``transaction.doom()``, and a session of SQLAlchemy could join ``transaction.get()``."""
+    monkeypatch.setitem(OPTIONS, "zodb", OPTIONS["zodb"] + IMPLICIT)
+    app = shared("retry zodb errors transaction")
+    assert edit(app, "second") == 303
+    assert edit(app, "third", then) == {"fail": 500, "refuse": 409, "doom": 303}[then]
+    assert read_afresh(app) == "second"
+    assert edit(app, "fourth", "conflict") == 303
+    assert read_afresh(app) == "fourth"
+
+
+@pytest.mark.parametrize("then", ["conflict", "stale"])
+def test_a_session_of_the_thread_is_committed_by_the_pipeline__R2_R3(
+    then: str, site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``transaction`` has the implicit manager, as there is no ``zodb``. Only the session knows that StaleDataError
+    is a conflict, so its transaction must be that of the pipeline. Events and hooks find Pyramid's request."""
+    flushed.clear()
+    monkeypatch.setitem(OPTIONS, "transaction", IMPLICIT)
+    app = site("blog", "retry errors transaction", INCLUDES)
+    for text, after, status, stored in (
+        ("second", "", 303, "second"),
+        ("third", then, 303, "third"),
+        ("fourth", "fail", 500, "third"),
+        ("fifth", "refuse", 409, "third"),
+        ("sixth", "doom", 303, "third"),
+        ("seventh", "hook", 303, "seventh"),
+        ("eighth", "late", 500, "seventh"),
+    ):
+        assert (edit(app, text, after), made[0].stored(), ask(app).text) == (status, stored, stored)
+        assert get_current_request() is None
+    assert flushed and None not in flushed
+
+
+def test_a_manager_that_the_code_sets_does_not_count__R3(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pyramid's cookiecutter sets it in its code, behind ``pyramid.includes``. pyramid_tm would commit a 409."""
+
+    def own(config: Configurator) -> None:
+        config.registry.settings["tm.manager_hook"] = "pyramid_tm.explicit_manager"
+
+    monkeypatch.setattr("pyramid_tm.includeme", lambda config, add=pyramid_tm.includeme: (own(config), add(config)))
+    app = site("shop", "retry errors transaction", INCLUDES)
+    assert edit(app, "second") == 303
+    assert edit(app, "third", "refuse") == 409
+    assert made[0].stored() == "second"
 
 
 def test_nothing_is_stored_if_another_part_of_the_pipeline_refuses(shared: Any) -> None:

@@ -173,6 +173,8 @@ BAD: list[tuple[str, str]] = [
     ("a scheme=ftp", "branch 'a' has the condition 'scheme=ftp'"),
     ("a path=/x GET", "branch 'a' has the condition 'GET'"),
     ("a type=", "branch 'a' has the condition 'type='"),
+    ("a view=no", "branch 'a' has the condition 'view=no'"),
+    ("a view=yes", "branch 'a' has the condition view=yes, but it is not a pipeline with a publisher"),
 ]
 
 
@@ -350,6 +352,118 @@ def test_a_switch_behind_elements(two: Any, call: Any, tmp_path: Path) -> None:
     assert call(app).text == "people 1"
     assert call(app, HTTP_ACCEPT="application/json").text == "machines 2"
     assert call(app, "/nowhere").status == 404
+
+
+# A branch for what it has views for.
+
+ASKED: list[str] = []
+"""The methods of the requests that have reached an element of the new site."""
+
+
+class Book(dict):  # type: ignore[type-arg]
+    """An object of a site whose views move one at a time."""
+
+
+def library() -> Book:
+    return Book(a=Book())
+
+
+@view(context=Book, name="moved")
+def moved(book: Any, request: Any) -> str:
+    return f"new {request.headers.get('Authorization')}"
+
+
+@view(context=Book, name="closed", permission="edit")
+def closed(book: Any, request: Any) -> str:
+    return "new"
+
+
+@view(context=Book, name="form", methods=("POST",))
+def form(book: Any, request: Any) -> str:
+    return f"new {request.POST['text']}"
+
+
+@view(context=Book, name="own", methods=("GET", "OPTIONS"))
+def own(book: Any, request: Any, response: Any) -> str:
+    response.headers["Allow"] = "GET, OPTIONS"
+    return "new"
+
+
+@element
+def asked(next: Any) -> Any:
+    def asked(request: Any, response: Any) -> None:
+        ASKED.append(f"{request.method} {request.headers.get('Authorization')}")
+        next(request, response)
+
+    return asked
+
+
+VIEWS = """
+[composite:{main}]
+use = egg:wsgi-pipeline#switch
+branches = new view=yes
+default = old
+
+[app:old]
+paste.app_factory = {here}:saying_factory
+name = old
+
+[pipeline:new]
+pipeline = {elements} asked traverse views
+
+[filter:asked]
+paste.filter_factory = {here}:asked
+
+[filter:traverse]
+use = egg:wsgi-pipeline#traverse
+root = {here}:library
+
+[app:views]
+use = egg:wsgi-pipeline#publisher
+scan = {here}
+"""
+OUTER = "[pipeline:main]\npipeline = egg:wsgi-pipeline#log egg:wsgi-pipeline#retry egg:wsgi-pipeline#errors both\n"
+MOVING = [
+    ("GET", "/a/moved", "new None"),
+    ("HEAD", "/a/moved", ""),
+    ("GET", "/a/@@moved/below", "new None"),
+    ("GET", "/a/moved?x=1", "new None"),
+    ("POST", "/a/moved", "old /a/moved"),  # the new view takes GET alone
+    ("OPTIONS", "/a/moved", ""),
+    ("GET", "/a/form", "old /a/form"),
+    ("POST", "/a/form", "new sent"),
+    ("GET", "/a/own", "new"),
+    ("GET", "/a/closed", "403"),  # a new view that the visitor may not call
+    ("GET", "/a/", "old /a/"),
+    ("GET", "/b/moved", "old /b/moved"),  # an object that is not there
+    ("GET", "/a/../moved", "old /a/../moved"),  # a path that traverse refuses
+    ("DELETE", "/a/moved", "old /a/moved"),
+]
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_a_branch_takes_what_it_has_a_view_for(tmp_path: Path, call: Any, is_inside: bool) -> None:
+    """Also if the elements outside of the switch answer its 404."""
+    path = tmp_path / "site.ini"
+    elements = "" if is_inside else "egg:wsgi-pipeline#errors"
+    main = "both" if is_inside else "main"
+    path.write_text(VIEWS.format(here=__name__, main=main, elements=elements) + OUTER * is_inside)
+    app = load(f"config:{path}")
+    for method, asked_path, wanted in MOVING:
+        body = {"body": b"text=sent", **FORM} if method == "POST" else {}
+        answer = call(app, asked_path, method, **body)
+        told = answer.text if answer.status == 200 else str(answer.status)
+        assert (method, asked_path, told) == (method, asked_path, wanted)
+
+
+def test_a_question_has_neither_a_body_nor_a_password(tmp_path: Path, call: Any) -> None:
+    path = tmp_path / "site.ini"
+    path.write_text(VIEWS.format(here=__name__, main="main", elements="egg:wsgi-pipeline#errors"))
+    app = load(f"config:{path}")
+    del ASKED[:]
+    assert call(app, "/a/moved", HTTP_AUTHORIZATION="Basic x").text == "new Basic x"
+    assert call(app, "/a/none", "POST", body=b"text=sent", **FORM).text == "old /a/none"
+    assert ASKED == ["OPTIONS None", "GET Basic x", "OPTIONS None"]
 
 
 def test_it_says_that_a_path_is_not_access_control(ini: Callable[..., str], call: Any) -> None:

@@ -25,11 +25,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def pages(missing: Callable[[str, str], NoReturn], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Build the pages, and return their files."""
+def pages(missing: Callable[[str, str], NoReturn]) -> list[Path]:
+    """Build the pages where ``make docs`` does, which may just have built them, and return their files."""
     if not PYTHON.exists():
         missing("the environment of make docs", "make docs")
-    built = tmp_path_factory.mktemp("pages")
+    built = TOP / "docs" / "_build" / "html"
     command = [PYTHON, "-m", "sphinx", "-q", "-W", "-n", "--keep-going", "-b", "html", TOP / "docs", built]
     subprocess.run(command, check=True)
     return sorted(page for page in built.rglob("*.html") if "_static" not in page.parts)
