@@ -31,6 +31,7 @@ SUITES = {
     "startup": "bench.startup",
     "served": "bench.served",
     "blocks": "bench.blocks",
+    "kept": "bench.kept",
     "comparisons": "bench.comparisons",
 }
 """The place of each, which is a function of its name."""

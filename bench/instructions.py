@@ -18,10 +18,12 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from bench import contenders, database
 from bench.contenders import Count
+from bench.default import _access_log
 from bench.measure import Contender, Figure, Result, calls, check, environ, flat
 
 FEW, MORE = 100, 1_000
@@ -33,6 +35,7 @@ def instructions(rounds: int = 1, seconds: float = 0) -> Result:
         print("instructions: left out, since valgrind is missing")
         return {}
     whole = {name: counts(name) for name in (*PEERS, *DATABASE)}
+    home = {name: counts(name) for name in HOME}
     nothing, edge, *others = (counts(name) for name in PARTS)
     parts = {
         "the edge": edge - nothing,
@@ -40,6 +43,7 @@ def instructions(rounds: int = 1, seconds: float = 0) -> Result:
     }
     return {
         "whole": flat("Instructions of a request", figures(whole), "pipeline", "instructions"),
+        "home": flat("The home page of etc/deploy.ini", figures(home), "home page: made", "instructions"),
         "parts": flat("Instructions that each part takes", figures(parts), unit="instructions"),
     }
 
@@ -74,6 +78,22 @@ DATABASE: dict[str, Callable[[], Contender]] = {
     "pipeline, read from a ZODB": _database(database.ours),
     "Pyramid + tm + retry + zodbconn, read": _database(database.pyramid),
 }
+
+
+def _home(name: str) -> Callable[[], Contender]:
+    """The home page of etc/deploy.ini, with a line in the access log."""
+
+    def make() -> Contender:
+        from bench.kept import home
+
+        LOG.enter_context(_access_log(os.devnull))
+        return next(one for one in home() if one.name == name)
+
+    return make
+
+
+LOG = ExitStack()
+HOME = {f"home page: {name}": _home(name) for name in ("made", "made and kept", "sent again", "sent again, 304")}
 
 
 def _of(*names: str) -> Callable[[], Contender]:
@@ -162,7 +182,7 @@ def main(program: str, requests: int) -> None:
     """Make some requests, and nothing else that differs with their number."""
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    make = PARTS.get(program) or DATABASE.get(program)
+    make = {**PARTS, **DATABASE, **HOME}.get(program)
     contender = make() if make is not None else contenders.contender(program, contenders.PEERS[program])
     check(contender)
     call = calls(contender.app, contender.request)

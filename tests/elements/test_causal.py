@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Semaphore
 from typing import Any
 
 import pytest
@@ -21,9 +21,6 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import Handler, OrderError
 from servers.zeo import ZEO
-
-LATE = 0.3
-"""Seconds after which the second process learns of a commit, if it does not ask."""
 
 
 @element()
@@ -51,7 +48,7 @@ def answered(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 
 
 class Two:
-    """Two processes of a site on one ZEO server. The second one learns of the commits of the first one late."""
+    """Two processes of a site on one ZEO server. The second learns of a commit of the first when it asks."""
 
     def __init__(self, address: tuple[str, int], keys: Path) -> None:
         from ZEO.ClientStorage import ClientStorage
@@ -59,15 +56,18 @@ class Two:
         self.dbs = [DB(ClientStorage(address)) for _ in range(2)]
         self.apps = [site(keys, db) for db in self.dbs]
         self.questions = 0
+        self.may_learn = Semaphore(0)
         storage = self.dbs[1].storage
         learn, call = storage.invalidateTransaction, storage._call
 
         def learn_late(tid: bytes, oids: Any) -> None:
-            time.sleep(LATE)
+            self.may_learn.acquire(timeout=60)
             learn(tid, oids)
 
         def count(name: str, *arguments: Any) -> Any:
-            self.questions += name == "lastTransaction"
+            if name == "lastTransaction":
+                self.questions += 1
+                self.may_learn.release()
             return call(name, *arguments)
 
         storage.invalidateTransaction, storage._call = learn_late, count
@@ -85,6 +85,7 @@ def two(tmp_path: Path) -> Iterator[Two]:
     server.start()
     made = Two(("127.0.0.1", server.port), tmp_path / "keys")
     yield made
+    made.may_learn.release(100)
     close_all()
     for db in made.dbs:
         db.close()

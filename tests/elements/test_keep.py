@@ -16,6 +16,7 @@ from ZODB.DemoStorage import DemoStorage
 
 from asking import ask
 from pipeline import Pipeline, Response, element, view
+from pipeline.database.changes import HAS_KNOWN_LAYOUT, Reads
 from pipeline.database.kept import Pages
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.base import base
@@ -23,6 +24,7 @@ from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
 from pipeline.elements.keep import KeepRequest, keep
 from pipeline.elements.session import session
+from pipeline.elements.shield import shield
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import close_all, zodb
@@ -194,6 +196,34 @@ def test_a_page_is_sent_for_the_same_values_alone(site: Site, name: str) -> None
     assert site.ask("/told", **one).text == kept
 
 
+def test_a_value_counts_as_the_request_came_with_it(site: Site) -> None:
+    """The view sets a header that it has read, as a filter of others does."""
+
+    def told(context: Any, request: Any, response: Any) -> str:
+        value = request.environ.get("HTTP_X_A")
+        request.environ["HTTP_X_A"] = "2"
+        return f"told {value}"
+
+    MADE.hooks["told"] = told
+    for value in ("1", "2"):
+        assert site.warm("/told", 3, HTTP_X_A=value).text == f"told {value}"
+        assert site.makes("/told", HTTP_X_A=value) == 0
+
+
+def test_the_objects_are_found_without_the_known_layout_too(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[list[bytes]] = []
+    with site.db.transaction() as connection:
+        reads = Reads(connection)
+        root = connection.root()["site"]
+        assert (root["doc"].text, len(root["tree"])) == ("one", 1)
+        for is_known in (HAS_KNOWN_LAYOUT, False):
+            monkeypatch.setattr("pipeline.database.changes.HAS_KNOWN_LAYOUT", is_known)
+            found.append(reads.oids())
+        reads.end()
+        assert found[0] == found[1]
+        assert set(found[0]) >= {one._p_oid for one in (root, root["doc"], root["tree"])}
+
+
 def sets(**attributes: Any) -> Callable[..., str]:
     def answer(context: Any, request: Any, response: Any) -> str:
         for name, value in attributes.items():
@@ -249,14 +279,22 @@ REFUSED: dict[str, Callable[..., Any]] = {
     "no-store": sets_a_header("Cache-Control", "private, No-Store"),
     "its status is not 200": of_status(203 - 2),
     "the whole environ was read": lambda context, request, response: str(len(dict(request.environ))),
+    "it read more than 30 headers and cookies": lambda context, request, response: str(
+        [request.environ.get(f"HTTP_X_{number}") for number in range(31)]
+    ),
     "it read wsgi.input": lambda context, request, response: str(request.environ.get("wsgi.input")),
     "my reason": sets(unkept="my reason"),
     "its view does not say so": sets(keep=0),
+    "a folder's own users": sets(principal="a member of the folder"),
+    "no-store ": lambda context, request, response: f"<script nonce={request.csp_nonce}>",
+    "another database is open": lambda context, request, response: str(request.zodb.get_connection("other").root()),
 }
 
 
 @pytest.mark.parametrize("reason", REFUSED)
 def test_why_an_answer_is_not_kept(site: Site, reason: str) -> None:
+    DB(DemoStorage(), databases=site.db.databases, database_name="other")
+    site.app = Pipeline(shield(), *[one for one in site.elements.values() if one], publisher(scan=(__name__,)))
     MADE.hooks["told"] = lambda *arguments: "at first"
     site.warm("/told", 1)
     MADE.hooks["told"] = REFUSED[reason]
@@ -291,29 +329,62 @@ def test_the_finished_page_is_kept(site: Site) -> None:
 def test_the_limit_of_bytes_holds_under_attack(site: Site) -> None:
     site.pipeline(keep=keep(megabytes=1))
     pages = site.pages
-    site.warm()
+    MADE.hooks["told"] = lambda *arguments: "told"
+    site.warm(), site.warm("/told")
     for number in range(600):
         site.ask("/", QUERY_STRING=f"q={number}{'a' * 2_000}")
         if number % 50 == 0:
-            site.ask()
+            site.ask(), site.ask("/told")
         assert pages.bytes <= 1 << 20
     assert sum(entry.size for entry in pages.entries.values()) == pages.bytes > 1 << 19
-    assert site.makes() == 0  # it was used in the meantime
+    assert (site.makes(), site.makes("/told")) == (0, 0)  # they were used in the meantime
+
+
+def test_a_header_that_must_not_be_sent_is_refused_each_time__S6(site: Site) -> None:
+    MADE.hooks["told"] = lambda context, request, response: response.headerlist.append(("X-A", "1\r\nX: 2")) or "x"
+    assert [site.ask("/told").status for _ in range(4)] == [500] * 4
+    assert site.pages.counts["kept"] == 0
+
+
+def test_a_header_of_an_outer_element_is_checked_for_a_kept_page_too__S6(site: Site) -> None:
+    value = ["1"]
+
+    @element
+    def adds(next: Any) -> Any:
+        def adds(request: Any, response: Any) -> None:
+            next(request, response)
+            response.headerlist.append(("X-A", value[0]))
+
+        return adds
+
+    site.app = Pipeline(adds(), *[one for one in site.elements.values() if one], publisher(scan=(__name__,)))
+    site.warm()
+    value[0] = "1\r\nX-B: 2"
+    assert site.makes() == 0
+    assert site.ask().status == 500
+
+
+def test_a_page_that_is_larger_than_the_limit_drops_no_other(site: Site) -> None:
+    site.pipeline(keep=keep(megabytes=1))
+    site.warm()
+    MADE.hooks["told"] = lambda *arguments: "a" * (1 << 20)
+    site.warm("/told")
+    assert (site.makes("/told"), site.makes()) == (1, 0)
 
 
 def test_one_request_makes_a_page_and_others_wait(site: Site) -> None:
+    site.pipeline(keep=keep(wait=60))
     go = threading.Event()
     MADE.hooks["told"] = lambda *arguments: "at first"
     site.warm("/told", 2)
     site.pages.clear()
-    site.warm("/told", 1)
-    MADE.hooks["told"] = lambda *arguments: go.wait(5) and "made"
+    MADE.hooks["told"] = lambda *arguments: go.wait(60) and "made"
     before = MADE.count
     answers: list[str] = []
     threads = [threading.Thread(target=lambda: answers.append(site.ask("/told").text)) for _ in range(6)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while site.pages.counts["waited"] < 5 and time.monotonic() < deadline:
         time.sleep(0.01)
     go.set()

@@ -168,7 +168,7 @@ class Load:
         """Read so often in all, at most for so long, with one change for each ``per_write`` reads. If there is
         ``found``, a list of one number, stop at the first wrong answer of any process."""
         deadline = time.monotonic() + seconds
-        each = reads // threads
+        each = -(-reads // threads)
         running = [
             threading.Thread(target=self._run, args=(number, threads, each, per_write, deadline))
             for number in range(threads)

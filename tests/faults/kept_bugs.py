@@ -57,8 +57,8 @@ def poll_without_start(set: Set) -> None:
 
 def without_objects(set: Set, forgotten: Callable[[Any], bool]) -> None:
     """Have some objects not be seen."""
-    objects = Reads.objects
-    set(Reads, "objects", lambda self: [obj for obj in objects(self) if not forgotten(obj)])
+    oids = Reads.oids
+    set(Reads, "oids", lambda self: [oid for oid in oids(self) if not forgotten(self.connection._cache[oid])])
 
 
 def key_without_a_cookie(set: Set) -> None:

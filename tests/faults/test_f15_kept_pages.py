@@ -132,17 +132,20 @@ def test_what_it_costs(figures: Figures, db: DB, monkeypatch: pytest.MonkeyPatch
             get(app, f"/p{number}")
     pages = kept.offered["kept_pages"]
     get(kept, "/p1")
-    hit, made = best(lambda: get(kept, "/p1"), 300), best(lambda: get(plain, "/p1"), 100)
+    hit = best(lambda: get(kept, "/p1"), 300)
+
+    entry = next(key for key, one in pages.entries.items() if hasattr(one, "oids") and key[0].address[3] == "/p1")
 
     def miss() -> None:
-        for key in [key for key in pages.entries if key[0] == address]:
-            if len(key) == len(entry):
-                pages.drop(key)
+        pages.entries[entry].until = 0
         get(kept, "/p1")
 
-    entry = next(key for key, one in reversed(pages.entries.items()) if hasattr(one, "body"))
-    address = entry[0]
-    dropping = best(lambda: [key for key in pages.entries if key[0] == address], 100)
-    missed = best(miss, 30) - dropping
+    made = missed = float("inf")
+    for _ in range(30):  # others may be at work on the machine meanwhile
+        made = min(made, best(lambda: get(plain, "/p1"), 100))
+        missed = min(missed, best(miss, 100))
+        if missed < 1.4 * made:
+            break
     figures("F15", "what it costs", f"made {made:.0f} us, sent again {hit:.0f} us, a miss {missed:.0f} us")
     assert hit < made / 3
+    assert missed < 1.5 * made

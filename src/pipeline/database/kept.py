@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Set
-from contextlib import suppress
-from threading import Event, Lock
+from dataclasses import dataclass
+from threading import Lock
 from typing import Any, TypeAlias
 
+from pipeline.database import forks
 from pipeline.database.changes import Changes
 from pipeline.http.cookies import cookies_of
 from pipeline.http.noting import Name
@@ -22,147 +23,144 @@ OF_AN_OBJECT = 120
 Key: TypeAlias = tuple[Any, ...]
 
 
+@dataclass(slots=True)
 class Kept:
     """An answer, with what it was made of."""
 
-    __slots__ = ("body", "headers", "oids", "seen", "size", "until", "used")
-
-    headers: HeaderList
     body: bytes
+    headers: HeaderList
+    names: frozenset[str]
+    """The names of the headers that take the place of those of outer elements, in small letters."""
+    checked: Set[tuple[str, str]]
+    """These headers, and those that were checked at load: none of them is checked again (S6)."""
     oids: frozenset[bytes]
     """The objects that were read."""
-    seen: int
-    """The place among the changes up to which they are known to be unchanged (``Changes``)."""
-    used: tuple[str, ...]
-    """The attributes of outer elements that were used. They are used for each sending, since these elements may do
-    something to an answer that has used them."""
     until: float
-    size: int
+    seen: int
+    """The place among the changes up to which the objects are known to be unchanged (``Changes``)."""
+    size: int = 0
+    was_asked: bool = False
+    """True if it was looked up since its turn to leave came last."""
+
+    def why_not(self, changes: Changes) -> str:
+        """Return the reason why the page cannot be sent again; "" if it can."""
+        now = changes.now()
+        if self.seen != now:
+            if changes.touch(self.oids, self.seen):
+                return "changed"
+            self.seen = now
+        return "too old" if time.monotonic() > self.until else ""
 
 
-class Names(tuple[Name, ...]):
-    """The names of all that was read of requests for one address."""
+class Names:
+    """The names of all that was read of requests for one address. The keys of its pages begin with this object."""
 
-    size = 0
-    may_wait = True
-    """False if the last page of the address was not kept, so that a request does not wait for the next one."""
+    def __init__(self, address: Key, read: Set[Name]) -> None:
+        self.address = address
+        self.read = read
+        self.keys = [name for name in read if isinstance(name, str)]
+        self.cookies = [name[1] for name in read if not isinstance(name, str)]
+        self.size = BESIDE + 2 * len(repr((address, read)))
+        self.was_asked = False
+        self.may_wait = True
+        """False if the last page of the address was not kept, so that a request does not wait for the next one."""
 
-    def values_in(self, environ: dict[str, Any]) -> list[Any]:
-        """Return what a request has under the names."""
-        return [value_of(environ, name) for name in self]
-
-
-Entry: TypeAlias = "Kept | Names"
+    def key_of(self, environ: dict[str, Any]) -> Key:
+        """Return the key of the page for a request: these names, and their values."""
+        cookies: list[Any] = [()] * len(self.cookies)
+        if "HTTP_COOKIE" in environ:
+            cookies = [tuple(cookies_of(environ, name)) for name in self.cookies]
+        return (self, *map(environ.get, self.keys), *cookies)
 
 
 class Pages:
     """The kept pages of one pipeline, in this process. ``counts`` has what happened, by words.
 
-    An attack by new addresses or queries only makes the least recently used pages leave.
+    An attack by new addresses or queries only makes those pages leave that are not asked for in the meantime.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.lock = Lock()
         self.counts: Counter[str] = Counter()
         """Numbers of the answers that were sent again, made, or not kept, with the reason."""
+        self.forget()
+        forks.own(forget=self.forget)
+
+    def forget(self) -> None:
+        """Return to the state before the first request, also in a process that was forked (R12)."""
+        self.lock = Lock()
         self.bytes = 0
         self.changes: Changes | None = None
-        self.entries: OrderedDict[Key, Entry] = OrderedDict()
-        """The names by address, and the pages by address, names and values."""
-        self.making: dict[Key, Event] = {}
+        self.entries: OrderedDict[Key, Any] = OrderedDict()
+        """The names by address, and the pages by names and values."""
+        self.making: dict[Key, Lock] = {}
+        """A lock for each page that is being made, which its maker holds."""
 
-    def clear(self) -> None:
-        """Drop all pages, as after a change outside of the database."""
-        with self.lock:
-            self.entries.clear()
-            self.bytes = 0
-
-    def _follow(self, changes: Changes) -> None:
-        """Drop all pages if the database was opened again: the changes in the meantime are not known."""
+    def clear(self, changes: Changes | None = None) -> None:
+        """Drop all pages, as after a change outside of the database. The next ones depend on these changes."""
         with self.lock:
             for key in [key for key, entry in self.entries.items() if isinstance(entry, Kept)]:
-                self.bytes -= self.entries.pop(key).size
+                self._drop(key)
             self.changes = changes
 
     def look_up(
         self, address: Key, environ: dict[str, Any], changes: Changes
     ) -> tuple[Key | None, Kept | None]:
-        """Return the key of the page for a request, and the page if it is kept and unchanged. There is no key if no
-        page of the address was ever to be kept."""
-        if changes is not self.changes:
-            self._follow(changes)
-        names = self.names_of(address)
+        """Return the key of the page for a request, and the page if a transaction that begins now would find all
+        that it was made of unchanged. There is no key if no page of the address was ever to be kept."""
+        if changes is not self.changes:  # the database was opened again: what changed meanwhile is not known
+            self.clear(changes)
+        names = self.entries.get(address)
         if names is None:
             return None, None
-        self._use(address)
-        key = (address, names, *names.values_in(environ))
-        return key, self.find(key, changes)
-
-    def names_of(self, address: Key) -> Names | None:
-        """Return the names of an address; None if no page of it was ever wanted."""
-        names = self.entries.get(address)
-        return names if isinstance(names, Names) else None
-
-    def find(self, key: Key, changes: Changes) -> Kept | None:
-        """Return the page if a transaction that begins now would find all that it was made of unchanged."""
+        names.was_asked = True
+        key = names.key_of(environ)
         kept = self.entries.get(key)
-        if not isinstance(kept, Kept):
-            return None
-        now = changes.now()
-        if kept.seen != now:
-            if changes.touch(kept.oids, kept.seen):
-                self.counts["changed"] += 1
-                self.drop(key)
-                return None
-            kept.seen = now
-        if time.monotonic() > kept.until:
-            self.counts["too old"] += 1
-            self.drop(key)
-            return None
-        self._use(key)
-        return kept
-
-    def _use(self, key: Key) -> None:
-        with suppress(KeyError):  # another thread has dropped it
-            self.entries.move_to_end(key)
-
-    def drop(self, key: Key) -> None:
-        """Drop one entry."""
-        with self.lock:
-            gone = self.entries.pop(key, None)
-            self.bytes -= gone.size if gone is not None else 0
+        if kept is not None:
+            kept.was_asked = True
+            if reason := kept.why_not(changes):
+                self.counts[reason] += 1
+                with self.lock:
+                    self._drop(key)
+                kept = None
+        return key, kept
 
     def want(self, address: Key, read: Set[Name] = frozenset()) -> Names:
         """Add names that were read to those of an address. The pages under fewer names leave."""
         with self.lock:
-            before = self.names_of(address)
-            if before is not None and read <= set(before):
-                return before
-            if before:
-                for key in [key for key in self.entries if key[0] == address]:
-                    self.bytes -= self.entries.pop(key).size
-            names = Names(sorted({*read, *(before or ())}, key=repr))
-            names.size = BESIDE + 2 * len(repr((address, names)))
+            before: Names | None = self.entries.get(address)
+            if before is not None:
+                if read <= before.read:
+                    return before
+                for key in [key for key in self.entries if key[0] is before]:
+                    self._drop(key)
+                read = read | before.read
+            names = Names(address, read)
             self._put(address, names)
             return names
 
     def put(self, key: Key, kept: Kept, changes: Changes) -> None:
         """Keep a page, unless the database was opened again in the meantime."""
-        text = len(repr(key)) + len(repr(kept.headers))
-        kept.size = BESIDE + 2 * text + len(kept.body) + OF_AN_OBJECT * len(kept.oids)
+        text = len(repr((key[1:], kept.headers)))
+        kept.size = key[0].size + 2 * text + len(kept.body) + OF_AN_OBJECT * len(kept.oids)
         with self.lock:
             if changes is self.changes:
                 self._put(key, kept)
 
-    def _put(self, key: Key, entry: Entry) -> None:
-        gone = self.entries.pop(key, None)
-        self.bytes += entry.size - (gone.size if gone is not None else 0)
+    def _put(self, key: Key, entry: Names | Kept) -> None:
+        self._drop(key)
+        if entry.size > self.limit:  # it would drop all others
+            return
+        while self.bytes + entry.size > self.limit:
+            oldest, old = self.entries.popitem(last=False)
+            if old.was_asked:
+                old.was_asked = False
+                self.entries[oldest] = old
+            else:
+                self.bytes -= old.size
         self.entries[key] = entry
-        while self.bytes > self.limit:
-            self.bytes -= self.entries.popitem(last=False)[1].size
+        self.bytes += entry.size
 
-
-def value_of(environ: dict[str, Any], name: Name) -> Any:
-    """Return what the request has under a name."""
-    return environ.get(name) if isinstance(name, str) else tuple(cookies_of(environ, name[1]))
+    def _drop(self, key: Key) -> None:
+        if (gone := self.entries.pop(key, None)) is not None:
+            self.bytes -= gone.size

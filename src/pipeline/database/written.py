@@ -1,36 +1,40 @@
 """The last commits of a visitor: the position of each database after them.
 
-A position is a number that grows with each commit: the id of a transaction of a ZODB. The element ``causal`` keeps
-the positions in the visitor's browser. A pool of connections that is behind them asks its server before it begins.
+A position is a number that grows with each commit: the id of a transaction of a ZODB, or a place in the
+write-ahead log of PostgreSQL. The element ``causal`` keeps the positions in the visitor's browser. A pool of
+connections that is behind them asks its server before it begins; a replica that is behind them is not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+from zlib import crc32
 
 Positions = Mapping[str, int]
 """The position of each database, by a name that is the same in each process of the site."""
+NOTHING: Positions = MappingProxyType({})
+"""The positions of a visitor who has written nothing."""
 
 
-class Pool(Protocol):
-    """A pool of connections to a database whose state another process may be ahead of."""
-
-    def positions(self) -> Positions:
-        """Return the positions of what this process has seen, its own commits included."""
+def short_name(*words: str) -> str:
+    """Return a name of a database that is the same in each process, and tells a visitor nothing."""
+    return f"{crc32(' '.join(words).encode()):08x}"
 
 
-class Written:
-    """The last commits of the visitor of one request, as the browser tells them."""
+def seen_by(request: Any) -> dict[str, int]:
+    """Return the positions that the answer to a request tells its visitor: of each database that the request has
+    used, what this process has seen there, the request's own commits included."""
+    found = dict(request.written)
+    for tell in tellers_in(request.__class__):
+        found.update(tell(request))
+    return found
 
-    def __init__(self, seen: Positions) -> None:
-        self.seen = seen
-        self.pools: list[Pool] = []
-        """The pools that the request has used."""
 
-    def positions(self) -> dict[str, int]:
-        """Return the positions that an answer has to tell: of the databases in use what is seen there now."""
-        found = dict(self.seen)
-        for pool in self.pools:
-            found.update(pool.positions())
-        return found
+@lru_cache(maxsize=64)
+def tellers_in(requests: type) -> list[Callable[[Any], Positions]]:
+    """Return the functions by which the elements of databases tell the positions of a request: ``__positions__`` of
+    the class of an element's attributes."""
+    return [cls.__dict__["__positions__"] for cls in requests.__mro__ if "__positions__" in cls.__dict__]

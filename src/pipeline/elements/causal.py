@@ -8,7 +8,7 @@ from pipeline.auth.keys import read_keys
 from pipeline.auth.sessions import SignedCookie
 from pipeline.composition import Offers, element
 from pipeline.database.transactions import DatabaseRequest
-from pipeline.database.written import Written
+from pipeline.database.written import NOTHING, Positions, seen_by
 from pipeline.interfaces import Facts, Handler
 from pipeline.request import SAFE_METHODS
 from pipeline.response import Response
@@ -23,6 +23,7 @@ MOST = 8
 
 @element(
     adds=DatabaseRequest,
+    provides=("written",),
     facts=lambda *, keys, **options: Facts(writes=(keys,), useless_without="database"),
     outside={
         "database": "a connection has to know what the visitor has written before it begins",
@@ -41,30 +42,40 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
     a signed cookie with the id of the last transaction. A process that has not seen it asks the server
     before the next request of this visitor begins. For a visitor without the cookie, and in a process that has seen
     the transaction, nothing is asked. A database in a file, and RelStorage, have no cookie: they are never behind.
+    With ``read_urls`` of ``sql`` the cookie tells which replicas have what the visitor has written.
 
     A program without cookies sends the header ``X-Written`` of the last answer that had one. A value that is not
-    signed by one of the keys counts as none. An old one costs at most one question.
+    signed by one of the keys is ignored. An old one costs at most one question.
     """
     cookie = SignedCookie(COOKIE, "what is written", read_keys(keys), max_age)
 
     def causal(request: DatabaseRequest, response: Response) -> None:
         environ = request.environ
+        if "HTTP_COOKIE" in environ or "HTTP_X_WRITTEN" in environ:
+            request.written = sent_with(request)
+        next(request, response)
+        if request.outcome:
+            tell(request, response)
+
+    def sent_with(request: DatabaseRequest) -> Positions:
         seen: dict[str, int] = {}
-        if COOKIE in environ.get("HTTP_COOKIE", ""):
+        if COOKIE in request.environ.get("HTTP_COOKIE", ""):
             for sent in cookie.values(request):
                 add(seen, sent)
-        if header := environ.get("HTTP_X_WRITTEN"):
+        if header := request.environ.get("HTTP_X_WRITTEN"):
             try:
                 add(seen, cookie.loads(header)[0])
             except (BadData, ValueError, TypeError):
                 pass
-        written = request.written = Written(seen)
-        next(request, response)
-        if request.outcome and (positions := written.positions()) and positions != seen:
+        return seen or NOTHING
+
+    def tell(request: DatabaseRequest, response: Response) -> None:
+        positions = seen_by(request)
+        if positions != request.written:
             text = str(cookie.serializer.dumps(positions))
             cookie.set(request, response, text)
             response.headers[HEADER] = text
-            if environ["REQUEST_METHOD"] in SAFE_METHODS:
+            if request.environ["REQUEST_METHOD"] in SAFE_METHODS:
                 response.headers["Cache-Control"] = "no-store"  # the cookie is for this visitor alone
 
     return Offers(causal)

@@ -6,9 +6,10 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping
-from threading import Event
+from functools import lru_cache
+from threading import Lock
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.composition import Offers, element
 from pipeline.database.changes import Changes, Reads
@@ -19,14 +20,12 @@ from pipeline.http.finishing import finish
 from pipeline.http.noting import ALL, CONDITIONS, Noting
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.request import OnFirstUse, Request
-from pipeline.response import OK, HeaderList, Response
+from pipeline.response import CHECKED, OK, Response, check_headers
 
 log = logging.getLogger("pipeline.keep")
 
-PLAIN = (type(None), bool, int, float, str, bytes)
+PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 """Types of the attributes that may be part of a key."""
-LONGEST_ADDRESS = 2_000
-"""Characters of an address, beyond which its page is not kept."""
 MOST_NAMES = 30
 """Headers and cookies that a page may depend on."""
 MOST_OBJECTS = 10_000
@@ -101,12 +100,11 @@ def keep(
     keeper = Keeper(next, Pages(megabytes << 20), seconds, verify, wait)
 
     def keep(request: Any, response: Response) -> None:
-        environ = request.environ
-        method = environ["REQUEST_METHOD"]
+        method = request.environ["REQUEST_METHOD"]
         if (method != "GET" and method != "HEAD") or request.announces_body:
             next(request, response)
         else:
-            keeper.answer(request, response)
+            keeper.answer(request, response, method == "HEAD")
 
     return Offers(keep, kept_pages=keeper.pages)
 
@@ -118,22 +116,21 @@ class Keeper:
         self.next, self.pages, self.counts = next, pages, pages.counts
         self.seconds, self.verify, self.wait = seconds, verify, wait
 
-    def answer(self, request: Any, response: Response) -> None:
+    def answer(self, request: Any, response: Response, is_head: bool) -> None:
         """Answer a request from the page that is kept, or have the page made."""
-        pages = self.pages
+        pages, counts = self.pages, self.counts
         address = address_of(request, response)
         if isinstance(address, str):
             return self.pass_on(request, response, address)
         try:
-            changes = request.zodb_changes(request.written)  # None before the first use of the database
+            changes = request.zodb_changes(request)  # None before the first use of the database
             key, kept = (None, None) if changes is None else self.find(address, request.environ, changes)
         except Exception:  # of a server that cannot be asked: making the page says so
             log.debug("the changes are not known", exc_info=True)
             return self.pass_on(request, response, "the changes are not known")
-        is_head = request.environ["REQUEST_METHOD"] == "HEAD"
         if kept is not None:
-            self.counts["sent again"] += 1
-            if is_head or not self.verify or self.counts["sent again"] % self.verify:
+            counts["sent again"] += 1
+            if is_head or not self.verify or counts["sent again"] % self.verify:
                 request.kept = "sent again"
                 return send(kept, request, response)
         if is_head:
@@ -143,21 +140,22 @@ class Keeper:
             if request.keep and response.status_line[:3] == "200":
                 pages.want(address)
             return None
-        event = pages.making[key] = Event()
-        try:
-            return self.make(request, response, address, changes, kept)
-        finally:
-            if pages.making.get(key) is event:
-                del pages.making[key]
-            event.set()
+        with (making := Lock()):
+            pages.making[key] = making
+            try:
+                return self.make(request, response, key, changes, kept)
+            finally:
+                if pages.making.get(key) is making:
+                    del pages.making[key]
 
     def find(self, address: Key, environ: dict[str, Any], changes: Changes) -> tuple[Key | None, Kept | None]:
         """Return the key for a request and its page. Either is None if there is none. If another request makes the
         page now, wait for that one, within the limit (R10)."""
         key, kept = self.pages.look_up(address, environ, changes)
-        if kept is None and key is not None and key[1].may_wait and (event := self.pages.making.get(key)):
+        if kept is None and key is not None and key[0].may_wait and (making := self.pages.making.get(key)):
             self.counts["waited"] += 1
-            event.wait(self.wait)
+            if making.acquire(timeout=self.wait):
+                making.release()
             key, kept = self.pages.look_up(address, environ, changes)  # the page may have read more than known
         return key, kept
 
@@ -166,15 +164,15 @@ class Keeper:
         request.keep = self.seconds
         self.next(request, response)
         if request.keep:
-            self.not_kept(request, reason)
+            self.say(request, f"not kept: {reason}")
 
-    def not_kept(self, request: Any, reason: str) -> None:
-        """Say and count why an answer is not kept."""
-        request.kept = f"not kept: {reason}"
-        self.counts[request.kept] += 1
+    def say(self, request: Any, what: str) -> None:
+        """Say and count what was done with an answer."""
+        request.kept = what
+        self.counts[what] += 1
 
     def make(
-        self, request: Any, response: Response, address: Key, changes: Changes, old: Kept | None
+        self, request: Any, response: Response, key: Key, changes: Changes, old: Kept | None
     ) -> None:
         """Have the page made, and keep it. ``old`` is the page that was to be sent again."""
         environ, tm = request.environ, request.tm_in_use
@@ -183,52 +181,54 @@ class Keeper:
         before_begin = changes.now()
         if tm is not None:
             begin(request, tm)
-        connection = request.zodb
-        seen = changes.seen_by(connection, before_begin)
+        seen = changes.seen_by(request.zodb, before_begin)
         request.__dict__.pop("root", None)  # the way from the root of the database to it is part of what is read
-        before = Before(set(request.__dict__), request.principal, list(response.headerlist))
-        reads = Reads(connection)
+        attributes, headers = request.__dict__.copy(), response.headerlist.copy()
+        reads = Reads(request.zodb)
         request.environ = noting = Noting(environ, CONDITIONS)
         request.keep = self.seconds
         try:
             self.next(request, response)
-            kept = finished(request, response, reads, noting, before)
+            reason = why_not(request, response, noting, attributes)
+            if not reason:
+                finish_in_memory(request, response)
+                effects = declared_in(request.__class__, "__kept__")
+                for name in effects.keys() & (request.__dict__.keys() - attributes.keys()):
+                    effects[name](response)
+                # The values are those that the request came with.
+                key = self.pages.want(key[0].address, frozenset(noting.noted)).key_of(environ)
+                oids = frozenset(reads.oids())
+                if not reads.are_complete:
+                    reason = "an object may have been read and deactivated"
+                elif len(oids) > MOST_OBJECTS:
+                    reason = f"it read more than {MOST_OBJECTS} objects"
         finally:
             request.environ = environ
             noting.put_into(environ)
             reads.end()
-        if isinstance(kept, str):
-            if (names := self.pages.names_of(address)) is not None:
-                names.may_wait = False
-            return self.not_kept(request, kept)
-        kept.seen = seen
-        names = self.pages.want(address, noting.noted)
-        names.may_wait = True
+        key[0].may_wait = not reason
+        if reason:
+            return self.say(request, f"not kept: {reason}")
+        added = [pair for pair in response.headerlist if pair not in headers or pair[0] == "Content-Type"]
+        names = frozenset(("content-type", "content-length", *(name.lower() for name, _ in added)))
+        check_headers(added)
+        until = time.monotonic() + request.keep
+        kept = Kept(b"".join(response.blocks), added, names, CHECKED.union(added), oids, until, seen)
         if old is not None and old.body != kept.body and not changes.touch(old.oids, old.seen):
             self.counts["different"] += 1
             log.error("keep: %s is different when it is made anew: its view uses more than the database and the "
                       "request", request.path_info_safe)
-        self.pages.put((address, names, *names.values_in(environ)), kept, changes)
-        request.kept = "kept"
-        self.counts["kept"] += 1
+        self.pages.put(key, kept, changes)
+        self.say(request, "kept")
         send(kept, request, response)
-
-
-class Before(NamedTuple):
-    """The state of a request and its response before an answer is made."""
-
-    attributes: set[str]
-    principal: str | None
-    headers: HeaderList
 
 
 def send(kept: Kept, request: Any, response: Response) -> None:
     """Answer with a page."""
-    for name in kept.used:
-        getattr(request, name)
-    response.adopt(OK, kept.headers.copy(), None)
-    response.conditional_response, response.filters_applied = False, True
-    response.filters = response.delivery_filters = ()
+    headers = response.headerlist
+    headers[:] = [pair for pair in headers if pair[0].lower() not in kept.names] + kept.headers
+    response.checked = kept.checked
+    response.status_line, response.conditional_response, response.filters_applied = OK, False, True
     response.blocks = conditional(request.environ, response, [kept.body], ranges=False)
 
 
@@ -246,14 +246,13 @@ def address_of(request: Any, response: Response) -> Key | str:
             added.append((name, tuple(value)))
         elif reason := why_unkept(request, name, value):
             return reason
-    for hook in request.traversal_hooks:
+    hooks = request.traversal_hooks
+    for hook in hooks:
         if type(hook) is not FunctionType or hook.__closure__:
             return "a traversal hook that is made for each request"
-    environ = request.environ
-    where = [environ.get(name) for name in ("wsgi.url_scheme", "HTTP_HOST", "SCRIPT_NAME", "PATH_INFO")]
-    if sum(len(one or "") for one in where) > LONGEST_ADDRESS:
-        return "its address is too long"
-    return (*where, request.virtual_root_path, request.view_name, request.traversal_hooks, *added)
+    get = request.environ.get
+    address = get("wsgi.url_scheme"), get("HTTP_HOST"), get("SCRIPT_NAME"), get("PATH_INFO")
+    return (*address, request.virtual_root_path, request.view_name, hooks, *added)
 
 
 def why_unkept(request: Any, name: str, value: Any) -> str:
@@ -261,57 +260,37 @@ def why_unkept(request: Any, name: str, value: Any) -> str:
     set, or made when it was used; "" if it can."""
     if name == "root" or value is request.__dict__.get("zodb", ""):
         return ""
-    judge = judge_of(request, name)
-    return f"it used request.{name}" if judge is None else judge(value)
+    judge = declared_in(request.__class__, "__unkept__").get(name)
+    return f"it used request.{name}" if judge is None else str(judge(value))
 
 
-def judge_of(request: Any, name: str) -> Callable[[Any], str] | None:
-    """Return the function by which the element that adds an attribute says whether its value may be part of a page
-    that is kept: ``__unkept__`` of the class of its attributes has pairs of a name and a function."""
-    declared = (vars(cls).get("__unkept__", ()) for cls in type(request).__mro__)
-    return next((judge for pairs in declared for known, judge in pairs if known == name), None)
+@lru_cache(maxsize=128)
+def declared_in(requests: type[Request], what: str) -> Mapping[str, Callable[[Any], Any]]:
+    """Return functions by the names of attributes, as the elements say that add these. The class of an element's
+    attributes has pairs of both.
+
+    ``__unkept__``  functions of the value: the reason why an answer with it is not kept, or ""
+    ``__kept__``    functions of the response, which do to an answer that is kept what the element does to an answer
+                    that has used the attribute. It is not used again when the answer is sent again
+    """
+    return dict(pair for cls in reversed(requests.__mro__) for pair in vars(cls).get(what, ()))
 
 
-def finished(
-    request: Any,
-    response: Response,
-    reads: Reads,
-    noting: Noting,
-    before: Before,
-) -> Kept | str:
-    """Return the answer as it can be kept, or the reason why it cannot."""
-    if reason := why_not(request, response, noting, before):
-        return reason
-    used = []
-    for name, value in request.__dict__.items():
-        if name in before.attributes:
-            continue
-        is_made = isinstance(getattr(type(request), name, None), OnFirstUse)
-        if is_made or judge_of(request, name) is not None:
-            if reason := why_unkept(request, name, value):
-                return reason
-            if is_made and name != "root" and value is not reads.connection:
-                used.append(name)
+def finish_in_memory(request: Any, response: Response) -> None:
+    """Have the filters change the body, and make an ETag if there is none."""
     response.conditional_response = False
     if response.filters or response.delivery_filters:
         response.blocks = finish(request, response, response.blocks)
-    if not reads.are_complete:
-        return "an object may have been read and deactivated"
-    kept = Kept()
-    kept.oids = frozenset(obj._p_oid for obj in reads.objects())
-    if len(kept.oids) > MOST_OBJECTS:
-        return f"it read more than {MOST_OBJECTS} objects"
-    kept.body = b"".join(response.blocks)
-    kept.headers = [pair for pair in response.headerlist if pair not in before.headers or pair[0] == "Content-Type"]
-    if not any(name.lower() == "etag" for name, _ in kept.headers):
-        kept.headers.append(("ETag", f'W/"{hashlib.blake2b(kept.body, digest_size=12).hexdigest()}"'))
-    kept.used = tuple(used)
-    kept.until = time.monotonic() + request.keep
-    return kept
+    if "etag" not in [name.lower() for name, _ in response.headerlist]:
+        digest = hashlib.blake2b(b"".join(response.blocks), digest_size=12).hexdigest()
+        response.headerlist.append(("ETag", f'W/"{digest}"'))
 
 
-def why_not(request: Any, response: Response, noting: Noting, before: Before) -> str:
-    """Return the reason why an answer cannot be kept, or "". Its objects are judged later."""
+def why_not(request: Any, response: Response, noting: Noting, before: dict[str, Any]) -> str:
+    """Return the reason why an answer cannot be kept, or "". Its objects are judged later.
+
+    before  the attributes of the request before the answer was made
+    """
     if not request.keep:
         return "its view does not say so"
     if request.unkept:
@@ -320,7 +299,7 @@ def why_not(request: Any, response: Response, noting: Noting, before: Before) ->
         return "its status is not 200"
     if not response.in_memory:
         return "a stream"
-    if request.principal != before.principal:
+    if request.principal != before.get("principal"):
         return "a folder's own users"
     if ALL in noting.noted:
         return "the whole environ was read"
@@ -339,4 +318,7 @@ def why_not(request: Any, response: Response, noting: Noting, before: Before) ->
             return "a cookie"
         if name.lower() == "cache-control" and "no-store" in value.lower():
             return "no-store"
-    return ""
+    cls, judges = request.__class__, declared_in(request.__class__, "__unkept__")
+    new = ((name, value) for name, value in request.__dict__.items() if name not in before)
+    judged = (one for one in new if one[0] in judges or isinstance(getattr(cls, one[0], None), OnFirstUse))
+    return next(filter(None, (why_unkept(request, name, value) for name, value in judged)), "")
