@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from transaction import Transaction
 from transaction.interfaces import AlreadyInTransaction, NoTransaction
 from ZODB.Connection import Connection
 from ZODB.DB import DB
@@ -145,6 +146,31 @@ def test_synchronizers_are_kept_once_and_let_go(manager: Manager) -> None:
     manager.registerSynch(told)
     manager.clearSynchs()
     assert not manager.registeredSynchs()
+
+
+def test_synchronizers_are_held_weakly(manager: Manager) -> None:
+    """As the package ``transaction`` does: a site must not keep them alive by mistake."""
+    told = Told()
+    notes = told.notes
+    manager.registerSynch(told)
+    del told
+    manager.begin()
+    assert notes == [] and len(manager._synchs) == 0
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_manager_is_discarded_if_a_data_manager_cannot_join(
+    error: type[BaseException], manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any data manager may join for an object that has changed already, not only the connection of a ZODB (R13)."""
+
+    def fail(transaction: Any, resource: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Transaction, "join", fail)
+    with pytest.raises(error):
+        manager.begin().join(object())
+    assert manager.must_discard
 
 
 def test_a_connection_sees_what_was_stored_and_stores_without_one_being_made_before(made: list[Any]) -> None:

@@ -17,7 +17,7 @@ from webob import Request
 from around_a_view import looking
 from pipeline import Pipeline
 from pipeline.elements.errors import errors
-from pipeline.elements.log import log
+from pipeline.elements.log import Records, log
 from pipeline.interfaces import ConfigurationError
 
 COMBINED = re.compile(
@@ -231,6 +231,42 @@ def test_another_logger(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="site.hits")
     Request.blank("/").get_response(log(logger="site.hits")(app))
     assert [record.name for record in caplog.records] == ["site.hits"]
+
+
+def test_the_record_is_that_of_logging(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Formats of lines may use all that a record has, also in another thread or process, and a factory counts."""
+    logger = logging.getLogger("tests.records")
+    caplog.set_level(logging.INFO, logger="tests.records")
+    made = Records(logger)
+
+    def both() -> None:
+        logger.info("%s", "a %s line")
+        logger.handle(made("a %s line"))
+
+    def judge() -> None:
+        theirs, ours = (vars(record) for record in caplog.records[-2:])
+        assert list(theirs) == list(ours)
+        different = {name for name in theirs if theirs[name] != ours[name]} - {"message", "asctime"}
+        place = {"pathname", "filename", "module", "lineno", "funcName"}
+        assert different <= {*place, "created", "msecs", "relativeCreated"}
+        for name in ("created", "relativeCreated"):
+            assert 0 <= ours[name] - theirs[name] < 5_000
+        assert ours["msecs"] == int(ours["created"] % 1 * 1000)
+        assert caplog.records[-1].getMessage() == "a %s line"
+
+    thread = threading.Thread(target=both, name="another")
+    thread.start()
+    thread.join()
+    judge()
+    assert caplog.records[-1].threadName == "another"
+    monkeypatch.setattr(os, "getpid", lambda: 7)
+    both()
+    judge()
+    assert caplog.records[-1].process == 7
+    monkeypatch.setattr(logging, "_logRecordFactory", type("Other", (logging.LogRecord,), {}))
+    both()
+    judge()
+    assert type(caplog.records[-1]).__name__ == "Other"
 
 
 def test_a_logger_that_is_off_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:

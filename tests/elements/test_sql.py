@@ -29,15 +29,16 @@ from ZODB.POSException import ConflictError
 from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
 from pipeline.database import pools, sql_sessions, zodb_pools
+from pipeline.database import sql_databases as module
 from pipeline.database.outages import Outage
 from pipeline.database.pools import Usage
+from pipeline.database.sql_databases import Database, close_all
 from pipeline.database.sql_errors import code_of, is_transient, was_answered
 from pipeline.database.sql_sessions import Bound
-from pipeline.elements import sql as module
 from pipeline.elements import transaction as transaction_module
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
-from pipeline.elements.sql import Database, close_all, sql
+from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import zodb
 from pipeline.interfaces import ConfigurationError, ReadOnlyTransaction

@@ -1240,6 +1240,11 @@ def test_a_database_comes_from_one_place(options: dict[str, Any]) -> None:
         Pipeline(zodb(**options), end(view=read))
 
 
+def test_a_zope_conf_needs_the_function_that_loads_it() -> None:
+    with pytest.raises(ConfigurationError, match="zope_conf needs db"):
+        Pipeline(zodb(uri="memory://no_site", zope_conf="zope.conf"), end(view=read))
+
+
 @pytest.mark.parametrize("options", [{"cache_size": 3}, {"databases": {"other": "memory://other"}}])
 def test_a_database_of_the_application_has_its_own_options(options: dict[str, Any], given: DB) -> None:
     with pytest.raises(ConfigurationError, match="has its own options"):

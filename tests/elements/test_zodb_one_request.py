@@ -586,15 +586,17 @@ def test_synchronizers_of_elements_last() -> None:
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ConflictError, ValueError])
 @pytest.mark.parametrize("name", ["get", "newTransaction"])
-@pytest.mark.parametrize("idle", [True, False], ids=["an idle connection", "a new one"])
+@pytest.mark.parametrize("which", ["idle", "new", "first"])
 def test_r5_an_error_while_a_connection_is_taken(
-    name: str, error: type[BaseException], idle: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, error: type[BaseException], which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipeline.database.storages.PATIENCE", 0.0)  # each of 100 attempts would wait so long
-    uri = f"memory://taken-{name}-{error.__name__}-{idle}"
+    uri = f"memory://taken-{name}-{error.__name__}-{which}"
     app = site_of(uri, read, max_connections=1, connection_wait=0.1)
-    if idle:
+    if which != "first":  # which opens the database, too
         assert ask(app).status == 200
+    if which == "new":
+        pool(uri).idle.pop().throw_away()
 
     def fail(*arguments: Any) -> None:
         raise error

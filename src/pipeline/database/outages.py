@@ -26,8 +26,10 @@ class Outage:
     LONGEST_TRY = 30.0
     """Seconds after which another request may try, although the first is still trying."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, meanwhile: str = "") -> None:
         self.name = name
+        self.meanwhile = meanwhile
+        """Words for the log on the requests that need it, if they are not answered 503."""
         self.failures = 0
         """Number of failures to reach the database."""
         self.since: float | None = None
@@ -39,6 +41,10 @@ class Outage:
         """The error that began the outage: its class and what it says."""
         self._next_try = 0.0
         self._lock = Lock()
+
+    def anew(self) -> Outage:
+        """Return the state of the same database, as if nothing had happened yet."""
+        return Outage(self.name, self.meanwhile)
 
     def check(self) -> None:
         """Raise Unavailable during an outage, unless this request is the one to try again."""
@@ -66,7 +72,8 @@ class Outage:
             self._reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         if first:
             status = 500 if damaged else 503
-            log.error("%s %s; requests that need it are answered %d: %s", self.name, state, status, self._reason)
+            meanwhile = self.meanwhile or f"requests that need it are answered {status}"
+            log.error("%s %s; %s: %s", self.name, state, meanwhile, self._reason)
         return self.unavailable()
 
     def end(self) -> None:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
-from zlib import crc32
 
 from zc.lockfile import LockError
 from ZODB.DB import DB
@@ -15,6 +14,7 @@ from ZODB.DB import DB
 from pipeline.database import forks, instead
 from pipeline.database.outages import Outage
 from pipeline.database.storages import DAMAGES, loggable_uri, open_database, storage_of, without_secrets
+from pipeline.database.written import short_name
 from pipeline.interfaces import ConfigurationError
 
 POOL_SIZE = 16
@@ -99,11 +99,6 @@ def lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
         found.append(sys.modules["relstorage.adapters.interfaces"].UnableToAcquireLockError)
     driver = getattr(getattr(storage, "_adapter", None), "driver", None)  # RelStorage
     return (*found, *getattr(driver, "disconnected_exceptions", ()))
-
-
-def short_name(*words: str) -> str:
-    """Return a name of a database that is the same in each process, and tells a visitor nothing."""
-    return f"{crc32(' '.join(words).encode()):08x}"
 
 
 class Given:

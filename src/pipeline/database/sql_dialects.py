@@ -74,6 +74,10 @@ class Dialect:
     """Known if the database commits in two phases."""
     has_savepoint: str = "RELEASE SAVEPOINT {name}"
     """Statement that fails if the open transaction does not have a savepoint."""
+    position: str = ""
+    """Query for the position of a primary, a number that is higher after each commit."""
+    replayed: str = ""
+    """Query for the position of a replica: it has all commits up to there. Without a row if it is not a replica."""
     errors: Errors = field(default_factory=Errors)
 
 
@@ -89,6 +93,8 @@ POSTGRESQL = Dialect(
     ),
     # It needs another savepoint, or its transaction could not go on after the error.
     has_savepoint="SAVEPOINT pipeline_now; RELEASE SAVEPOINT {name}",
+    position="SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint",
+    replayed="SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint WHERE pg_is_in_recovery()",
     errors=Errors(
         # Serialization failure, deadlock, a lock that was not free within lock_timeout.
         transient=frozenset({"40001", "40P01", "55P03"}),

@@ -31,6 +31,10 @@ class Driver(NamedTuple):
     """Has the next statement begin a transaction, after a statement has ended one."""
     cut_off: Callable[[Any], object]
     """Makes every use of a connection fail, without a word to the database: the parent process uses it."""
+    fileno: Callable[[Any], int] | None = None
+    """Returns the number of the socket of a connection."""
+    connect_timeout: str = ""
+    """Name of the option of a URL that limits the seconds of connecting, and nothing else."""
 
 
 def _state_of_libpq(connection: Any) -> str:
@@ -92,12 +96,15 @@ PSYCOPG = Driver(
     lambda connection: bool(connection.autocommit),
     _roll_back,
     lambda connection: _cut_off_socket(connection.fileno()),
+    lambda connection: int(connection.fileno()),
+    "connect_timeout",
 )
 PG8000 = Driver(
     _state_of_pg8000,
     lambda connection: bool(connection.autocommit),
     _roll_back,
     lambda connection: _cut_off_socket(connection._usock.fileno()),
+    lambda connection: int(connection._usock.fileno()),
 )
 PYMYSQL = Driver(
     _state_of_pymysql,
@@ -118,3 +125,30 @@ def execute(connection: Any, *statements: str) -> None:
             cursor.execute(statement)
     finally:
         cursor.close()
+
+
+def ask(connection: Any, query: str) -> Any:
+    """Return the first value that a query finds, or None, on a connection of PostgreSQL without a transaction.
+
+    None is begun for it, which saves two round trips.
+    """
+    connection.autocommit = True
+    cursor = connection.cursor()
+    try:
+        cursor.execute(query)
+        row = cursor.fetchone()
+    finally:
+        cursor.close()
+        connection.autocommit = False
+    return None if row is None else row[0]
+
+
+def hang_up(driver: Driver, connection: Any) -> None:
+    """Cut a connection of the driver. A thread that waits for its answer gets an error at once."""
+    if driver.fileno is None:
+        return
+    try:
+        with socket.socket(fileno=os.dup(driver.fileno(connection))) as ours:
+            ours.shutdown(socket.SHUT_RDWR)
+    except Exception:  # it is None, or closed
+        pass

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm.exc import StaleDataError
+from transaction.interfaces import TransientError
 
 from pipeline.database.sql_dialects import codes
 from pipeline.interfaces import Unavailable
+
+
+class NeedsPrimary(TransientError):  # type: ignore[misc]
+    """A request that reads from a replica needs the primary. The next attempt at it has the primary."""
 
 
 class TransactionFailed(Exception):

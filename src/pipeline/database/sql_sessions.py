@@ -18,8 +18,8 @@ from zope.interface import implementer
 from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join_transaction
 
 from pipeline.database import forks
-from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, execute
-from pipeline.database.sql_errors import TransactionFailed, is_transient, means, was_answered
+from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, ask, execute
+from pipeline.database.sql_errors import NeedsPrimary, TransactionFailed, is_transient, means, was_answered
 from pipeline.database.statements import (
     is_ordinary,
     is_plain_read,
@@ -29,11 +29,14 @@ from pipeline.database.statements import (
     sets_autocommit,
 )
 from pipeline.database.transactions import Manager, is_committed, is_committing, joined, reads_only, refusal
+from pipeline.interfaces import ReadOnlyTransaction
 
 log = logging.getLogger("pipeline.sql")
 
 CLOSE_AT_END = "pipeline.sql.close_at_end"
 """The key in the ``info`` of a connection that is closed when the request gives it back."""
+TELL = "pipeline.sql.tell"
+"""The key of the ``Commits`` that have to know the position of the database, when the connection is given back."""
 END_READING_BY = "pipeline.sql.end_reading"
 """The key of the statement that lets the connection write again, when it is given back."""
 BY_STATEMENT, BY_DRIVER = "pipeline_statement", "pipeline_driver"
@@ -53,6 +56,27 @@ class Database(Protocol):
     bounds: set[Bound]
 
 
+class Commits:
+    """The commits of one request: the position of the database after the last one, for ``causal``."""
+
+    NOT_KNOWN = 2**63 - 1
+    """The position if the database did not tell it: no replica is known to have so much."""
+
+    def __init__(self, name: str, query: str) -> None:
+        self.name, self.query = name, query
+        self.position: int | None = None
+
+    def note(self, connection: Any) -> None:
+        """Ask for the position, on the driver's connection. It is None if the connection is lost."""
+        try:
+            self.position = ask(connection, self.query)
+        except Exception:
+            self.position = self.NOT_KNOWN
+
+    def positions(self) -> dict[str, int]:
+        return {} if self.position is None else {self.name: self.position}
+
+
 class RequestSession(Session):
     """The session of one request."""
 
@@ -62,7 +86,7 @@ class RequestSession(Session):
     @property
     def twophase(self) -> bool:
         """True to commit in two phases. A transaction that only reads does not need it."""
-        return self._twophase and not reads_only(self.bound.tm)
+        return self._twophase and not self.bound.only_reads()
 
     @twophase.setter
     def twophase(self, twophase: bool) -> None:
@@ -139,11 +163,23 @@ class Bound:
     """True if the view has rolled back the session; if it has ended the transaction in another way."""
     resource: Any = None
     """The data manager of the session, while a transaction is being completed."""
+    commits: Commits | None = None
+    """The positions that the visitor is told after the commits of this session, or None."""
 
-    def __init__(self, database: Database, tm: Manager) -> None:
+    def __init__(
+        self, database: Database, tm: Manager, primary: Database, replica: Connection | None = None
+    ) -> None:
+        """
+        database  the one that the session reads
+        primary   the one that it writes
+        replica   a connection to ``database``, if that is a replica
+        """
         self.database = database
+        self.primary = primary
+        self.on_replica = replica
         self.tm = tm
-        self.session: Any = RequestSession(database.engine, twophase=database.twophase, close_resets_only=False)
+        bind = database.engine if replica is None else replica
+        self.session: Any = RequestSession(bind, twophase=database.twophase, close_resets_only=False)
         self.session.bound = self
         if SessionDataManager not in tm.readers:
             tm.readers = (*tm.readers, SessionDataManager)
@@ -160,7 +196,9 @@ class Bound:
         self.ending = self.committing = self.changed = self.open = self.rolled_back = self.handed_out = False
         self.savepoints = ()
         self.failure = ""
-        if reads_only(self.tm):
+        if self.commits is not None:
+            self.info[TELL] = self
+        if self.only_reads():
             self.info[END_READING_BY] = self.database.end_reading
             for statement in self.database.begin_reading:
                 connection.exec_driver_sql(statement)
@@ -170,16 +208,30 @@ class Bound:
             self.info[CLOSE_AT_END] = True
             refuse_autocommit()
 
+    def only_reads(self) -> bool:
+        return self.on_replica is not None or reads_only(self.tm)
+
+    def refusal(self, what: object) -> ReadOnlyTransaction | NeedsPrimary:
+        """Return the error for a write: R8's, or the one that has the request tried again on the primary."""
+        return refusal(self.tm, what) if reads_only(self.tm) else self.need_primary(f"a write ({what!r:.200})")
+
+    def need_primary(self, what: str) -> NeedsPrimary:
+        """Return the error that has the request tried again on the primary. A view may swallow it: then the commit
+        raises it."""
+        self.failure = f"{what} needs the primary, and this attempt at the request reads from a replica"
+        self.rolled_back = self.failure_is_transient = True
+        return NeedsPrimary(f"sql: {self.failure}")
+
     def before_statement(self, statement: str) -> None:
         """Note a statement that may change something. Refuse it (R8) if the database itself would not."""
         if not is_plain_read(statement):
-            if reads_only(self.tm) and (
+            if self.only_reads() and (
                 not self.database.begin_reading or is_unrefused(statement) or self.state() == IDLE
             ):
-                raise refusal(self.tm, statement)
+                raise self.refusal(statement)
             if sets_autocommit(statement):
                 refuse_autocommit()
-            self.changed = True
+            self.changed = self.on_replica is None
             if may_replace(statement):
                 self.set_savepoint(BY_STATEMENT)
             elif BY_DRIVER in self.savepoints:
@@ -202,7 +254,7 @@ class Bound:
         The connection is closed at the end of the request, so that it cannot be used in another one (R13).
         """
         if not self.ending:
-            self.changed = self.handed_out = True
+            self.changed, self.handed_out = self.on_replica is None, True
             self.info[CLOSE_AT_END] = self.database.is_pooled
             if BY_DRIVER not in self.savepoints:
                 self.set_savepoint(BY_DRIVER)
@@ -248,7 +300,7 @@ class Bound:
             self.tm.outcome = "unknown"
 
     def set_savepoint(self, name: str) -> None:
-        if not self.ending and not reads_only(self.tm) and self.state() in (IDLE, OPEN):
+        if not self.ending and not self.only_reads() and self.state() in (IDLE, OPEN):
             execute(self.driver_connection, f"SAVEPOINT {name}")
             self.savepoints += (name,)
 
@@ -322,7 +374,7 @@ class Bound:
 
     def leave(self) -> None:
         """End the session and give back the connection. Objects of the session that are in use are detached."""
-        self.tm.kept.pop(self.database, None)
+        self.tm.kept.pop(self.primary, None)
         self.database.bounds.discard(self)
         self.savepoints = ()
         session, self.session, self.connection = self.session, None, None  # no reference cycle is left
@@ -330,6 +382,8 @@ class Bound:
             self.tm.unregisterSynch(self)
         finally:
             Session.close(session)
+            if self.on_replica is not None:
+                self.on_replica.close()
 
     def leave_to_parent(self) -> None:
         """Have every use of the session raise in this process (R13)."""
@@ -357,8 +411,8 @@ def _after_begin(session: RequestSession, transaction: SessionTransaction, conne
 
 @event.listens_for(RequestSession, "before_attach")
 def _before_attach(session: RequestSession, instance: object) -> None:
-    if reads_only(session.bound.tm):
-        raise refusal(session.bound.tm, instance)
+    if session.bound.only_reads():
+        raise session.bound.refusal(instance)
 
 
 @event.listens_for(RequestSession, "before_commit")
@@ -419,6 +473,9 @@ def before_end(connection: Connection, *twophase: object) -> None:
 
 def on_checkin(connection: Any, record: Any) -> None:
     """Return a connection to the state in which the next request takes it, or close it."""
+    bound = record.info.pop(TELL, None)
+    if bound is not None and bound.changed:
+        bound.commits.note(connection)
     end_reading = record.info.pop(END_READING_BY, None)
     if record.info.pop(CLOSE_AT_END, False):
         record.invalidate()

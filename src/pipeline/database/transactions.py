@@ -21,7 +21,7 @@ from transaction import Transaction, TransactionManager
 from transaction._transaction import Status
 from transaction.interfaces import AlreadyInTransaction, NoTransaction, TransientError
 
-from pipeline.database.written import Written
+from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import CommitUncertain, ReadOnlyTransaction
 from pipeline.request import Request
 
@@ -318,8 +318,8 @@ class DatabaseRequest(Request):
     __unkept__: Any = (("written", lambda written: ""),)  # it decides which changes are known, not what is sent
     reading_only: bool = False
     """True if further transactions of this request only read, since its changes are committed or aborted (R8)."""
-    written: Written | None = None
-    """The last commits of the visitor, if ``causal`` stands in the pipeline."""
+    written: Positions = NOTHING
+    """The last commits of the visitor, as the cookie of ``causal`` tells them."""
 
 
 def begin(request: DatabaseRequest, tm: Manager) -> None:
@@ -330,6 +330,14 @@ def begin(request: DatabaseRequest, tm: Manager) -> None:
         tm.start()
     else:
         begin_to_read(tm)
+
+
+def open_tm(manager: type[Manager], request: DatabaseRequest) -> Manager:
+    """Make a transaction manager for a request without a database, and begin."""
+    tm = manager()
+    request.on_close(tm.leave, last=True)
+    begin(request, tm)
+    return tm
 
 
 def read_afresh(request: DatabaseRequest) -> None:

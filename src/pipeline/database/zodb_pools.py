@@ -26,7 +26,7 @@ from pipeline.database.outages import Outage
 from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
 from pipeline.database.storages import ask_for_news, loggable_uri
 from pipeline.database.transactions import IDLE, IN_USE, DatabaseRequest, Manager, begin, begin_to_read
-from pipeline.database.written import Written
+from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import ConfigurationError, Unavailable
 
 log = logging.getLogger("pipeline.zodb")
@@ -35,14 +35,19 @@ log = logging.getLogger("pipeline.zodb")
 class PooledRequest(DatabaseRequest):
     """The attributes of a request that uses a pool."""
 
-    __unkept__: Any = (("zodb_pooled", lambda pooled: ""), ("zodb_slot", lambda slot: ""))
-    zodb_changes: Callable[[Written | None], Changes | None] | None = None
-    """Given the last commits of the visitor, returns what has changed in the database since this process has opened
-    it, or None if it is not open or not connected. None if the storage cannot tell."""
+    __unkept__: Any = tuple((name, lambda value: "") for name in ("zodb_pooled", "zodb_slot", "zodb_asked"))
+    zodb_changes: Callable[[Any], Changes | None] | None = None
+    """Given the request, returns what has changed in the database since this process has opened it, or None if it
+    is not open or not connected. None if the storage cannot tell."""
     zodb_pooled: PooledConnection | None = None
     """The pooled connection with its transaction manager; None until the request uses it."""
+    zodb_asked: tuple[Pool, ...] = ()
+    """The pools that have asked their servers for what the visitor has written."""
     zodb_slot: Semaphore | None = None
     """The semaphore that the request releases at its end, if the connections are limited."""
+
+    def __positions__(self) -> Positions:
+        return NOTHING if self.zodb_pooled is None else self.zodb_pooled.pool.positions()
 
 
 class PooledConnection:
@@ -180,8 +185,8 @@ class Pool:
         try:
             if self.is_connected is not None:
                 self._check_connected(self.is_connected)
-            if request.written is not None:
-                self._catch_up(request.written)
+            if request.written:
+                self._catch_up(request)
             pooled = self._take(request)
         except BaseException:
             if slot is not None:
@@ -195,31 +200,23 @@ class Pool:
             request.on_close(slot.release, last=True)  # runs after the connection is given back
         return pooled
 
-    def changes(self, written: Written | None = None) -> Changes | None:
+    def changes(self, request: PooledRequest | None) -> Changes | None:
         """Return what has changed in the main database from the first call on. Return None if the database is not
         open, or not connected, or cannot tell.
 
-        written  the last commits of a visitor, which are to be among the changes
+        request  what its visitor has written is among the changes; None if it is for no request
         """
         forks.check()
         db = self.db
         if db is None or (self.is_connected is not None and not self.is_connected()):
             return None
-        if written is not None:
-            self._catch_up(written)
-        told = self.told
-        if told is not None and not told.is_lost:
-            return told
-        with self.lock:
-            if (self.told is None or self.told.is_lost) and can_tell(db):
-                self.close_told()
-                self.told = Changes(db)
-            return self.told
-
-    def close_told(self) -> None:
-        """Stop listening to changes."""
-        if self.told is not None:
-            self.told.close()
+        if request is not None and request.written:
+            self._catch_up(request)
+        if self.told is None and can_tell(db):
+            with self.lock:
+                if self.told is None and self.db is db:
+                    self.told = Changes(db)
+        return self.told
 
     def _take_slot(self, request: PooledRequest, slots: Semaphore) -> Semaphore | None:
         """Wait until the request may open a connection. Return the semaphore to release; None if the request has a
@@ -282,14 +279,14 @@ class Pool:
         if outage.since is not None:
             outage.end()
 
-    def _catch_up(self, written: Written) -> None:
+    def _catch_up(self, request: PooledRequest) -> None:
         """Ask the servers for what other processes have committed, if the visitor has written some of it. They are
         asked once for a request."""
-        if self in written.pools:
+        if self in request.zodb_asked:
             return
-        written.pools.append(self)
+        request.zodb_asked += (self,)
         for name, position in self.positions().items():
-            if position < written.seen.get(name, 0):
+            if position < request.written.get(name, 0):
                 try:
                     ask_for_news(self.behind[name])
                 except Exception as error:
@@ -361,7 +358,8 @@ class Pool:
         """Close the databases, and the connections in use. The next request opens them again."""
         with self.lock:
             pooled, databases = list(self.all), list(self.databases.values())
-            self.close_told()
+            if self.told is not None:
+                self.told.close()
             self.forget()
         for one in pooled:
             one.throw_away()

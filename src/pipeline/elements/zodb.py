@@ -42,6 +42,7 @@ def zodb(
     *,
     uri: str = "",
     db: Any = None,
+    zope_conf: str | None = None,
     root: str | Callable[[Any], Any] = "",
     databases: dict[str, str] | None = None,
     manager: type[Manager] = Manager,
@@ -62,6 +63,8 @@ def zodb(
     db                 a database that the application has opened, in the place of ``uri``; or a function that
                        returns it. The application closes it. Of the options below it takes ``root``, ``manager``,
                        ``max_connections`` and ``connection_wait``
+    zope_conf          the zope.conf that ``db`` loads, which is pipeline.zope:database or pipeline.ztk:database. It
+                       is needed where views stand in a pipeline without the publisher of that site
     root               place of the application's root in the database: keys separated by slashes, or a callable
                        (in an ini its dotted name, package.module:callable) that takes the root of the database
     databases          more databases, one line "name = uri" for each
@@ -105,10 +108,13 @@ def zodb(
         tempfile.gettempdir()
     if (db is None) == (not uri):
         raise ConfigurationError("zodb: give one of the options uri and db")
+    if zope_conf is not None and not callable(db):
+        raise ConfigurationError("zodb: zope_conf needs db = pipeline.zope:database, or db = pipeline.ztk:database")
     if db is None:
         pool = pool_of(uri, databases or {}, given, manager)
     else:
-        pool = pool_of_given(db() if callable(db) else db, databases, given, manager)
+        conf = () if zope_conf is None else (zope_conf,)
+        pool = pool_of_given(db(*conf) if callable(db) else db, databases, given, manager)
     changes = pool.changes if db is not None or scheme_of(uri) in OF_ZODB else None
     return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED, zodb_changes=changes)
 

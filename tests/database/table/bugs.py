@@ -12,13 +12,12 @@ from ZODB.Connection import Connection
 
 from database.table import axes as a
 from database.table.axes import Row
-from pipeline.database import sql_sessions, transactions, zodb_pools
+from pipeline.database import sql_databases, sql_sessions, transactions, zodb_pools
 from pipeline.database.connections import RequestConnection
 from pipeline.database.sql_dialects import Dialect
 from pipeline.database.sql_drivers import UNKNOWN, Driver
 from pipeline.database.sql_sessions import Bound, RequestSession
 from pipeline.database.transactions import Manager, RequestTransaction
-from pipeline.elements import sql
 from pipeline.interfaces import ReadOnlyTransaction
 
 
@@ -79,19 +78,19 @@ def use_the_connection_of_the_parent(patch: MonkeyPatch) -> None:
 
 def use_the_session_of_the_parent(patch: MonkeyPatch) -> None:
     patch.setattr(Bound, "leave_to_parent", nothing)
-    patch.setattr(sql, "leave_connection_to_parent", nothing)
+    patch.setattr(sql_databases, "leave_connection_to_parent", nothing)
     patch.setattr(Manager, "disown", nothing)
     change_drivers(patch, cut_off=nothing)
 
 
 def change_drivers(patch: MonkeyPatch, **functions: Any) -> None:
-    dialect_of = sql.dialect_of
+    dialect_of = sql_databases.dialect_of
 
     def changed(name: str, driver: str) -> tuple[Dialect, Driver]:
         dialect, found = dialect_of(name, driver)
         return dialect, found._replace(**functions)
 
-    patch.setattr(sql, "dialect_of", changed)
+    patch.setattr(sql_databases, "dialect_of", changed)
 
 
 def close_sessions(patch: MonkeyPatch) -> None:

@@ -16,8 +16,7 @@ from database.table.facts import Facts
 from database.table.kits import WAS, Kit, Wrong
 from database.table.play import Play
 from database.table.site import site_of
-from pipeline.database import forks, pools, zodb_pools
-from pipeline.elements import sql
+from pipeline.database import forks, pools, sql_databases, zodb_pools
 
 
 class Log(logging.Handler):
@@ -89,7 +88,7 @@ class Bench:
         """Close everything that the rows have opened."""
         forks.close_all()
         zodb_pools._pools.clear()  # a child that is forked looks at every database of its parent
-        sql._databases.clear()
+        sql_databases._databases.clear()
         self.kit.close()
 
     def ask(self, path: str, play: Any = None, query: str = "") -> Answer:

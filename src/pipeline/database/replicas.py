@@ -1,0 +1,190 @@
+"""The replicas of an SQL database. A request that only asks reads from one that has what the visitor wrote.
+
+A replica is behind its primary by the time that changes take to arrive. The element ``causal`` keeps the position
+of the visitor's last commit (of PostgreSQL, its place in the write-ahead log), and the replica is asked for its own
+before the transaction begins: afterwards it may be ahead of what the transaction sees.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import count
+from math import inf
+from threading import Lock, Thread, Timer
+from typing import Any
+
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
+
+from pipeline.database import forks
+from pipeline.database.sql_databases import Database
+from pipeline.database.sql_dialects import dialect_of
+from pipeline.database.sql_drivers import ask, hang_up
+from pipeline.database.sql_sessions import Bound
+from pipeline.interfaces import ConfigurationError, Unavailable
+from pipeline.request import SAFE_METHODS
+
+PAUSE = 0.5
+"""Seconds between two looks at a replica."""
+SILENT = 3.0
+"""Seconds after which a replica that does not answer is left out. The requests that wait for it are tried again."""
+REPLAYED = "pipeline.sql.replayed"
+"""The key in the ``info`` of a connection for the position that its server is known to have."""
+
+
+class Replica:
+    """One replica. A thread looks every half second whether it answers, so that no request waits for it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        database.replica = self
+        database.outage.meanwhile = "requests read elsewhere"
+        self.query = database.dialect.replayed
+        self.engine = create_engine(database.engine.url, poolclass=NullPool)
+        """For the thread alone: it must not wait until a request gives back a connection."""
+        self.watching: Any = None
+        """The driver's connection of the thread."""
+        self.answered = -inf
+        """When the replica answered last, in the time of ``time.monotonic``."""
+        self.thread: Thread | None = None
+        self.lock = Lock()
+
+    def is_up(self) -> bool:
+        """Return whether the replica has answered of late."""
+        if time.monotonic() - self.answered < SILENT:
+            return True
+        with self.lock:
+            if self.thread is None:
+                self.thread = Thread(target=self.watch, name="pipeline.sql.replica", daemon=True)
+                self.thread.start()
+        return False
+
+    def watch(self) -> None:
+        """Look at the replica until ``stop`` is called."""
+        me, connection = self.thread, None
+        while self.thread is me:
+            alarm = Timer(SILENT, self.cut)
+            alarm.daemon = True
+            alarm.start()
+            connection = self.look(connection)
+            alarm.cancel()
+            time.sleep(PAUSE)
+        if connection is not None:
+            connection.close()
+
+    def look(self, connection: Connection | None) -> Connection | None:
+        """Ask the replica for its position. Return the connection for the next time, or None if it is lost."""
+        try:
+            if connection is None:
+                connection = self.engine.connect()
+                self.watching = connection.connection.driver_connection
+            if ask(self.watching, self.query) is None:
+                raise RuntimeError("it is a primary: pg_is_in_recovery() is false")
+        except Exception as error:
+            self.leave_out(error)
+            if connection is not None:
+                connection.invalidate()
+                connection.close()
+            return None
+        self.answered = time.monotonic()
+        self.database.outage.end()
+        return connection
+
+    def cut(self) -> None:
+        """Cut the connections to a silent replica: requests that wait for it are tried again."""
+        self.leave_out(TimeoutError(f"no answer for {SILENT:g} seconds"))
+        for connection in (self.watching, *self.database.connections_in_use()):
+            hang_up(self.database.driver, connection)
+
+    def leave_out(self, error: BaseException) -> None:
+        self.answered = -inf
+        if self.thread is not None:
+            self.database.outage.begin(error, "cannot be read as a replica")
+
+    def stop(self) -> None:
+        """Stop looking, until a request needs the replica."""
+        self.thread, self.answered = None, -inf
+
+    def connect(self, position: int) -> Connection | None:
+        """Return a connection to the replica, or None if it cannot be reached or does not have the position yet."""
+        if not self.is_up():
+            return None
+        try:
+            connection = self.database.engine.connect()
+        except Unavailable:
+            if self.database.outage.since is None:  # all its connections are in use
+                raise
+            self.answered = -inf
+            return None
+        try:
+            if position <= connection.info.get(REPLAYED, 0):
+                return connection
+            replayed = connection.info[REPLAYED] = ask(connection.connection.driver_connection, self.query) or 0
+            if position <= replayed:
+                return connection
+        except Exception:  # it was lost this very moment
+            connection.invalidate()
+        connection.close()
+        return None
+
+    def forget(self) -> None:
+        """Leave the thread and its connection to the parent process (R12)."""
+        forks.keep(self.watching, self.engine.pool)
+        self.lock, self.watching = Lock(), None
+        self.stop()
+
+
+def with_limit(url: str) -> str:
+    """Return a URL with a limit for the time of connecting, if it has none and the driver can have one."""
+    try:
+        parsed = make_url(url)
+        option = dialect_of(parsed.get_backend_name(), parsed.get_driver_name())[1].connect_timeout
+    except SQLAlchemyError:
+        return url  # the database says what is wrong
+    if not option or option in parsed.query:
+        return url
+    return parsed.update_query_dict({option: f"{SILENT:.0f}"}).render_as_string(hide_password=False)
+
+
+class Replicas:
+    """A primary with its replicas. It opens the session of each request, on one or the other."""
+
+    def __init__(self, primary: Database, replicas: list[Database]) -> None:
+        for database in (primary, *replicas):
+            if not database.dialect.replayed:
+                raise ConfigurationError(
+                    f"sql: option 'read_urls': {database.engine.dialect.name} does not tell how far a replica is"
+                )
+        primary.tells = True
+        self.primary = primary
+        self.replicas = [database.replica or Replica(database) for database in replicas]
+        self.turns = count()
+
+    def open_session(self, request: Any) -> Session:
+        """Open a session. The first attempt at a request with a safe method reads from a replica if one has all."""
+        forks.check()
+        tm = request.tm
+        asks = request.environ["REQUEST_METHOD"] in SAFE_METHODS
+        if asks and request.attempt == 1 and self.primary not in tm.kept:
+            first = next(self.turns)
+            position = request.written.get(self.primary.short_name, 0)
+            for number in range(len(self.replicas)):
+                replica = self.replicas[(first + number) % len(self.replicas)]
+                connection = replica.connect(position)
+                if connection is not None:
+                    tm.kept[self.primary] = Bound(replica.database, tm, self.primary, connection)
+                    break
+        return self.primary.open_session(request)
+
+    def open_primary(self, request: Any) -> Session:
+        """Open a session on the primary. If the request has begun on a replica, it is tried again."""
+        bound = request.tm.kept.get(self.primary)
+        if bound is None:
+            return self.primary.open_session(request)
+        if bound.on_replica is not None:
+            raise bound.need_primary("request.sql_primary")
+        session: Session = bound.session
+        return session

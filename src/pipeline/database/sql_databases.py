@@ -1,0 +1,317 @@
+"""The SQL databases of this process: the engine of each, and its idle transaction managers.
+
+The element ``sql`` opens one by its URL and settings. A process has one for each.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from threading import Lock
+from typing import Any
+from weakref import WeakSet
+
+from sqlalchemy import URL, Connection, create_engine, event
+from sqlalchemy.engine import ExceptionContext, make_url
+from sqlalchemy.engine.default import DefaultDialect
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import PoolProxiedConnection, QueuePool
+from transaction import TransactionManager
+
+from pipeline.database import forks, pools
+from pipeline.database.outages import Outage
+from pipeline.database.sql_dialects import dialect_of, time_outs
+from pipeline.database.sql_drivers import execute
+from pipeline.database.sql_errors import is_lost, means, was_answered
+from pipeline.database.sql_sessions import (
+    Bound,
+    Commits,
+    RequestConnection,
+    after_statement,
+    before_commit,
+    before_end,
+    before_statement,
+    leave_connection_to_parent,
+    on_checkin,
+    refuse_autocommit_option,
+)
+from pipeline.database.transactions import DatabaseRequest, Manager, begin
+from pipeline.database.written import short_name
+from pipeline.interfaces import CommitUncertain, ConfigurationError, Unavailable
+
+log = logging.getLogger("pipeline.sql")
+
+
+class Database:
+    """The database of one URL in this process: its engine, and idle transaction managers with their sessions."""
+
+    def __init__(
+        self, url: str, twophase: bool, settings: dict[str, Any], time_limits: dict[str, float | None]
+    ) -> None:
+        if str(settings.get("isolation_level")).upper() == "AUTOCOMMIT":
+            raise ConfigurationError("sql: with AUTOCOMMIT no statement can be rolled back; leave it out")
+        try:
+            parsed = make_url(url)
+            if "autocommit" in parsed.query:
+                raise ConfigurationError(
+                    "sql: option 'url': with autocommit no statement can be rolled back; leave it out of the URL"
+                )
+            own, self.driver = dialect_of(parsed.get_backend_name(), parsed.get_driver_name())
+            if parsed.get_dialect()().get_dialect_pool_class(parsed) is QueuePool:
+                settings = {**settings, "poolclass": Connections}
+            self.engine = create_engine(parsed, **settings)
+        except (SQLAlchemyError, ImportError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"sql: {type(error).__name__}: {error}") from error
+        dialect = self.engine.dialect
+        self.dialect = own
+        self.is_pooled = isinstance(self.engine.pool, Connections)
+        self.has_savepoint = own.has_savepoint
+        self.in_doubt = own.in_doubt
+        if twophase and type(dialect).do_begin_twophase is DefaultDialect.do_begin_twophase:
+            raise ConfigurationError(f"sql: {dialect.name} has no two-phase commit")
+        self.twophase = twophase
+        self.begin_reading, self.end_reading = own.begin_reading, own.end_reading
+        self.at_connect = list(time_outs(own, dialect.name, **time_limits))
+        self.shown = loggable_url(parsed)
+        self.short_name = short_name(self.shown)
+        self.replica: Any = None
+        """The ``pipeline.database.replicas.Replica`` if it is one."""
+        self.tells = False
+        """True if ``causal`` has to know the position after each commit."""
+        self.outage = Outage(f"the database {self.shown}")
+        self.managers: deque[Manager] = deque()
+        self.in_use: set[Manager] = set()
+        self.bounds: set[Bound] = set()
+        """The sessions that requests use."""
+        self.connections: WeakSet[Connection] = WeakSet()
+        """The connections that requests, and others, have taken from the engine."""
+        self.records: WeakSet[Any] = WeakSet()
+        """The connections to the database, each as the pool keeps it."""
+        self._listen(dialect.name)
+        pools.add(self)
+
+    def usage(self) -> pools.Usage:
+        """Return how full the pool of the engine is."""
+        pool = self.engine.pool
+        if not isinstance(pool, QueuePool):  # it keeps no connections, or one for each thread
+            return pools.Usage(self.shown, len(self.in_use), 0, None)
+        limit = None if pool._max_overflow < 0 else pool.size() + pool._max_overflow
+        return pools.Usage(self.shown, pool.checkedout(), pool.checkedin(), limit)
+
+    def _listen(self, dialect: str) -> None:
+        event.listen(self.engine, "before_cursor_execute", before_statement)
+        event.listen(self.engine, "after_cursor_execute", after_statement)
+        event.listen(self.engine, "commit", before_commit)
+        event.listen(self.engine, "commit_twophase", before_commit)
+        for name in ("prepare_twophase", "rollback", "rollback_twophase"):
+            event.listen(self.engine, name, before_end)
+        event.listen(self.engine, "set_connection_execution_options", refuse_autocommit_option)
+        event.listen(self.engine, "set_engine_execution_options", refuse_autocommit_option)
+        event.listen(self.engine, "engine_connect", self.on_engine_connect)
+        event.listen(self.engine, "handle_error", self.on_error)
+        event.listen(self.engine, "checkin", on_checkin)
+        event.listen(self.engine, "connect", self.on_connect)
+        if self.twophase:
+            event.listen(self.engine, "first_connect", self.tell_in_doubt)
+        if dialect == "sqlite":
+            event.listen(self.engine, "connect", leave_transactions_to_us)
+            event.listen(self.engine, "begin", begin_in_sqlite)
+
+    def on_engine_connect(self, connection: Connection) -> None:
+        self.connections.add(connection)
+
+    def on_connect(self, connection: Any, record: object) -> None:
+        self.records.add(record)
+        if self.at_connect:
+            execute(connection, *self.at_connect)
+            connection.commit()  # otherwise PostgreSQL undoes the settings with the first rollback
+
+    def tell_in_doubt(self, connection: Any, record: object) -> None:
+        """Log the transactions that another process has prepared, and how an operator ends them (R4)."""
+        if self.in_doubt is None:
+            return
+        query, commit, rollback = self.in_doubt
+        cursor = connection.cursor()
+        try:
+            cursor.execute(query)
+            names = [row[-1] for row in cursor.fetchall()]
+        except Exception as error:
+            log.warning("%s: the prepared transactions cannot be read: %s", self.shown, error)
+            names = []
+        finally:
+            cursor.close()
+            connection.rollback()
+        for name in names:
+            name = name if isinstance(name, str) else bytes(name).decode("utf-8", "backslashreplace")
+            log.warning(
+                "%s: the transaction '%s' is prepared and holds its locks. If no running process is committing it, "
+                "end it as the other database has ended: %s '%s' stores its changes, %s '%s' drops them",
+                *(self.shown, name, commit, name, rollback, name),
+            )
+
+    def open_tm(self, request: DatabaseRequest) -> TransactionManager:
+        """Take a transaction manager, for a pipeline without ``zodb``."""
+        forks.check()
+        try:
+            tm = self.managers.pop()
+        except IndexError:
+            tm = Manager()
+        self.in_use.add(tm)
+
+        def give_back() -> None:
+            try:
+                tm.leave()
+            except BaseException:
+                tm.must_discard = True
+                tm.leave()  # the rest of it
+                raise
+            finally:
+                self.in_use.discard(tm)
+            if not tm.must_discard:
+                self.managers.append(tm)
+
+        request.on_close(give_back, last=True)
+        begin(request, tm)
+        return tm
+
+    def open_session(self, request: Any) -> Session:
+        """Open the session of a request, or return the one that its transaction manager has already."""
+        forks.check()
+        tm = request.tm
+        bound: Bound | None = tm.kept.get(self)
+        if bound is None:
+            if self.outage.since is not None:
+                self.outage.check()
+                with self.engine.connect():  # raises Unavailable again, or ends the outage
+                    self.outage.end()
+            bound = tm.kept[self] = Bound(self, tm, self)
+            if self.tells:
+                bound.commits = Commits(self.short_name, self.dialect.position)
+                request._sql_commits += (bound.commits,)
+        session: Session = bound.session
+        return session
+
+    def on_error(self, context: ExceptionContext) -> None:
+        """Raise or mark an error of the driver whose meaning is only known here."""
+        if context.is_pre_ping:
+            return
+        error = context.original_exception
+        connection = context.connection
+        if connection is None:
+            raise self.outage.begin(error) from error
+        if connection.closed or connection.invalidated:
+            return
+        bound = connection.bound if isinstance(connection, RequestConnection) else None
+        if bound is not None and bound.only_reads() and means(error, "read_only"):
+            raise bound.refusal(context.statement) from error
+        if bound is not None and bound.on_replica and bound.failure:  # the view has swallowed the first error
+            raise bound.need_primary("what follows an error") from error
+        if is_lost(error):
+            context.is_disconnect = True
+        if bound is not None:
+            if bound.committing and bound.changed and (context.is_disconnect or not was_answered(error)):
+                lost = f"the connection was lost during COMMIT: {type(error).__name__}"
+                raise CommitUncertain(lost) from error
+            bound.note(context)
+        if means(error, "not_now") and context.sqlalchemy_exception is not None:
+            make_unavailable(context.sqlalchemy_exception)
+
+    def connections_in_use(self) -> list[Any]:
+        """Return the driver's connections that requests have taken."""
+        return [record.driver_connection for record in list(self.records) if record.fairy_ref is not None]
+
+    def leave_to_parent(self) -> None:
+        """Leave alone the connections of a parent process (R12). Have every use of them raise here (R13)."""
+        forks.keep(self.engine.pool, list(self.managers))
+        if self.replica is not None:
+            self.replica.forget()
+        for bound in self.bounds:
+            bound.leave_to_parent()
+        for connection in self.connections:
+            leave_connection_to_parent(connection)
+        for record in self.records:
+            forks.keep(record, record.fairy_ref and record.fairy_ref())
+            if record.dbapi_connection is not None:
+                forks.keep(record.dbapi_connection)
+                try:
+                    self.driver.cut_off(record.driver_connection)
+                except Exception:  # most likely the parent has closed it
+                    log.debug("a connection of the parent process is not cut off", exc_info=True)
+        self.bounds.clear()
+        self.connections.clear()
+        self.records.clear()
+        for tm in self.in_use:
+            forks.keep(tm, tm._txn)
+            tm.disown()
+        self.in_use.clear()
+        self.managers.clear()
+        self.engine.dispose(close=False)
+        self.outage = self.outage.anew()
+
+
+class Connections(QueuePool):
+    """The pool of an engine. It raises Unavailable if no connection becomes free in time."""
+
+    def connect(self) -> PoolProxiedConnection:
+        try:
+            return super().connect()
+        except PoolTimeout as error:
+            raise Unavailable(f"every connection to the database is in use: {error}") from error
+
+
+def leave_transactions_to_us(connection: Any, record: object) -> None:
+    """Turn off the transactions of SQLite's driver. They begin with the first write, after the reads before it."""
+    connection.isolation_level = None
+
+
+def begin_in_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def make_unavailable(error: BaseException) -> None:
+    """Make an error also an Unavailable, which is answered 503. An ``except`` in a view still finds its class."""
+    kind = type(error)
+    error.__class__ = type(kind.__name__, (kind, Unavailable), {"__module__": kind.__module__})
+
+
+def loggable_url(url: URL) -> str:
+    """Return a URL as it may stand in a log: without user, password and options."""
+    place = f"{url.host}{f':{url.port}' if url.port else ''}" if url.host else ""
+    return f"{url.drivername}://{place}/{url.database or ''}"
+
+
+_databases: dict[object, Database] = {}
+_databases_lock = Lock()
+
+
+def database_of(
+    url: str, twophase: bool, settings: dict[str, Any], time_limits: dict[str, float | None]
+) -> Database:
+    """Return the database of a URL with these settings. A process has one."""
+    key = (url, twophase, *sorted(settings.items()), *time_limits.values())
+    with _databases_lock:
+        database = _databases.get(key)
+        if database is None:
+            database = _databases[key] = Database(url, twophase, settings, time_limits)
+        return database
+
+
+def close_all() -> None:
+    """Close every idle connection, at the end of a process and in tests."""
+    for database in list(_databases.values()):
+        if database.replica is not None:
+            database.replica.stop()
+        database.engine.dispose()
+        database.outage = database.outage.anew()
+
+
+def _leave_to_parent() -> None:
+    global _databases_lock
+    _databases_lock = Lock()
+    for database in _databases.values():
+        database.leave_to_parent()
+
+
+forks.own(forget=_leave_to_parent, close=close_all)
