@@ -8,6 +8,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from servers.demo_site import inis, python
-from servers.fixtures import mariadb, new_name, postgres, servers_dir, toxiproxy, zeo
+from servers.fixtures import gone, mariadb, new_name, postgres, servers_dir, toxiproxy, zeo
 
-__all__ = ["inis", "mariadb", "new_name", "postgres", "python", "servers_dir", "toxiproxy", "zeo"]
+__all__ = ["gone", "inis", "mariadb", "new_name", "postgres", "python", "servers_dir", "toxiproxy", "zeo"]

@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from environments import NOT_COPIED, make_environment
+from environments import NOT_COPIED, UV, install, make_environment
 from pipeline.demo import site
 from pipeline.demo.users import set_password
 from servers.deployed import TOP, own
@@ -33,11 +34,26 @@ def python(public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Path:
     return make_python(public_dir, system)
 
 
-def make_python(directory: Path, system: str = "/usr/bin/python3") -> Path:
-    """Return the Python of a new environment with the site and the servers, in a directory."""
+def make_python(directory: Path, system: str = "/usr/bin/python3", kept: Path | None = None) -> Path:
+    """Return the Python of a new environment with the site and the servers, in a directory.
+
+    kept  directory of such environments, by their requirements. Each is copied, and gets the site of this checkout.
+    """
     source = shutil.copytree(TOP, directory / "servers-source", ignore=NOT_COPIED)
     mod_wsgi = ["mod_wsgi"] if shutil.which("apxs") else []  # apxs is in apache2-dev
-    return make_environment(directory / "servers-venv", f"{source}[demo,zeo,servers]", *mod_wsgi, python=system)
+    packages = [f"{source}[demo,zeo,servers]", *mod_wsgi]
+    venv = directory / "servers-venv"
+    if kept is None or UV is None:
+        return make_environment(venv, *packages, python=system)
+    version = subprocess.check_output([system, "-VV"])
+    key = sha256(version + (TOP / "setup.py").read_bytes() + repr(mod_wsgi).encode()).hexdigest()[:16]
+    if not (kept / key).exists():
+        shutil.rmtree(kept, ignore_errors=True)
+        make_environment(kept / "new", *packages, python=system, options=["--relocatable"])
+        (kept / "new").rename(kept / key)
+    shutil.copytree(kept / key, venv, symlinks=True)
+    install(venv / "bin" / "python", "--no-deps", "--reinstall", str(source))
+    return venv / "bin" / "python"
 
 
 @pytest.fixture(scope="session")

@@ -137,6 +137,15 @@ class Deployed:
         self.running.clear()
 
 
+class Stopped(Deployed):
+    """An instance that is stopped as an operator stops it, and started again."""
+
+    def stop(self) -> None:
+        self.run("stop")
+        assert self.ended(60)
+        self.running.clear()
+
+
 def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
     try:
         process.wait(max(0.01, seconds))

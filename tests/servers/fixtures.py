@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
+import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -87,3 +89,17 @@ def zeo(servers_dir: Path, missing: Skip) -> Iterator[ZEO]:
 def toxiproxy(servers_dir: Path, missing: Skip) -> Iterator[Toxiproxy]:
     with running(Toxiproxy, servers_dir, missing) as server:
         yield server
+
+
+@pytest.fixture
+def gone() -> Iterator[int]:
+    """The port of a machine that is gone: it answers no SYN, since its backlog is full."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        address = listener.getsockname()
+        for _ in range(8):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(address)
+        time.sleep(0.1)
+        yield address[1]

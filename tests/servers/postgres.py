@@ -17,9 +17,14 @@ class Postgres(Server):
 
     def __init__(self, directory: Path, port: int | None = None, settings: Sequence[str] = ()) -> None:
         self.program = find("postgres", REMEDY)
+        beside = Path(self.program).resolve().with_name("psql")  # the one on Debian's PATH is a script of Perl
+        self.client = beside if beside.exists() else find("psql", REMEDY)
         self.settings = settings
         super().__init__(directory, port)
         self.data = directory / "data"
+        self.make_data()
+
+    def make_data(self) -> None:
         options = ["--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale", "C.UTF-8"]
         self.run([find("initdb", REMEDY), "-D", self.data, *options])
 
@@ -41,9 +46,13 @@ class Postgres(Server):
             raise RuntimeError(f"{statement}: {done.stderr}")
         return done.stdout.strip()
 
-    def _ask(self, statement: str, database: str) -> subprocess.CompletedProcess[str]:
+    def psql(self, statement: str, database: str) -> list[str]:
+        """The command that prints what ``ask`` returns."""
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", database]
-        command = [find("psql", REMEDY), *where, "-X", "-q", "-A", "-t", "-c", statement]
+        return [str(self.client), *where, "-X", "-q", "-A", "-t", "-c", statement]
+
+    def _ask(self, statement: str, database: str) -> subprocess.CompletedProcess[str]:
+        command = self.psql(statement, database)
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     def create(self, database: str) -> None:

@@ -42,7 +42,7 @@ def cookies(context: Site, request: Request, response: Response) -> str:
     return str(len(request.environ.get("HTTP_COOKIE", "")))
 
 
-@view(context=Site, name="process", permission=PUBLIC)
+@view(context=Site, name="process", methods=("GET", "POST"), permission=PUBLIC)
 def process(context: Site, request: Request) -> str:
     return str(os.getpid())
 
@@ -59,8 +59,8 @@ def megabyte(context: Site, request: Request) -> bytes:
 
 @view(context=Site, name="stream", permission=PUBLIC)
 def stream(context: Site, request: Request) -> Iterator[bytes]:
-    """A megabyte of unknown length, as fast as it is read."""
-    for _ in range(32):
+    """A megabyte, or more, of unknown length, as fast as it is read."""
+    for _ in range(32 * int(request.GET.get("megabytes", "1"))):
         yield MEGABYTE[: 32 * 1024]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import socket
@@ -360,10 +361,30 @@ def virtual_host(target: Target) -> str:
     return GOOD if answer.status in (400, 403, 404) and b"evil" not in answer.body else str(answer.status)
 
 
+@probe("``X-Forwarded-Proto`` from outside")
+def forwarded_scheme(target: Target) -> str:
+    """A visitor whose address the site does not trust chooses no scheme of links, by any header that servers know."""
+    headers = ("X-Forwarded-Proto: https", "X-Forwarded-Protocol: ssl", "X-Forwarded-Ssl: on")
+    with closing(socket.create_connection(("127.0.0.1", target.port), 20, ("127.0.0.2", 0))) as connection:
+        connection.sendall(target.head("GET", "/", *headers, "Connection: close"))
+        home = read(connection)
+    if home.status == 400:  # gunicorn, to headers that contradict that of nginx
+        return GOOD
+    links = links_of(home)
+    if home.status != 200 or not links:
+        return f"{home.status}, {len(links)} links"
+    return "is believed" if any(link.startswith("https://127.0.0.1") for link in links) else GOOD
+
+
+def links_of(answer: Answer) -> list[str]:
+    """Return the links of a page that name a scheme."""
+    return [link for link in answer.body.decode().split('href="')[1:] if link.startswith("http")]
+
+
 def at_a_prefix(target: Target) -> str:
     """Links and redirects stay below the prefix and keep the port."""
     home = target.ask("GET", "/")
-    links = [link for link in home.body.decode().split('href="')[1:] if link.startswith("http")]
+    links = links_of(home)
     if home.status != 200 or not all(
         link.startswith(f"http://127.0.0.1:{target.port}{target.prefix}/") for link in links
     ):
@@ -396,41 +417,58 @@ class Threads:
 class Load(Threads):
     """Clients that ask which process answers, until they are told to stop."""
 
-    def __init__(self, target: Target, clients: int) -> None:
+    def __init__(self, target: Target, clients: int, method: str = "GET", pause: float = 0.01) -> None:
         super().__init__(*[self.ask] * clients)
         self.target = target
+        self.method = method
+        self.pause = pause  # the processor is for the server, which starts anew
         self.answers: list[str] = []
-        """The process, or what went wrong."""
+        """The process, or what went wrong: "no answer" on a connection, "cut" where one ends early, its status, or the
+        error's class."""
 
     def ask(self) -> None:
         while not self.stopping.is_set():
             try:
-                answer = self.target.ask("GET", "/@@process", "Connection: close")
-                good = answer.status == 200 and answer.whole
-                self.answers.append(answer.body.decode() if good else f"status {answer.status}")
+                answer = self.target.ask(self.method, "/@@process", "Connection: close", "Content-Length: 0")
+                if answer.whole:
+                    said = answer.body.decode() if answer.status == 200 else f"status {answer.status}"
+                else:
+                    said = "cut" if answer.status else "no answer"
+                self.answers.append(said)
             except OSError as error:
                 self.answers.append(type(error).__name__)
-            time.sleep(0.01)  # the processor is for the server, which starts anew
+            time.sleep(self.pause)
 
     def processes(self, since: int = 0) -> set[str]:
         """Return the processes that have answered, but for the first ``since`` answers."""
         return set(filter(str.isdecimal, self.answers[since:]))
 
-    @property
-    def failed(self) -> int:
-        return sum(not answer.isdecimal() for answer in self.answers)
+
+LONG = {"/@@nap": 6, "/@@blocks": 48, "/@@file": 10 * 2**20, "/@@stream?megabytes=10": 10 * 2**20}
+"""The bytes of an answer that takes its time, of blocks that do, of a file, and of a stream."""
 
 
-def slowly(target: Target, path: str, into: dict[str, str]) -> threading.Thread:
-    """Read an answer slowly; say in ``into`` whether it came whole."""
+def slowly(target: Target, into: dict[str, str]) -> list[threading.Thread]:
+    """Read the long answers slowly, each by a thread; say in ``into`` whether each came whole."""
 
-    def read_it() -> None:
-        try:
-            answer = target.ask("GET", path, "Connection: close")
-            into[path] = GOOD if answer.status == 200 and answer.whole else f"cut ({answer.status})"
-        except OSError as error:
-            into[path] = type(error).__name__
+    def read_it(path: str) -> None:
+        into[path] = "is cut"
+        with contextlib.suppress(OSError), closing(socket.socket()) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            connection.settimeout(20)
+            connection.connect(("127.0.0.1", target.port))
+            connection.sendall(target.head("GET", path, "Connection: close"))
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            size = 0
+            with contextlib.suppress(http.client.HTTPException), closing(response):
+                while block := response.read(65536):
+                    size += len(block)
+                    time.sleep(0.01)
+                if response.status == 200 and size == LONG[path]:
+                    into[path] = GOOD
 
-    thread = threading.Thread(target=read_it)
-    thread.start()
-    return thread
+    readers = [threading.Thread(target=read_it, args=(path,)) for path in LONG]
+    for reader in readers:
+        reader.start()
+    return readers

@@ -5,18 +5,19 @@ What is stored is read by a connection of its own, without the element.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from sqlalchemy import create_engine, text
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
 from around_a_view import View, end
 from pipeline import Pipeline, Request
-from pipeline.elements import sql as module
+from pipeline.database import sql_databases as module
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql
@@ -52,7 +53,7 @@ class Place(NamedTuple):
 
 
 @pytest.fixture
-def place(request: Any, tmp_path: Path) -> Iterator[Place]:
+def place(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     kind, _, driver = request.param.partition("+")
     if kind == "sqlite":
         place = Place(kind, f"sqlite:///{tmp_path}/test.sqlite", None, "")
@@ -62,7 +63,7 @@ def place(request: Any, tmp_path: Path) -> Iterator[Place]:
         url = make_url(server.url(name))
         if driver:
             request.getfixturevalue("need_packages")(driver)
-            url = url.set(drivername=f"{url.get_backend_name()}+{driver}")
+            url = with_driver(url, driver, monkeypatch)
         place = Place(kind, url.render_as_string(hide_password=False), server, name)
     place.do("CREATE TABLE t (v varchar(50) PRIMARY KEY)", "INSERT INTO t VALUES ('was')")
     module.close_all()  # of other tests
@@ -75,6 +76,16 @@ def place(request: Any, tmp_path: Path) -> Iterator[Place]:
         assert one.engine.pool.checkedout() == 0, "no connection is missing from the pool"  # type: ignore[attr-defined]
     if kind == "postgres":  # a thousand files
         place.server.ask(f'DROP DATABASE "{place.name}"')
+
+
+def with_driver(url: URL, driver: str, patch: pytest.MonkeyPatch) -> URL:
+    """Return the URL of a database for another driver.
+
+    PyMySQL and pg8000 read the certificates of all authorities for each connection, which would be most of the time
+    of a test. No server has one.
+    """
+    patch.setattr(ssl.SSLContext, "load_default_certs", lambda *arguments: None)
+    return url.set(drivername=f"{url.get_backend_name()}+{driver}")
 
 
 SQLITE = pytest.param("sqlite", id="sqlite")

@@ -10,8 +10,10 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -28,11 +30,12 @@ PRODUCTION = INI.replace("deploy.ini", "production.ini")
 @pytest.fixture(autouse=True)
 def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written does not depend on what this machine has; tests/servers/test_matrix.py runs it."""
-    for module in ("apache", "gunicorn", "granian", "lighttpd", "mod_wsgi_express", "nginx", "uwsgi"):
+    for module in ("apache", "gunicorn", "granian", "lighttpd", "mod_python", "mod_wsgi_express", "nginx", "uwsgi"):
         monkeypatch.setattr(f"pipeline.tools.deploy.{module}.need_program", lambda name, remedy: f"/usr/bin/{name}")
     for module in ("gunicorn", "granian"):
         monkeypatch.setattr(f"pipeline.tools.deploy.{module}.need_module", lambda name, remedy: None)
     monkeypatch.setattr(apache, "mod_wsgi", lambda: Path("/usr/lib/apache2/modules/mod_wsgi.so"))
+    monkeypatch.setattr("pipeline.tools.deploy.mod_python.mod_python", lambda: Path("mod_python.so"))
     monkeypatch.setattr(apache, "MODULES", Path(__file__).parent)
     monkeypatch.setattr(Path, "exists", lambda path, exists=Path.exists: path.suffix == ".so" or exists(path))
     monkeypatch.setattr("pipeline.tools.deploy.container.lock_of", lambda root: "# A lock.\n")
@@ -96,9 +99,10 @@ def test_the_limits_agree_with_forms(tmp_path: Path) -> None:
         ("apache", "site.conf", "WSGIChunkedRequest On"),
         ("apache", "site.conf", "WSGIPassAuthorization On"),
         ("apache", "apache.conf", "GracefulShutdownTimeout 30"),
+        ("mod_python", "site.conf", "PythonImport mod_python_site main_interpreter"),
         ("uwsgi", "uwsgi.ini", "lazy-apps = true"),
         ("uwsgi", "uwsgi.ini", "hook-master-start = unix_signal:15 gracefully_kill_them_all"),
-        ("nginx", "site.conf", "    proxy_set_header Host $http_host;"),
+        ("nginx", "site.conf", "    proxy_set_header Host $host$asked_port_8080;"),
         ("nginx", "site.conf", "    proxy_set_header X-Forwarded-For $remote_addr;"),
         ("nginx", "site.conf", '    proxy_set_header X-Vhm-Root "";'),
         ("nginx", "site.conf", "    proxy_next_upstream off;"),
@@ -116,7 +120,7 @@ def test_what_each_server_does_wrong_is_repaired(target: str, file: str, line: s
 def test_uwsgi_behind_nginx_learns_of_no_login_and_no_chunks(tmp_path: Path) -> None:
     text = written(tmp_path, "nginx", "--behind", "uwsgi")["site.conf"]
     assert 'uwsgi_param HTTP_TRANSFER_ENCODING "";' in text
-    assert "uwsgi_param REMOTE_USER" not in text and "uwsgi_param HTTP_HOST" not in text
+    assert "uwsgi_param REMOTE_USER" not in text and "uwsgi_param HTTP_HOST $host;" not in text
 
 
 def test_health_is_what_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,12 +155,13 @@ MASK = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 @pytest.mark.parametrize("target", deploy.TARGETS)
 def test_variables_are_for_the_service_alone__S25(target: str, tmp_path: Path, capsys: Any) -> None:
     files = written(tmp_path, target, f"secret={SECRET_URI}", "odd='\"\n\\\u20ac")
-    name = "variables.env" if target == "container" else "variables.json"
+    in_container = target in ("container", "kubernetes")
+    name = "variables.env" if in_container else "variables.json"
     secret = tmp_path / "site" / name
     assert secret.stat().st_mode & MASK == 0o600
     text = secret.read_text().removeprefix("PIPELINE_VARIABLES=")
     assert json.loads(text) == {"secret": SECRET_URI, "odd": "'\"\n\\\u20ac"}
-    assert target != "container" or text.count("\n") == 1, "one line, for docker run --env-file"
+    assert not in_container or text.count("\n") == 1, "one line, for docker run --env-file"
     del files[name]
     assert not [name for name, text in files.items() if "ss-w0rd" in text]
     assert "ss-w0rd" not in capsys.readouterr().out
@@ -450,6 +455,19 @@ def test_systemd_keeps_the_socket_behind_nginx(tmp_path: Path) -> None:
     assert f"server unix:{tmp_path}/site/run/site.sock" in files["nginx.conf"]
 
 
+@pytest.mark.servers
+def test_systemd_finds_the_service_well_confined(tmp_path: Path, missing: Callable[[str, str], NoReturn]) -> None:
+    """An exposure of 1.7 or better, of 10. Each right more than that is a decision."""
+    written(tmp_path, "systemd", "--drain", "7", ini=PRODUCTION)
+    if shutil.which("systemd-analyze") is None:
+        missing("systemd-analyze", "apt install systemd")
+    unit = tmp_path / "site" / "site.service"
+    command = ["systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold=17", unit]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "Overall exposure level for site.service:" in done.stdout, done.stderr
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("target", deploy.TARGETS)
 def test_a_rehearsal_is_written_into_what_runs_before_a_reload(target: str, tmp_path: Path) -> None:
     assert "before_reload(" not in "".join(written(tmp_path, target).values())
@@ -490,3 +508,46 @@ def test_what_runs_before_a_reload_refuses_an_answer_that_got_worse(tmp_path: Pa
     broken = load(tmp_path)
     assert (broken.returncode, "WORSE GET /  200 -> 500" in broken.stdout) == (1, True), broken
     assert "KeyError" in broken.stdout
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("options", [(), ("--drain", "7"), ("zodb_uri=postgres://site:secret@db/site",)])
+def test_the_manifests_keep_the_schema(
+    options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], need_packages: Callable[..., None]
+) -> None:
+    need_packages("kubernetes_validate", "yaml")
+    kubernetes_validate, yaml = import_module("kubernetes_validate"), import_module("yaml")
+    text = written(tmp_path, "kubernetes", *options, ini=PRODUCTION)["kubernetes.yaml"]
+    manifests = list(yaml.safe_load_all(text))
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, "1.37", strict=True)
+    kinds = {manifest["kind"]: manifest for manifest in manifests}
+    assert set(kinds) == {"Deployment", "Service", "PersistentVolumeClaim"}
+    pod = kinds["Deployment"]["spec"]["template"]["spec"]
+    [site] = pod["containers"]
+    mounted = {mount["name"] for mount in site["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["volumes"]}
+    assert ("lifecycle" in site) is ("--drain" not in options)
+    assert pod["terminationGracePeriodSeconds"] == 45 + (7 if "--drain" in options else 0)
+    assert "secret@" not in text
+    said = capsys.readouterr().out
+    assert ("kubectl create secret generic shop --from-env-file" in said) is ("zodb_uri" in "".join(options))
+
+
+@pytest.mark.servers
+def test_compose_has_the_databases_that_the_site_names(tmp_path: Path, need_packages: Callable[..., None]) -> None:
+    need_packages("yaml")
+    load = import_module("yaml").safe_load
+    compose = load(written(tmp_path, "container", ini=INI)["compose.yaml"])
+    assert set(compose["services"]) == {"site"}
+    assert compose["services"]["site"]["volumes"] == ["site-srv-site-var:/srv/site/var"]
+    assert compose["volumes"] == {"site-srv-site-var": {}}
+    uri = "zodb_uri=postgres://site:secret@db/site"
+    text = written(tmp_path, "container", uri, "--drain", "7", ini=PRODUCTION)["compose.yaml"]
+    assert "secret" not in text
+    compose = load(text)
+    site, db = compose["services"]["site"], compose["services"]["db"]
+    assert site["depends_on"] == {"db": {"condition": "service_healthy"}}
+    assert (site["stop_grace_period"], site["env_file"]) == ("47s", f"{tmp_path}/site/variables.env")
+    assert (db["env_file"], db["volumes"]) == (f"{tmp_path}/site/db.env", ["db:/var/lib/postgresql/data"])
+    assert set(compose["volumes"]) >= {"db"}

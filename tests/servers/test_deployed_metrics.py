@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from inis import ini_of
 from servers.base import children, wait_until
 from servers.deployed import Deployed
 from servers.probes import Target
@@ -28,20 +29,14 @@ pipeline = errors metrics
 [app:metrics]
 use = egg:wsgi-pipeline#metrics
 token_file = %(here)s/var/token
-[pipeline:site]
-pipeline = timing errors traverse publisher
-[filter:timing]
-use = egg:wsgi-pipeline#timing
-metrics = true
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-root = builtins:dict
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-scan = counted_views
 """
+INI += ini_of(
+    ["timing", "errors", "traverse"],
+    "counted_views",
+    "site",
+    timing="metrics = true",
+    traverse="root = builtins:dict",
+)
 VIEWS = """\
 import os
 from pipeline import view

@@ -16,8 +16,9 @@ from typing import NoReturn
 import pytest
 
 from faults.length import length
+from inis import ini_of
 from servers.base import Missing, find, wait_until
-from servers.deployed import Deployed
+from servers.deployed import Deployed, Stopped
 from servers.probes import Load, Target
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
@@ -33,22 +34,14 @@ branches = health path=/@@health
 default = site
 [app:health]
 use = egg:wsgi-pipeline#health
-[pipeline:site]
-pipeline = vhost errors traverse publisher
-[filter:vhost]
-use = egg:wsgi-pipeline#vhost
-trusted = 127.0.0.1
-accept = X-Forwarded
-allowed_hosts = *
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-root = builtins:dict
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-scan = drained_views
 """
+INI += ini_of(
+    ["vhost", "errors", "traverse"],
+    "drained_views",
+    "site",
+    vhost="trusted = 127.0.0.1\naccept = X-Forwarded\nallowed_hosts = *",
+    traverse="root = builtins:dict",
+)
 VIEWS = """\
 import os
 from pipeline import view
@@ -59,17 +52,16 @@ def process(context, request):
 """
 
 
-class Stopped(Deployed):
-    """An instance that is started and stopped again."""
-
-    def stop(self) -> None:
-        self.run("stop")
-        assert self.ended(DRAIN + 40)
-        self.running.clear()
+@pytest.fixture
+def others(request: pytest.FixtureRequest) -> list[int]:
+    """Ports of further instances: none, or that of a machine that is gone."""
+    return [request.getfixturevalue("gone")] if hasattr(request, "param") else []
 
 
 @pytest.fixture
-def site(public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Iterator[tuple[list[Stopped], Deployed]]:
+def site(
+    public_dir: Path, others: list[int], missing: Callable[[str, str], NoReturn]
+) -> Iterator[tuple[list[Stopped], Deployed]]:
     """Two instances of two processes, and nginx in front of them."""
     try:
         find("nginx", "apt install nginx libnginx-mod-stream")
@@ -86,7 +78,8 @@ def site(public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Iterator[
         stack.callback(shutil.rmtree, place, ignore_errors=True)
         options = ("--workers", "2", "--drain", str(DRAIN))
         instances = [Stopped(python, ini, place / f"instance{number}", "gunicorn", *options) for number in (1, 2)]
-        upstreams = [word for one in instances for word in ("--upstream", f"127.0.0.1:{one.port}")]
+        ports = [*(one.port for one in instances), *others]
+        upstreams = [word for port in ports for word in ("--upstream", f"127.0.0.1:{port}")]
         nginx = Deployed(python, ini, place / "proxy", "nginx", *upstreams)
         for server in (*instances, nginx):
             stack.callback(server.kill)
@@ -114,6 +107,44 @@ def test_a_stop_of_one_of_two_instances_fails_no_request(site: tuple[list[Stoppe
     failed = [answer for answer in load.answers if not answer.isdecimal()]
     print(f"{STOPS} stops, {len(load.answers)} requests, {len(failed)} failed: {failed[:5]}")
     assert failed == []
+
+
+@pytest.mark.parametrize("others", [pytest.param(None, id="gone")], indirect=True)
+def test_of_three_instances_one_is_gone_one_is_killed_and_one_is_stopped(
+    site: tuple[list[Stopped], Deployed]
+) -> None:
+    """Only what the killed one was answering fails: nginx says 502, or what it has begun to send ends early.
+
+    The one that is gone has no answer from the begin on.
+    """
+    (killed, stopped), nginx = site
+    target = Target(nginx.port)
+    with Load(target, CLIENTS // 2) as gets, Load(target, CLIENTS // 2, "POST") as posts:
+
+        def answers() -> list[str]:
+            return gets.answers + posts.answers
+
+        def failed() -> list[str]:
+            return [answer for answer in answers() if not answer.isdecimal()]
+
+        wait_until(lambda: len(answers()) > 200, 20, "the load is answered")
+        assert failed() == []
+        killed.kill()
+        time.sleep(3)
+        at_the_kill = failed()
+        assert len(at_the_kill) <= CLIENTS and set(at_the_kill) <= {"status 502", "cut"}, at_the_kill
+        before = len(answers())
+        killed.start()
+        wait_until(lambda: is_listed(nginx, killed), 10, "nginx asks it again")
+        stopped.stop()
+        time.sleep(1)
+        assert len(answers()) > before
+    print(f"{len(answers())} requests, {len(at_the_kill)} failed at the kill, {len(failed())} in all")
+    assert failed() == at_the_kill
+
+
+def is_listed(nginx: Deployed, instance: Deployed) -> bool:
+    return f":{instance.port} " in (nginx.directory / "instances.conf").read_text()
 
 
 def test_health_says_so_in_every_process_and_then_it_stops(site: tuple[list[Stopped], Deployed]) -> None:

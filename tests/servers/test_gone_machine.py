@@ -18,27 +18,18 @@ from typing import NoReturn
 
 import pytest
 
+from inis import ini_of
 from servers.base import Missing, find, unused_port
 from servers.deployed import Deployed
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
-INI = """\
-[pipeline:main]
-pipeline = vhost errors traverse publisher
-[filter:vhost]
-use = egg:wsgi-pipeline#vhost
-trusted = 127.0.0.1
-accept = X-Forwarded
-allowed_hosts = *
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-root = builtins:dict
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-"""
+INI = ini_of(
+    ["vhost", "errors", "traverse"],
+    "",
+    vhost="trusted = 127.0.0.1\naccept = X-Forwarded\nallowed_hosts = *",
+    traverse="root = builtins:dict",
+)
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 READ_TIMEOUT = 3
 """Seconds, in the place of the 60 that are written."""
@@ -83,20 +74,6 @@ class Instance:
             self.listener.shutdown(socket.SHUT_RDWR)
             self.listener.close()
             self.listener = None
-
-
-@pytest.fixture
-def gone() -> Iterator[int]:
-    """The port of a machine that is gone: it answers no SYN, since its backlog is full."""
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        address = listener.getsockname()
-        for _ in range(8):
-            waiting = stack.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex(address)
-        time.sleep(0.1)
-        yield address[1]
 
 
 @pytest.fixture

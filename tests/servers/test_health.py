@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from webob import Request
 
-from pipeline.elements import sql, zodb
+from pipeline.database import sql_databases
+from pipeline.elements import zodb
 from pipeline.paste import load
 from servers.zeo import ZEO
 
@@ -61,7 +62,7 @@ def site(tmp_path: Path) -> Iterator[Callable[..., Any]]:
 
     yield site
     zodb.close_all()
-    sql.close_all()
+    sql_databases.close_all()
 
 
 def test_it_says_that_it_is_alive_and_ready(site: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:

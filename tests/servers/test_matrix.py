@@ -11,13 +11,13 @@ import os
 import pwd
 import re
 import subprocess
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Self
 
 import pytest
 
@@ -35,14 +35,18 @@ TARGETS = {
     "nginx --behind uwsgi": "uwsgi",
     "apache": "mod_wsgi.so",
     "apache --embedded": "mod_wsgi.so",
+    "mod_python": "mod_python.so",
     "uwsgi": "uwsgi",
     "lighttpd": "lighttpd",
     "mod_wsgi-express": "mod_wsgi-express",
 }
 """What the command line says, and what it needs."""
 DOCUMENT = TOP / "docs" / "deployments.rst"
+CLIENTS, PAUSE = 16, 0.05
+"""While a server is reloaded or stopped; the seconds between two requests of one of them."""
 MAY_FAIL = "some requests may fail"
-UNSURE = {MAY_FAIL: (GOOD,)}
+MAY_CUT = "may cut what a client reads slowly"
+UNSURE = {MAY_FAIL: (GOOD,), MAY_CUT: (GOOD, MAY_FAIL)}
 """Cells that are no less true if the server does better this time."""
 BEGIN, END = ".. The table is written by the test.", ".. The table ends here."
 WRITE = os.environ.get("PIPELINE_MATRIX") == "write"
@@ -64,7 +68,7 @@ def need(target: str, python: Path, missing: Callable[[str, str], NoReturn]) -> 
     try:
         if what.endswith(".so"):
             if not Path("/usr/lib/apache2/modules", what).exists():
-                missing(f"Apache's {what}", "apt install apache2 libapache2-mod-wsgi-py3")
+                missing(f"Apache's {what}", "apt install apache2 libapache2-mod-wsgi-py3 libapache2-mod-python")
             find("apache2", "apt install apache2")
         elif not python.with_name(what).exists():
             find(what, f"apt install {what}, or pip install {what}")
@@ -74,54 +78,80 @@ def need(target: str, python: Path, missing: Callable[[str, str], NoReturn]) -> 
         missing(*error.args)
 
 
+class Clients:
+    """Visitors during a reload or a stop: some send GET, some POST, and some read long answers slowly."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.loads = [Load(target, CLIENTS // 2, method, PAUSE) for method in ("GET", "POST")]
+        self.long: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        for load in self.loads:
+            load.__enter__()
+        wait_until(lambda: len(self.answers) >= 100, 20, "the load is answered")
+        self.readers = slowly(self.target, self.long)
+        time.sleep(0.4)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for load in self.loads:
+            load.__exit__()
+        self.wait()
+
+    @property
+    def answers(self) -> list[str]:
+        return [answer for load in self.loads for answer in load.answers]
+
+    def wait(self) -> None:
+        """Wait until the long answers are read."""
+        for reader in self.readers:
+            reader.join()
+
+    def cell(self, *expected: str) -> str:
+        """What went wrong. ``expected`` are the ways to fail that do not count."""
+        failed = [answer for answer in self.answers if not answer.isdecimal() and answer not in expected]
+        print(f"{len(self.answers)} requests, {len(failed)} not good: {Counter(failed)}, {self.long}")
+        whole = {path: cell == GOOD for path, cell in self.long.items()}
+        if not (whole["/@@nap"] and whole["/@@blocks"]):
+            return "cuts answers"
+        if not all(whole.values()):
+            return MAY_CUT
+        return MAY_FAIL if failed else GOOD
+
+
 def reload_under_load(server: Deployed, target: Target) -> str:
-    """Whether a request fails while it is reloaded, with a long answer under way; and whether it is reloaded."""
-    long: dict[str, str] = {}
-    with Load(target, 4) as load:
-        wait_until(lambda: len(load.answers) >= 50, 20, "the load is answered")
-        reader = slowly(target, "/@@nap", long)
-        time.sleep(0.3)
-        old = load.processes()
+    """Whether a request fails while it is reloaded, with long answers under way; and whether it is reloaded."""
+    with Clients(target) as clients:
+        old = {pid for load in clients.loads for pid in load.processes()}
         said = server.run("reload")
         assert "does not load" not in said, said
 
         def reloaded() -> bool:
             """Whether the last second's answers are all of new processes."""
-            since = len(load.answers)
+            since = [len(load.answers) for load in clients.loads]
             time.sleep(1)
-            last = load.processes(since)
+            both = zip(clients.loads, since, strict=True)
+            last = {pid for load, first in both for pid in load.processes(first)}
             return bool(last) and last.isdisjoint(old)
 
         try:
             wait_until(reloaded, 20, "new processes answer")
         except TimeoutError:
             return "does not reload"
-        finally:
-            reader.join()
-    failures = [answer for answer in load.answers if not answer.isdecimal()]
-    print(f"reload: {len(load.answers)} requests, {len(failures)} not good: {failures[:5]}")
-    if long["/@@nap"] != GOOD:
-        return "cuts answers"
-    return MAY_FAIL if load.failed else GOOD
+    return clients.cell()
 
 
 def stop_under_load(server: Deployed, target: Target) -> str:
-    """Whether answers that are under way arrive whole when it is stopped; and whether it stops."""
-    answers: dict[str, str] = {}
-    readers = [slowly(target, path, answers) for path in ("/@@nap", "/@@blocks")]
-    time.sleep(0.4)
-    stopping = threading.Thread(target=server.run, args=("stop",))
-    stopping.start()
-    for reader in (*readers, stopping):
-        reader.join()
-    if not server.ended(60):  # requests have 30 seconds to finish, and Apache waits for ten more
-        return "does not stop"
-    cut = [path.removeprefix("/@@") for path, answer in answers.items() if answer != GOOD]
-    return (
-        GOOD
-        if not cut
-        else f"cuts {' and '.join(sorted(cut))}".replace("nap", "answers").replace("blocks", "streams")
-    )
+    """Whether what was sent is answered when it is stopped, and arrives whole; and whether it stops.
+
+    A connection that is refused does not count: nothing listens then.
+    """
+    with Clients(target) as clients:
+        server.run("stop")
+        clients.wait()
+        ended = server.ended(60)  # requests have 30 seconds to finish, and Apache waits for ten more
+    return clients.cell("ConnectionRefusedError") if ended else "does not stop"
 
 
 UNDER_LOAD = {

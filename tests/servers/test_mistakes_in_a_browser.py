@@ -1,6 +1,6 @@
 """A mistake is saved while Chromium has the page open: it shows the mistake, and the page again after the mending.
 
-Each takes less than twice the time of the site's own start, or 2.5 seconds for a site that starts fast. A
+Each takes less than twice the time of the site's own start, which is measured before and after each mistake. A
 developer who has saved a file asks again. The page of a site that does not load comes back by itself.
 """
 
@@ -19,8 +19,9 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 
-from browsing import chromium
+from browsing import DESK, PHONE, chromium, show_on
 from faults.length import length
+from pipeline.tools.command import main
 from processes import Process, unused_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
@@ -55,9 +56,6 @@ TEMPLATE = "<!DOCTYPE html>\n<html lang='en'><title>{{ title }}</title>\n<h1>{{ 
 WELL = "All is well"
 HAND = 0.4
 """Seconds from saving a file to asking for the page anew. If it is still the old one, the developer asks again."""
-SHORTEST = 1.25
-"""Seconds that count as the start of a site that starts faster, as this one does in 0.4 s on a calm machine: a
-second goes to the hand, the look at the files, the end of the old process and the browser."""
 
 
 class Mistake(NamedTuple):
@@ -91,7 +89,7 @@ class Open(NamedTuple):
         """Return the seconds of the site's own start, on another port."""
         port = unused_port()
         began = time.monotonic()
-        server = self.start(command_of(self.directory, port), port)
+        server = self.start(command_of(self.directory / "site.ini", port), port)
         urlopen(f"http://127.0.0.1:{port}/", timeout=60).close()
         seconds = time.monotonic() - began
         server.stop()
@@ -131,53 +129,87 @@ def browser(program: Callable[[str, str], str], tmp_path: Path) -> Iterator[WebD
 
 
 @pytest.fixture
-def opened(tmp_path: Path, start: Callable[..., Process], free_port: int, browser: WebDriver) -> Open:
+def serve(start: Callable[..., Process], free_port: int, browser: WebDriver) -> Callable[[Path, str], Open]:
+    """Serve an ini with the reloader, and open its first page as the developer does."""
+
+    def serve(ini: Path, name: str) -> Open:
+        server = start(command_of(ini, free_port), free_port)
+        end = time.monotonic() + 60
+        while "debug-key=" not in server.said():
+            assert time.monotonic() < end, server.said()
+            time.sleep(0.02)
+        browser.get(re.findall(r"http://\S+debug-key=\S+", server.said())[0])
+        return Open(ini.parent, name, browser, start)
+
+    return serve
+
+
+@pytest.fixture
+def opened(tmp_path: Path, free_port: int, serve: Callable[[Path, str], Open]) -> Open:
     name = f"looked_at_{free_port}"
     files = {"site.ini": SITE, "NAME_views.py": VIEWS, "index.html": TEMPLATE}
     files["NAME_root.py"] = "def root(request):\n    return {}\n"
     for file, text in files.items():
         (tmp_path / file.replace("NAME", name)).write_text(text.replace("NAME", name))
-    server = start(command_of(tmp_path, free_port), free_port)
-    end = time.monotonic() + 60
-    while "debug-key=" not in server.said():
-        assert time.monotonic() < end, server.said()
-        time.sleep(0.02)
-    browser.get(re.findall(r"http://\S+debug-key=\S+", server.said())[0])
-    found = Open(tmp_path, name, browser, start)
+    found = serve(tmp_path / "site.ini", name)
     found.until(WELL, False)
     return found
 
 
-def command_of(directory: Path, port: int) -> list[str | Path]:
-    return [sys.executable, "-m", "pipeline", "serve", directory / "site.ini", "--port", str(port)]
+def command_of(ini: Path, port: int) -> list[str | Path]:
+    return [sys.executable, "-m", "pipeline", "serve", ini, "--port", str(port)]
 
 
-def look(opened: Open) -> dict[str, tuple[float, float]]:
-    """Make and mend each mistake. Return the seconds to the mistake, and to the page."""
-    seconds = {}
-    for name, mistake in MISTAKES.items():
-        file = opened.directory / mistake.file.replace("NAME", opened.name)
-        right = file.read_text()
-        assert mistake.old in right
-        file.write_text(right.replace(mistake.old, mistake.new))
-        shown = opened.until(mistake.said.replace("NAME", opened.name), True)
-        file.write_text(right)
-        seconds[name] = shown, opened.until(WELL, mistake.loads)
-    return seconds
+def look(opened: Open, mistake: Mistake) -> tuple[float, float]:
+    """Make and mend a mistake. Return the seconds to the page with the mistake, and to the page of the site."""
+    file = opened.directory / mistake.file.replace("NAME", opened.name)
+    right = file.read_text()
+    assert mistake.old in right
+    file.write_text(right.replace(mistake.old, mistake.new))
+    shown = opened.until(mistake.said.replace("NAME", opened.name), True)
+    file.write_text(right)
+    return shown, opened.until(WELL, mistake.loads)
 
 
 def test_a_mistake_is_shown_and_the_page_comes_back(opened: Open) -> None:
-    """The start is measured before and after each round, since other work makes all of them slow."""
+    """The start is measured again and again, since other work makes all of it slow."""
     before = opened.started()
     ratios = []
     for _ in range(length(2, 20)):
-        seconds = look(opened)
-        after = opened.started()
-        start = max(before, after, SHORTEST)
-        ratios += [(second / start, name) for name, pair in seconds.items() for second in pair]
-        rounded = {name: [round(second, 2) for second in pair] for name, pair in seconds.items()}
-        print(f"start {start:.2f} s", rounded)
-        before = after
+        for name, mistake in MISTAKES.items():
+            seconds = look(opened, mistake)
+            after = opened.started()
+            ratios += [(second / max(before, after), name) for second in seconds]
+            print(f"start {before:.2f} and {after:.2f} s, {name} {seconds[0]:.2f} and {seconds[1]:.2f} s")
+            before = after
     print(f"{len(ratios)} times, half within {sorted(ratios)[len(ratios) // 2][0]:.2f} of the start")
     longest, name = max(ratios)
-    assert longest < length(6, 2), name  # the suites of other Pythons run beside the short one
+    print(f"the longest {longest:.2f}")
+    assert longest < length(4, 2), name  # the suites of other Pythons run beside the short one
+
+
+def test_axe_finds_nothing_on_a_new_site_and_on_its_mistakes(
+    tmp_path: Path, serve: Callable[[Path, str], Open], faults: Callable[[], list[str]]
+) -> None:
+    assert main(["new", str(tmp_path / "my-site")]) == 0
+    opened = serve(tmp_path / "my-site" / "development.ini", "my_site")
+    browser, file = opened.browser, tmp_path / "my-site" / "site.ini"
+
+    def look_at(said: str) -> None:
+        opened.until(said, False)
+        for size, scheme in [(PHONE, "light"), (PHONE, "dark"), (DESK, "light"), (DESK, "dark")]:
+            show_on(browser, size, scheme)
+            assert faults() == [], (said, size, scheme)
+
+    opened.until("There is not a note yet.", False)
+    browser.find_element(By.ID, "title").send_keys("A first note")
+    browser.find_element(By.TAG_NAME, "button").click()
+    look_at("The note is added.")
+    browser.find_element(By.LINK_TEXT, "All notes").click()
+    look_at("A first note")
+    right = file.read_text()
+    file.write_text(right.replace("retry zodb errors", "retry errors zodb"))
+    opened.until("section [pipeline:main], line 14: zodb must be outside errors", True)
+    look_at("An order that works")
+    file.write_text(right)
+    look_at("A first note")

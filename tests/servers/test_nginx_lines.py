@@ -106,6 +106,16 @@ def ask(port: int, path: str, seconds: float = 10, **headers: str) -> tuple[int,
         connection.close()
 
 
+def check_the_host_of_a_request_line(port: int) -> None:
+    """S10: Host cannot name one that nginx did not look at. The site serves 127.0.0.1 only."""
+    for line, host, status in (("127.0.0.1", "evil.example", 200), ("evil.example", "127.0.0.1", 400)):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+            head = f"GET http://{line}:{port}/ HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+            client.sendall(head.encode())
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 %d " % status) and b"evil" not in answer, answer
+
+
 @pytest.mark.parametrize("form", ["VirtualHostBase", "++vh++"])
 def test_a_path_that_is_rewritten(behind: Callable[[str, str], int], form: str) -> None:
     """S9: in whatever way a visitor writes a path, the proxy's form is the only one."""
@@ -156,6 +166,7 @@ def test_headers(behind: Callable[[str, str], int]) -> None:
             assert ask(port, "/", **{name: value}) == expected, name
     # The visitor of this test is on a trusted address, like a proxy; what it says of those before it counts.
     assert ask(port, "/", **sent) == (200, f"{site}/ {site} 203.0.113.5")
+    check_the_host_of_a_request_line(port)
 
 
 @pytest.mark.parametrize("buffering", [True, False])
@@ -164,6 +175,7 @@ def test_streams_that_nobody_reads(behind: Callable[[str, str], int], buffering:
     wanted = lines("deploy.rst", "buffered")
     assert "proxy_buffering on;" in wanted
     port = behind(wanted if buffering else wanted.replace("buffering on", "buffering off"), "X-Forwarded")
+    check_the_host_of_a_request_line(port)
     unread = []
     try:
         for _ in range(4):

@@ -78,8 +78,9 @@ class OnCall:
         self.serve()
 
     def serve(self) -> None:
-        gunicorn = f"exec {self.programs}/gunicorn -c server/gunicorn.conf.py 2>> log/error.log"
-        self.server = self.start(["sh", "-c", gunicorn], self.port, cwd=self.directory)
+        [gunicorn] = part("Start")
+        command = f"exec {self.programs}/{gunicorn.text}"
+        self.server = self.start(["sh", "-c", command], self.port, cwd=self.directory)
 
     def get(self, path: str) -> int:
         asked = Request(f"http://127.0.0.1:{self.port}{path}", headers={"Host": "www.example.com"})
@@ -143,12 +144,12 @@ def test_every_command_of_the_page(public_dir: Path, start: Callable[..., Proces
     on_call.run(look)
     on_call.run(count)
     assert "hunter2" not in on_call.error()
-    before = (on_call.directory / "var" / "watch").glob("*.sock")
-    pids = {file.stem for file in before}
-    on_call.run(kill)
+    [pid] = pids = {file.stem for file in (on_call.directory / "var" / "watch").glob("*.sock")}
+    on_call.run(kill._replace(text=kill.text.replace("4711", pid)))
     waiting.unlink()
     until(lambda: on_call.get("/") == 200)
-    on_call.run(look._replace(output="process 1: ready, 0 running\n..."))
+    # a new process knows its number of threads when it has seen a request
+    on_call.run(look._replace(output="process 1: ready, 0... running\n..."))
     assert {file.stem for file in (on_call.directory / "var" / "watch").glob("*.sock")}.isdisjoint(pids)
 
     follow("What is slow?")

@@ -229,7 +229,10 @@ def test_the_working_directory_is_importable(
 def test_sigterm_lets_it_finish_what_it_has_begun(
     reload: bool, ini: Path, start: Callable[..., Any], free_port: int
 ) -> None:
-    """An answer that is being made, and a long one that a slow client reads; R9 as far as waitress can."""
+    """An answer that is being made, and a long one that a slow client reads; R9 as far as waitress can.
+
+    A client that goes on asking on one connection is told to ask the next server.
+    """
     server = start([*COMMAND, ini, "--port", str(free_port), *([] if reload else ["--no-reload"])], free_port)
     assert get(free_port) == "first"
     answers: dict[str, int] = {}
@@ -243,13 +246,28 @@ def test_sigterm_lets_it_finish_what_it_has_begun(
                 answers[path] += len(block)
                 time.sleep(0.1)
 
+    told: list[float] = []
+
+    def keep_asking() -> None:
+        with closing(http.client.HTTPConnection("127.0.0.1", free_port, timeout=30)) as connection:
+            while not told:
+                connection.request("GET", "/")
+                answer = connection.getresponse()
+                assert answer.read() == b"first"
+                if answer.getheader("Connection") == "close":
+                    told.append(time.monotonic())
+                time.sleep(0.02)
+
     readers = [threading.Thread(target=read_slowly, args=(path,)) for path in ("/slow", "/large")]
+    readers.append(threading.Thread(target=keep_asking))
     for reader in readers:
         reader.start()
     time.sleep(0.7)
+    began = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
     for reader in readers:
         reader.join()
+    assert told and 0 < told[0] - began < 5, "it does not go on for as long as the others need"
     assert answers == {"/slow": 5, "/large": 20_000_000}
     assert server.process.wait(10) == 0
     with pytest.raises(ConnectionRefusedError):
@@ -343,6 +361,26 @@ def test_what_cannot_be_served_is_one_line_with_the_remedy(ini: Path, tmp_path: 
     assert "nothing" in refused(ini, cwd=tmp_path)
     ini.write_text("[app:main\n")
     assert "site.ini" in refused(ini, cwd=tmp_path)
+
+
+@pytest.mark.once
+def test_a_change_does_not_wait_for_the_watcher_of_the_modules(ini: Path, tmp_path: Path) -> None:
+    """The watcher pauses for a minute here. The old process ends at once, and so the new one starts."""
+    code = """if True:
+        import socket, sys
+        from hupper import worker
+        from pipeline.tools import serve
+
+        class Pipe:
+            def activate(self, handle): ...
+            def send(self, packet): ...
+
+        serve.PAUSE = worker.WatchSysModules.poll_interval = 60
+        serve.run = lambda *arguments: 0
+        listener = socket.create_server(("127.0.0.1", 0))
+        worker.worker_main("pipeline.tools.serve.reloaded", Pipe(), [sys.argv[1:], listener.fileno(), "key", True])
+    """
+    subprocess.run([sys.executable, "-c", code, ini], cwd=tmp_path, check=True, timeout=50)
 
 
 @pytest.mark.once

@@ -16,8 +16,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from around_a_view import ask, end, start
 from pipeline import Pipeline, Request, Response, element
+from pipeline.database import sql_databases as module
 from pipeline.database.transactions import read_afresh
-from pipeline.elements import sql as module
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.interfaces import ReadOnlyTransaction

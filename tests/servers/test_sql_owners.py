@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import Pool
 from transaction.interfaces import NoTransaction, TransientError
 
 from around_a_view import ask
 from pipeline import Request, Response
-from pipeline.elements import sql as module
+from pipeline.database import sql_databases as module
+from pipeline.elements.sql import sql
 from pipeline.interfaces import ConfigurationError, ReadOnlyTransaction
 from pipeline.testing import FakeDataManager
 from servers.sql_places import (
@@ -354,7 +356,7 @@ def test_a_view_that_catches_that_error_has_lost_nothing(place: Place, name: str
 )
 def test_autocommit_in_the_url_is_refused_at_load(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"option 'url': with autocommit .* leave it out"):
-        module.sql(url=url)(lambda environ, start_response: [])
+        sql(url=url)(lambda environ, start_response: [])
 
 
 def by_connection(request: Request) -> None:
@@ -403,15 +405,32 @@ def test_autocommit_is_refused_where_the_connection_is_known(place: Place, work:
     assert (attempts, place.look()) == ([1], ["was"])
 
 
+def set_autocommit(connection: Any, record: object = None) -> None:
+    if callable(connection.autocommit):  # of PyMySQL
+        connection.autocommit(True)
+    else:
+        connection.autocommit = True
+
+
+@pytest.mark.parametrize("place", [POSTGRES, MARIADB, *OTHER_DRIVERS], indirect=True)
+def test_autocommit_that_a_listener_sets_is_refused(place: Place, caplog: Any) -> None:
+    """It stands in no option that is seen, nor does that of ``init_command`` in a URL."""
+    event.listen(Pool, "connect", set_autocommit)
+    try:
+        assert ask(site(place, lambda request, response: do(NEW)(request))).status_int == 500
+    finally:
+        event.remove(Pool, "connect", set_autocommit)
+    assert "AUTOCOMMIT" in caplog.text
+    assert place.look() == ["was"]
+
+
 @on_each_driver
 def test_autocommit_that_a_view_sets_by_the_driver_ends_with_its_request(place: Place) -> None:
     def view(request: Request, response: Response) -> None:
         connection = request.sql.connection().connection.driver_connection
         connection.rollback()
-        if "pymysql" in place.url:
-            connection.autocommit(True)
-        elif place.kind != "sqlite":
-            connection.autocommit = True
+        if place.kind != "sqlite":
+            set_autocommit(connection)
 
     def plain(request: Request, response: Response) -> None:
         do(NEW)(request)
@@ -425,7 +444,7 @@ def test_autocommit_that_a_view_sets_by_the_driver_ends_with_its_request(place: 
 @pytest.mark.parametrize("url", ["mysql://h/x", "mysql+mysqldb://h/x", "mysql+mariadbconnector://h/x"])
 def test_a_driver_that_cannot_be_asked_is_refused_at_load(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"'url': the driver \w+ .* Use one of mysqlconnector, pg8000"):
-        module.sql(url=url)(lambda environ, start_response: [])
+        sql(url=url)(lambda environ, start_response: [])
 
 
 # What outlives its request, or its transaction

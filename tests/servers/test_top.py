@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from inis import ini_of
 from processes import Process, unused_port
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
@@ -65,20 +66,8 @@ use = egg:wsgi-pipeline#metrics
 token_file = %(here)s/token
 watch = %(here)s/watch
 
-[pipeline:site]
-pipeline = errors traverse publisher
-
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-root = builtins:dict
-
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-scan = top_views
 """
+INI += ini_of(["errors", "traverse"], "top_views", "site", traverse="root = builtins:dict")
 THREADS = 2
 AT = re.compile(r"top_views\.py, line 1[45], in hang\n")
 
@@ -177,7 +166,7 @@ def test_the_request_that_hangs_is_found_in_one_command(site: Site) -> None:
     time.sleep(1.2)
     said = site.run()
     assert f"process {pid}: hangs, 2 of 2 running" in said
-    assert "GET /@@hang?token=(masked)&page=3  top_views.hang in publisher" in said
+    assert "GET /@@hang?token=(masked)&page=3\n             top_views.hang in publisher, user -\n" in said
     assert AT.search(said)
     assert "hunter2" not in site.run("--stacks", "--json")
     told = {one["pid"]: one for one in site.top()["processes"]}

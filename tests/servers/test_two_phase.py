@@ -12,8 +12,8 @@ from sqlalchemy import text
 from transaction.interfaces import TransientError
 
 from pipeline import Pipeline, Request, Response, element
+from pipeline.database import sql_databases as sql_module
 from pipeline.database import zodb_pools
-from pipeline.elements import sql as sql_module
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql

@@ -16,10 +16,13 @@ from pipeline.tools.deploy import (
     container,
     granian,
     gunicorn,
+    kubernetes,
     lighttpd,
+    mod_python,
     mod_wsgi_express,
     nginx,
     systemd,
+    tls,
     uwsgi,
 )
 from pipeline.tools.deploy.site import (
@@ -34,6 +37,7 @@ from pipeline.tools.deploy.site import (
     need_health,
     need_readable,
     passwords_of,
+    refuse_misread,
 )
 from pipeline.tools.ini import (
     facts_of,
@@ -51,7 +55,9 @@ TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
     "container": (container.write, "a Dockerfile, with a lock of the packages"),
     "granian": (granian.write, "Granian"),
     "gunicorn": (gunicorn.write, "gunicorn with threads"),
+    "kubernetes": (kubernetes.write, "the container, with manifests"),
     "lighttpd": (lighttpd.write, "lighttpd in front of gunicorn"),
+    "mod_python": (mod_python.write, "Apache with mod_python"),
     "mod_wsgi-express": (mod_wsgi_express.write, "the Apache of pip's mod_wsgi"),
     "nginx": (nginx.write, "nginx in front of gunicorn, granian, systemd or uwsgi (--behind)"),
     "systemd": (systemd.write, "a socket and a service with gunicorn"),
@@ -90,10 +96,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
     parser.add_argument("directory", metavar="DIR", help="where everything is written; made if it is missing")
     parser.add_argument(
-        "variables", metavar="name=value", nargs="*", help="variables; they beat those of [DEFAULT]"
+        "variables", metavar="name=value", nargs="*", default=[], help="variables; they beat those of [DEFAULT]"
     )
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=port, default=8080, help="the port (default: %(default)s)")
+    parser.add_argument("--host", help="the address to listen on (default: 127.0.0.1, or 0.0.0.0 with --tls)")
+    parser.add_argument("--port", type=port, help="the port (default: 8080, or 443 with --tls)")
+    tls.add_options(parser)
     parser.add_argument(
         "--prefix", default="", metavar="/PATH", help="where the site is on the server (default: /)"
     )
@@ -154,21 +161,22 @@ def site_of(options: argparse.Namespace) -> Site:
     workers = options.workers or (1 if any(told.one_process for _, told in facts) else 2)
     refuse_several(workers, facts)
     directory = Path(options.directory).absolute()
-    if any(character in str(directory) for character in " \t\n'\"\\$;#{}%"):
-        raise ConfigurationError(
-            f"{directory}: a server would misread this name; choose one without blanks and signs"
-        )
+    refuse_misread(directory)
     mark = f"{directory}/run/draining"
     leftovers = [str(directory / file) for _, told in facts for file in told.leftovers]
     if options.drain:
         need_health(chains)
         leftovers.append(mark)
+    host = options.host or ("0.0.0.0" if options.tls else "127.0.0.1")
+    number = options.port or (443 if options.tls else 8080)
     return Site(
         ini=f"{path}#{name}" if name else str(path),
         variables=parse_variables(options.variables),
         directory=directory,
-        host=options.host,
-        port=options.port,
+        host=host,
+        port=number,
+        tls=tls.tls_of(options, host, number),
+        proxies=tuple(options.trusted_proxy),
         prefix=prefix,
         workers=workers,
         threads=options.threads or (4 if workers > 1 else 8),
@@ -229,12 +237,11 @@ def put_secret(path: Path, text: str, user: str) -> None:
 def say(target: str, site: Site, deployment: Deployment) -> None:
     """Print the commands."""
     print(f"Written to {site.directory}: {', '.join(sorted(deployment.files))}")
-    url = f"http://{'127.0.0.1' if site.host in ('0.0.0.0', '::') else site.host}:{site.port}"
     groups = (
         ("start", deployment.start),
         ("stop", deployment.stop),
         ("reload", deployment.reload),
-        ("check", [" ".join(deployment.syntax), f"curl -f {url}{site.health}"]),
+        ("check", [" ".join(deployment.syntax), site.check]),
     )
     for title, commands in groups:
         for command in filter(None, commands):
@@ -262,8 +269,8 @@ def notes_on_passwords(site: Site) -> list[str]:
 
 def check_deployment(target: str, site: Site, deployment: Deployment) -> int:
     """Try whether the site loads, and have the server check what was written; return the exit status."""
-    if target == "container":
-        print("  checked: nothing yet; its HEALTHCHECK says whether the site serves")
+    if target in ("container", "kubernetes"):
+        print("  checked: nothing yet; its health check says whether the site serves")
         return 0
     trial = [site.python, str(site.directory / "wsgi.py")] if "wsgi.py" in deployment.files else []
     for command in (trial, deployment.syntax):

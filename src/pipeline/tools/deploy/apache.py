@@ -10,13 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.tools.deploy import tls
 from pipeline.tools.deploy.site import VARIABLES, Deployment, Site, getpwnam, need_program, need_readable
 
 MODULES = Path("/usr/lib/apache2/modules")
 REMEDY = "apt install apache2 libapache2-mod-wsgi-py3"
 
 SERVER = """\
-# Apache for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy apache`.
+# Apache for {site.ini}, run by itself on a high port and without root. Written by `pipeline deploy {target}`.
 # In the Apache of the system, include site.conf in a <VirtualHost> instead.
 ServerRoot "{site.directory}"
 DefaultRuntimeDir run
@@ -24,11 +25,11 @@ PidFile run/apache.pid
 ErrorLog log/error.log
 ServerName {site.host}
 Listen {site.address}
-{user}LoadModule mpm_event_module "{modules}/mod_mpm_event.so"
+{tls}{user}LoadModule mpm_event_module "{modules}/mod_mpm_event.so"
 LoadModule authz_core_module "{modules}/mod_authz_core.so"
 LoadModule alias_module "{modules}/mod_alias.so"
 LoadModule reqtimeout_module "{modules}/mod_reqtimeout.so"
-LoadModule wsgi_module "{module}"
+LoadModule {module}
 {mpm}ServerTokens Prod
 # The name and port that the visitor used, in redirects as well.
 UseCanonicalName Off
@@ -40,7 +41,7 @@ KeepAliveTimeout 5
 # Seconds that requests have to finish when Apache stops; without it, one that does not end keeps Apache up.
 GracefulShutdownTimeout 30
 Include site.conf
-"""
+{hosts}"""
 
 COMMON = """\
 # A %2F stays one: the site tells a slash in a name from a slash between names.
@@ -76,6 +77,14 @@ WSGIRestrictEmbedded On
 EMBEDDED = """\
 # The environment with the site.
 WSGIPythonHome "{prefix}"
+# mod_wsgi ends a stream that fails without its last chunk, and Apache keeps the connection: the client would wait
+# for KeepAliveTimeout. So an answer without a length ends its connection, and the client sees the failure at once.
+# In the Apache of the system: a2enmod headers.
+Header set Connection close "expr=-z resp('Content-Length') && %{{REQUEST_STATUS}} == 200"
+"""
+
+HEADERS = """\
+LoadModule headers_module "{modules}/mod_headers.so"
 """
 
 MPM = """\
@@ -105,11 +114,28 @@ def write(site: Site) -> Deployment:
         process = f" process-group={name} application-group=%{{GLOBAL}}"
     text += WSGI.format(site=site, mount=site.prefix or "/", process=process)
     program = need_program("apache2", REMEDY)
-    server = SERVER.format(site=site, modules=MODULES, module=module, mpm=mpm, user=user_lines(site.user))
+    more, hosts = tls.apache_hosts(site, MODULES)
+    if site.embedded and not site.tls:  # which loads it too
+        more += HEADERS.format(modules=MODULES)
+    server = SERVER.format(
+        site=site,
+        target="apache",
+        modules=MODULES,
+        module=f'wsgi_module "{module}"',
+        mpm=mpm,
+        user=user_lines(site.user),
+        tls=more,
+        hosts=hosts,
+    )
     call = f"{program} -d {site.directory} -f {site.directory}/apache.conf"
     reload = f"{call} -k graceful" if site.embedded else f"touch {site.directory}/wsgi.py"
     return Deployment(
-        {"apache.conf": server, "site.conf": text, **site.script},
+        {
+            "apache.conf": server,
+            "site.conf": text,
+            **({"tls.conf": tls.filled(tls.APACHE, site)} if site.tls else {}),
+            **site.script,
+        },
         start=[f"{call} -DFOREGROUND"],
         stop=[f"{call} -k graceful-stop"],
         reload=[f"{site.python} {site.directory}/wsgi.py && {reload}"],
@@ -118,6 +144,7 @@ def write(site: Site) -> Deployment:
             "The log of errors is log/error.log.",
             f"If root starts it, the user {site.user} needs to write to: {', '.join(site.writable) or 'nothing'}"
             + (f", and to read {site.directory}/{VARIABLES}" if site.variables else ""),
+            *tls.notes_on_tls(site, f"{call} -k graceful"),
         ],
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,11 +87,43 @@ var
 build
 dist
 {more}
-# Of the directory of this file only what the container runs.
+# Leave out this directory, except the files that the container runs.
 {directory}/*
 !{directory}/gunicorn.conf.py
 !{directory}/requirements.txt
 !{directory}/wsgi.py
+"""
+
+COMPOSE = """\
+# The container, with the databases that it names. Written by `pipeline deploy container`.
+#     docker compose -f {directory}/compose.yaml up -d --build
+services:
+  site:
+    build:
+      context: {root}
+      dockerfile: {directory}/Dockerfile
+    # Only the proxy on this machine reaches it.
+    ports:
+    - "{address}:8080"
+    read_only: true
+    tmpfs:
+    - /tmp
+    # On SIGTERM it lets requests finish.
+    stop_grace_period: {seconds}s
+    restart: unless-stopped
+{more}"""
+COMPOSE_DATABASE = """\
+  {name}:
+    image: postgres:17
+    # Write this file: POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_DB, as in the URI. It is not for the image.
+    env_file: {directory}/{name}.env
+    volumes:
+    - {name}:/var/lib/postgresql/data
+    healthcheck:
+      test: [CMD-SHELL, pg_isready -U $$POSTGRES_USER]
+      interval: 2s
+      retries: 30
+    restart: unless-stopped
 """
 
 IN_MEMORY = """\
@@ -141,6 +174,7 @@ def write(site: Site) -> Deployment:
     gunicorn = configuration_of(inner, here, "0.0.0.0:8080", "/tmp/gunicorn.pid", leftovers)
     lock = site.directory / "requirements.txt"
     mounts = "".join(f" -v site{volume.replace('/', '-')}:{volume}" for volume in volumes)
+    compose = compose_of(site, root, volumes)
     environment = f" --env-file {site.directory}/{ENVIRONMENT}" if site.variables else ""
     return Deployment(
         {
@@ -149,6 +183,7 @@ def write(site: Site) -> Deployment:
             "requirements.txt": lock.read_text("utf-8") if lock.exists() else lock_of(root),
             "wsgi.py": script,
             "gunicorn.conf.py": gunicorn + IN_MEMORY,
+            "compose.yaml": compose,
             **site.environment,
         },
         start=[
@@ -163,6 +198,26 @@ def write(site: Site) -> Deployment:
             "Let the site trust the proxy in front by its address in the container, such as proxies=172.17.0.1.",
             *(f"In the container {server} is the container itself." for server in site.servers if is_local(server)),
         ],
+    )
+
+
+def compose_of(site: Site, root: Path, volumes: list[str]) -> str:
+    """Return the file for ``docker compose``: the site, and a PostgreSQL for each name that it calls one by."""
+    hosts = dict.fromkeys(server.rpartition(":")[0] for server in site.servers if server.endswith(":5432"))
+    databases = [host for host in hosts if re.fullmatch(r"[a-z][a-z0-9-]*", host) and host != "localhost"]
+    named = {volume: f"site{volume.replace('/', '-')}" for volume in volumes}
+    more = f"    env_file: {site.directory}/{ENVIRONMENT}\n" if site.variables else ""
+    if named:
+        more += "    # The data, which outlives the container.\n    volumes:\n"
+        more += "".join(f"    - {name}:{volume}\n" for volume, name in named.items())
+    if databases:
+        more += "    # It starts when they answer.\n    depends_on:\n"
+        more += "".join(f"      {name}:\n        condition: service_healthy\n" for name in databases)
+    more += "".join(COMPOSE_DATABASE.format(name=name, directory=site.directory) for name in databases)
+    if named or databases:
+        more += "volumes:\n" + "".join(f"  {name}: {{}}\n" for name in (*named.values(), *databases))
+    return COMPOSE.format(
+        directory=site.directory, root=root, address=site.address, seconds=40 + site.drain, more=more
     )
 
 

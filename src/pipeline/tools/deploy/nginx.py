@@ -6,7 +6,7 @@ import os
 
 from pipeline.http.files import PASSED_ON
 from pipeline.interfaces import ConfigurationError
-from pipeline.tools.deploy import granian, gunicorn, instances, systemd, uwsgi
+from pipeline.tools.deploy import granian, gunicorn, instances, systemd, tls, uwsgi
 from pipeline.tools.deploy.site import Deployment, Site, getgrgid, getgrnam, getpwnam, need_program, refuse_distrust
 
 BEHIND = {"gunicorn": gunicorn.write, "granian": granian.write, "systemd": systemd.write, "uwsgi": uwsgi.write}
@@ -37,11 +37,15 @@ http {{
     scgi_temp_path {site.directory}/run/scgi;
     upstream site_{site.port} {{
 {upstream}    }}
-    server {{
-        listen {site.address};
-        # The port of a redirect is the visitor's.
+    # The port in Host. If a request line names another host, that one counts, not Host (RFC 9112 section 3.2.2).
+    map "$host $http_host" $asked_port_{site.port} {{
+        default "";
+        "~*^(?<asked>[^ ]+) \\k<asked>\\.?(?<asked_port>:[0-9]+)$" $asked_port;
+    }}
+{servers[http]}    server {{
+{servers[listen]}        # The port of a redirect is the visitor's.
         absolute_redirect off;
-        include {site.directory}/site.conf;
+{servers[include]}        include {site.directory}/site.conf;
     }}
 }}
 {stream}"""
@@ -88,13 +92,13 @@ location {path} {{
     proxy_http_version 1.1;
     # A connection for each request: the site may close one that was kept, and a POST is not sent twice.
     proxy_set_header Connection close;
-    # The Host with its port: redirects lead back to it.
-    proxy_set_header Host $http_host;
+    # The host that nginx has read, with its port: redirects lead back to it.
+    proxy_set_header Host $host$asked_port_{site.port};
     # What a visitor says of another visitor is replaced, or dropped (S13).
     proxy_set_header X-Forwarded-For $remote_addr;
-    proxy_set_header X-Forwarded-Host $http_host;
-    proxy_set_header X-Forwarded-Proto $scheme;
-    proxy_set_header X-Forwarded-Port $server_port;
+    proxy_set_header X-Forwarded-Host $host$asked_port_{site.port};
+    proxy_set_header X-Forwarded-Proto {scheme};
+    proxy_set_header X-Forwarded-Port {port};
     proxy_set_header X-Forwarded-Prefix "";
     proxy_set_header Forwarded "";
     proxy_set_header X-Vhm-Host "";
@@ -132,15 +136,19 @@ location {path} {{
     uwsgi_param CONTENT_LENGTH $content_length;
     uwsgi_param SERVER_PROTOCOL $server_protocol;
     uwsgi_param SERVER_NAME $server_name;
-    uwsgi_param SERVER_PORT $server_port;
+    uwsgi_param SERVER_PORT {port};
     uwsgi_param REMOTE_ADDR $remote_addr;
     uwsgi_param REMOTE_PORT $remote_port;
-    uwsgi_param UWSGI_SCHEME $scheme;
+    uwsgi_param UWSGI_SCHEME {scheme};
+    # uWSGI would take this header of a visitor for the scheme (S13): it is not sent.
+    uwsgi_param HTTP_X_FORWARDED_PROTO "" if_not_empty;
     # nginx has undone the chunks, and says the length.
     uwsgi_param HTTP_TRANSFER_ENCODING "";
     # HTTPoxy: no library takes this for its proxy.
     uwsgi_param HTTP_PROXY "";
-    # HTTP_HOST is the header with its port, and REMOTE_USER is not sent: nginx does not verify a login.
+    # The host that nginx has read, with its port: redirects lead back to it.
+    uwsgi_param HTTP_HOST $host$asked_port_{site.port} if_not_empty;
+    # REMOTE_USER is not sent: nginx does not verify a login.
     uwsgi_request_buffering on;
     uwsgi_buffering on;
     uwsgi_max_temp_file_size 2048m;
@@ -173,9 +181,10 @@ location ^~ {location} {{
 
 def internal(site: Site) -> str:
     """Return the internal locations of the files that nginx sends itself."""
-    headers = "".join(
-        f"    add_header {name} $upstream_http_{name.lower().replace('-', '_')};\n" for name in PASSED_ON
-    )
+    values = {name: f"$upstream_http_{name.lower().replace('-', '_')}" for name in PASSED_ON}
+    if site.tls:
+        values["Strict-Transport-Security"] = f"$hsts_{site.port}"
+    headers = "".join(f"    add_header {name} {value};\n" for name, value in values.items())
     parts = []
     for directory, location in site.locations.items():
         if any(sign in directory for sign in '"\\$\n'):
@@ -230,9 +239,12 @@ def write(site: Site) -> Deployment:
         inner = inner._replace(group=group, notes=[*inner.notes, *notes_on_socket(site)])
         upstream = ONE.format(site=site)
 
+    number = site.port
+    scheme, port = (f"$scheme_{number}", f"$port_{number}") if site.proxies else ("$scheme", "$server_port")
+
     def location(path: str, seconds: int = 60) -> str:
         text = UWSGI if by_uwsgi else HTTP
-        return text.format(site=site, path=path, seconds=seconds)
+        return text.format(site=site, path=path, seconds=seconds, scheme=scheme, port=port)
 
     parts = [LIMITS.format(site=site), location(site.path)]
     if site.prefix:
@@ -249,11 +261,14 @@ def write(site: Site) -> Deployment:
     nginx_conf = CONFIGURATION.format(
         site=site,
         upstream=upstream,
+        servers=tls.nginx_servers(site, program),
         user=user_line(site),
         module=instances.module_line(program) if site.upstreams else "",
         stream=instances.stream(site) if site.upstreams else "",
     )
     written = {"nginx.conf": nginx_conf, "site.conf": "".join(parts)}
+    if site.tls:
+        written["tls.conf"] = tls.filled(tls.NGINX, site)
     watch, unwatch = [], []
     if site.upstreams:
         written |= instances.watching(site, f"{call} -s reload")
@@ -266,5 +281,11 @@ def write(site: Site) -> Deployment:
         reload=inner.reload or [f"{call} -s reload"],
         syntax=[*call.split(), "-t"],
         group=inner.group,
-        notes=[*inner.notes, *strange, files, f"After a change of nginx.conf or site.conf: {call} -s reload"],
+        notes=[
+            *inner.notes,
+            *strange,
+            files,
+            f"After a change of nginx.conf or site.conf: {call} -s reload",
+            *tls.notes_on_tls(site, f"{call} -s reload"),
+        ],
     )

@@ -66,6 +66,19 @@ _PASSWORD = re.compile(r"://[^:/@\s]*:(?!%\()[^@/?\s]+@|(?<!get )\bpass(?:word|w
 StepFacts: TypeAlias = Sequence[tuple[Step, Facts]]
 
 
+class Tls(NamedTuple):
+    """The certificate of a site, and the names that it is found by."""
+
+    certificate: str
+    """The absolute path of a PEM file, with the certificates between it and the authority."""
+    key: str
+    names: Sequence[str]
+    http: str
+    """The address of the redirect: "0.0.0.0:80"."""
+    port: str
+    """The port in a URL: ":8443", or "" for 443."""
+
+
 class Site(NamedTuple):
     """The site, and the choices of the command line."""
 
@@ -111,12 +124,25 @@ class Site(NamedTuple):
     """Seconds from the mark that `health` reads to SIGTERM; 0 for no mark."""
     mark: str = ""
     """The file that says that the site is about to stop."""
+    tls: Tls | None = None
+    proxies: Sequence[str] = ()
+    """Addresses and networks of proxies before nginx, which is told by them how a visitor came."""
     behind_proxy: bool = False
     """True if the site listens on a UNIX socket for the proxy."""
 
     @property
     def address(self) -> str:
-        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        return address_of(self.host, self.port)
+
+    @property
+    def check(self) -> str:
+        """The command that asks whether the site is ready."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.address.rpartition(":")[0])
+        if self.tls:
+            name = self.tls.names[0]
+            resolved = f"--resolve {name}:{self.port}:{host}"
+            return f"curl -f {resolved} https://{name}{self.tls.port}{self.health}"
+        return f"curl -f http://{host}:{self.port}{self.health}"
 
     @property
     def socket(self) -> Path:
@@ -162,6 +188,11 @@ class Deployment(NamedTuple):
     """The group of ``run/``, and so of the UNIX socket there; "" for that of this user."""
 
 
+def address_of(host: str, port: int) -> str:
+    """Return an address as servers read it."""
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def script_of(site: Site, directory: str, ini: str, private: str, python: str, check: str) -> str:
     """Return the script of a site in a directory, with paths as they are where it runs."""
     return APPLICATION.format(
@@ -179,6 +210,12 @@ def script_of(site: Site, directory: str, ini: str, private: str, python: str, c
 def check_of(log: str) -> str:
     """Return the lines of the script that run before a reload. log is the access log of a rehearsal, or ""."""
     return REHEARSAL.format(log=log) if log else CHECK
+
+
+def refuse_misread(path: str | Path) -> None:
+    """Refuse a path that a configuration would have to quote."""
+    if set(str(path)) & set(" \t\n'\"\\$;#{}%"):
+        raise ConfigurationError(f"{path}: a server would misread this name; choose one without blanks and signs")
 
 
 def need_program(name: str, remedy: str) -> str:

@@ -54,6 +54,16 @@ pidfile = {site.directory}/run/uwsgi.pid
 {clean}"""
 
 
+LOOKS_COMPLETE = "A stream that fails looks complete to the client: uWSGI's protocol has no word for a failure."
+
+BY_HTTP = """\
+
+from pipeline.tools.by_uwsgi import by_http
+
+application = by_http(application)
+"""
+
+
 def write(site: Site) -> Deployment:
     """Write a configuration file and the script of the site."""
     program = need_program("uwsgi", "pip install uwsgi")
@@ -78,15 +88,14 @@ def write(site: Site) -> Deployment:
     )
     name = f"{site.directory}/uwsgi.ini"
     pid = f"{site.directory}/run/uwsgi.pid"
+    script = site.script if site.behind_proxy else {**site.script, "wsgi.py": site.script["wsgi.py"] + BY_HTTP}
     return Deployment(
-        {**site.script, "uwsgi.ini": configuration},
+        {**script, "uwsgi.ini": configuration},
         start=[f"{program} {name}"],
         stop=[f"kill -TERM $(cat {pid})"],
         reload=[f"{site.python} {site.directory}/wsgi.py && kill -HUP $(cat {pid})"],
         syntax=[],
-        notes=[
-            "A stream that fails looks complete to the client: uWSGI closes the connection as after any answer."
-        ],
+        notes=[LOOKS_COMPLETE] if site.behind_proxy else [],
     )
 
 

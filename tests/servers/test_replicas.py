@@ -1,0 +1,244 @@
+"""``sql`` with ``read_urls``, on real replicas: nobody misses what he has written, and a replica may fail.
+
+One replica applies each change late. What is stored is read from the primary, without the element.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from around_a_view import end
+from asking import ask
+from pipeline import Pipeline, Response
+from pipeline.database.sql_databases import _databases, close_all
+from pipeline.elements.causal import HEADER, causal
+from pipeline.elements.errors import errors
+from pipeline.elements.retry import retry
+from pipeline.elements.sql import sql
+from pipeline.elements.transaction import transaction
+from pipeline.interfaces import ConfigurationError, OrderError
+from servers.base import children, wait_until
+from servers.fixtures import Skip
+from servers.postgres import Postgres
+from servers.standby import Standby, replicated
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+
+LATE = 400
+"""Milliseconds after which the second replica has a change."""
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Row(Base):
+    __tablename__ = "t"
+    v: Mapped[str] = mapped_column(primary_key=True)
+
+
+class Site:
+    """A pipeline on a primary and two replicas, in this process."""
+
+    def __init__(self, primary: Postgres, standbys: list[Standby], keys: Path, driver: str = "psycopg2") -> None:
+        self.primary, self.standbys, self.keys = primary, standbys, keys
+        url, *read_urls = (one.url("site").replace("psycopg2", driver) for one in (primary, *standbys))
+        database = sql(url=url, read_urls=tuple(read_urls))
+        self.app = Pipeline(causal(keys=str(keys)), retry(), database, errors(), transaction(), end(view=self.view))
+        self.attempts: list[int] = []
+
+    def view(self, request: Any, response: Response) -> Iterable[bytes]:
+        """Do what the path says. Answer the port of the server that is read, and the number of rows."""
+        self.attempts.append(request.attempt)
+        do, _, what = request.path[1:].partition("/")
+        session = request.sql
+        if do == "insert":
+            session.execute(text("INSERT INTO t VALUES (:v)"), {"v": what})
+        elif do == "add":
+            session.add(Row(v=what))
+        elif do == "change":
+            session.get(Row, "was").v = what
+        elif do == "call":
+            session.execute(text("SELECT nextval('numbers'), set_config('a.b', 'c', false)"))
+            session.execute(text("SELECT put(:v)"), {"v": what})
+        elif do == "lock":
+            session.execute(text("SELECT v FROM t FOR UPDATE")).all()
+            session.execute(text("INSERT INTO t VALUES (:v)"), {"v": what})
+        elif do == "swallow":
+            try:
+                session.execute(text("INSERT INTO t VALUES (:v)"), {"v": what})
+            except Exception:
+                pass
+        elif do == "primary":
+            session = request.sql_primary
+        elif do == "stream":
+            return (b"%d " % look(session) for look in (port, rows))
+        return [b"%d %d" % (port(session), rows(session))]
+
+    def ask(self, path: str, told: str = "", **options: Any) -> tuple[int, int, str]:
+        """Port of the server, number of rows, and what the visitor is told."""
+        answer = ask(self.app, path, environ={"HTTP_X_WRITTEN": told} if told else {}, **options)
+        assert answer.status == 200, answer.text
+        where, found = map(int, answer.text.split())
+        return where, found, answer.headers.get(HEADER, told)
+
+    def ready(self) -> None:
+        """Wait until both replicas are read."""
+        ports = {one.port for one in self.standbys}
+        wait_until(lambda: {self.ask("/")[0] for _ in range(4)} >= ports, 10, "both replicas are read")
+
+
+def port(session: Any) -> int:
+    return int(session.scalar(text("SELECT inet_server_port()")))
+
+
+def rows(session: Any) -> int:
+    return int(session.scalar(text("SELECT count(*) FROM t")))
+
+
+@contextmanager
+def three(servers_dir: Path, missing: Skip, keys: Path) -> Iterator[Site]:
+    statements = (
+        "CREATE TABLE t (v varchar(50) PRIMARY KEY)",
+        "INSERT INTO t VALUES ('was')",
+        "CREATE SEQUENCE numbers",
+        "CREATE FUNCTION put(v text) RETURNS void AS 'INSERT INTO t VALUES (v)' LANGUAGE sql",
+    )
+    with replicated(servers_dir, missing, statements, (0, LATE)) as (primary, standbys):
+        yield Site(primary, standbys, keys)
+        close_all()
+
+
+@pytest.fixture(scope="module")
+def shared(servers_dir: Path, missing: Skip, tmp_path_factory: Any) -> Iterator[Site]:
+    with three(servers_dir, missing, tmp_path_factory.mktemp("replicas") / "keys") as site:
+        yield site
+
+
+@pytest.fixture(params=["psycopg2", "psycopg", "pg8000"])
+def site(request: Any, shared: Site, need_packages: Callable[..., None]) -> Iterator[Site]:
+    """The same servers for all tests that stop none, by each driver."""
+    need_packages(request.param)
+    shared.primary.ask("DELETE FROM t WHERE v != 'was'", "site")
+    shared.primary.ask("INSERT INTO t VALUES ('was') ON CONFLICT DO NOTHING", "site")
+    site = Site(shared.primary, shared.standbys, shared.keys, request.param)
+    site.ready()
+    site.attempts.clear()
+    yield site
+    for database in list(_databases.values()):
+        assert database.engine.pool.checkedout() == 0, "no connection is missing from the pool"  # type: ignore[attr-defined]
+    close_all()
+
+
+def test_nobody_misses_what_he_has_written(site: Site) -> None:
+    count, told, seen = 1, "", Counter[int]()
+    for number in range(30):
+        _, count, told = site.ask(f"/insert/{number}", told, method="POST")
+        for pause in (0, 0.02):
+            time.sleep(pause)
+            where, found, _ = site.ask("/", told)
+            assert found == count, (number, where)
+            seen[where] += 1
+    quick, late = (one.port for one in site.standbys)
+    assert seen[quick] and not seen[late], "the one that is late had it in no case, the other one in some"
+    time.sleep(LATE / 1000 + 0.3)
+    assert {site.ask("/", told)[0] for _ in range(4)} == {quick, late}
+    site.ask("/insert/last", told, method="POST")
+    found = {site.ask("/")[1] for _ in range(4)}
+    assert min(found) == count, "who has not written it sees it later"
+    forged = told[:-3] + "abc"
+    assert {site.ask("/", forged)[0] for _ in range(4)} == {quick, late}, "a forged header counts as none"
+
+
+@pytest.mark.parametrize("do", ["insert", "add", "change", "call", "lock", "swallow"])
+def test_a_write_in_a_get_is_done_on_the_primary(site: Site, do: str) -> None:
+    where, _, told = site.ask(f"/{do}/new")
+    assert (where, site.attempts) == (site.primary.port, [1, 2])
+    assert site.primary.ask("SELECT count(*) FROM t WHERE v = 'new'", "site") == "1"
+    assert told
+
+
+def test_a_view_may_ask_for_the_primary(site: Site) -> None:
+    assert site.ask("/")[2] == "", "nothing is written, so nothing is told"
+    site.attempts.clear()
+    assert site.ask("/primary")[0] == site.primary.port
+    assert site.attempts == [1, 2]
+    assert site.ask("/stream")[0] in [one.port for one in site.standbys]
+    assert site.ask("/", method="POST")[0] == site.primary.port
+
+
+def freeze(server: Postgres, number: int) -> None:
+    assert server.process is not None
+    for pid in (server.process.pid, *children(server.process.pid)):
+        os.kill(pid, number)
+
+
+@pytest.mark.parametrize("what", ["killed", "paused", "promoted", "all killed"])
+def test_a_replica_may_fail(
+    what: str, servers_dir: Path, missing: Skip, tmp_path: Path, need_packages: Callable[..., None], caplog: Any
+) -> None:
+    """While a replica fails, 4 visitors write and read. All are answered, none waits long or misses a write."""
+    need_packages("psycopg2")
+    with three(servers_dir, missing, tmp_path / "keys") as site:
+        site.ready()
+        quick, late = site.standbys
+        until = time.monotonic() + 6
+        took: list[float] = []
+
+        def visit(visitor: int) -> int:
+            written, told = 0, ""
+            while time.monotonic() < until:
+                begun = time.monotonic()
+                told = site.ask(f"/insert/{visitor}-{written}", told, method="POST")[2]
+                written += 1
+                for _ in range(5):
+                    assert site.ask("/", told)[1] > written
+                took.append(time.monotonic() - begun)
+                time.sleep(0.02)
+            return written
+
+        with ThreadPoolExecutor(4) as pool:
+            visits = [pool.submit(visit, number) for number in range(4)]
+            time.sleep(1)
+            if what == "promoted":
+                quick.promote()
+            else:
+                for server in site.standbys if what == "all killed" else [quick]:
+                    freeze(server, signal.SIGSTOP if what == "paused" else signal.SIGKILL)
+            try:
+                written = sum(one.result() for one in visits)
+                assert max(took) < 5
+                assert int(site.primary.ask("SELECT count(*) FROM t", "site")) == written + 1
+                shown = {site.ask("/")[0] for _ in range(6)}
+                left = late if what != "all killed" else site.primary
+                assert shown == {left.port}, "the one that failed is left out"
+                assert "; requests read elsewhere: " in caplog.text
+            finally:
+                if what == "paused":
+                    freeze(quick, signal.SIGCONT)
+        if what == "paused":
+            wait_until(lambda: site.ask("/")[0] == quick.port, 10, "it is read again")
+
+
+def test_what_replicas_need(tmp_path: Path) -> None:
+    url = "postgresql+psycopg2://127.0.0.1:1/site"
+    rest = (errors(), transaction(), end(view=lambda request, response: ""))
+    with pytest.raises(OrderError, match=r"sql requires 'written'.*such as causal"):
+        Pipeline(retry(), sql(url=url, read_urls=(url,)), *rest)
+    with pytest.raises(OrderError, match=r"sql requires 'attempts'.*such as retry"):
+        Pipeline(causal(keys=str(tmp_path / "keys")), sql(url=url, read_urls=(url,)), *rest)
+    with pytest.raises(ConfigurationError, match="sqlite does not tell how far a replica is"):
+        database = sql(url="sqlite://", read_urls=("sqlite://",))
+        Pipeline(causal(keys=str(tmp_path / "keys")), retry(), database, *rest)
