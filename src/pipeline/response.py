@@ -5,7 +5,7 @@ Elements and views change the response, ``restore`` takes an answer back, and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, ClassVar, TypeAlias
 
 import webob
@@ -18,6 +18,7 @@ HeaderList: TypeAlias = list[tuple[str, str]]
 Filter: TypeAlias = Callable[[Iterator[bytes]], Iterable[bytes]]
 
 OK = "200 OK"
+NOT_MODIFIED = "304 Not Modified"
 HTML = ("Content-Type", "text/html; charset=UTF-8")
 PLAIN = ("Content-Type", "text/plain; charset=UTF-8")
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
@@ -26,19 +27,19 @@ LIVE = ("text/event-stream", "multipart/x-mixed-replace")
 """Content types of streams whose client waits for each block. No filter or proxy may hold a block back."""
 
 KNOWN_NAMES: set[str] = set()
-"""Names of headers that ``check_header`` has accepted before, and need not check again."""
-CHECKED = {id(HTML): HTML}
-"""Headers that were checked at load, by ``id``. They are not checked again."""
+"""Names of headers that ``check_headers`` has accepted before, and need not check again."""
+CHECKED = {HTML, PLAIN, NOSNIFF}
+"""Headers that were checked at load, and are not checked again. None of a request is added: it may be a secret."""
 
 
-def check_headers(headers: Iterable[tuple[str, str]]) -> None:
+def check_headers(headers: Iterable[tuple[str, str]], checked: Set[tuple[str, str]] = CHECKED) -> None:
     """Raise UnsafeHeader for a control character (C0, DEL), or for text that is not latin-1 (PEP 3333)."""
     for pair in headers:
-        if id(pair) not in CHECKED:
-            name, value = pair
-            is_text = name in KNOWN_NAMES and isinstance(value, str)
-            if not (is_text and value.isascii() and value.isprintable()):
-                _check_unknown(name, value)
+        if type(pair) is tuple and type(pair[1]) is str and pair in checked:
+            continue
+        name, value = pair
+        if not (type(value) is str and name in KNOWN_NAMES and value.isascii() and value.isprintable()):
+            _check_unknown(name, value)
 
 
 def check_header(name: str, value: str) -> None:
@@ -122,6 +123,8 @@ class Response(webob.Response):
     """Filters that see the body after all output filters; with each, whether it changes the bytes."""
     filters_applied = False
     """True if the edge has put the filters around the body."""
+    checked: Set[tuple[str, str]] = CHECKED
+    """Headers that were checked, and are not checked again when this answer is sent."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
         for name, value in FIELDS.items():

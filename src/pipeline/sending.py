@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.options import on_demand
 from pipeline.request import Request
-from pipeline.response import HTML, OK, HeaderList, Response, check_header, check_headers
+from pipeline.response import HTML, NOT_MODIFIED, OK, HeaderList, Response, check_header, check_headers
 
 if TYPE_CHECKING:
     from pipeline.http.finishing import finish
@@ -25,27 +25,24 @@ def prepare(request: Request, response: Response) -> Any:
     body = response._app_iter
     if type(body) is not list or response.filters or response.delivery_filters or response.conditional_response:
         body = finish(request, response, body)
-    headers = response._own_headers
-    status = response._status
-    if status is not OK:
+    headers, status = response._own_headers, response._status
+    if status is not OK and status is not NOT_MODIFIED:
         check_header("Status", status)
         if headers is not None and status[:1] == "3":
             check_redirect(request, response)
-    claimed = None if headers is None else _checked(headers)
+    if status is not OK and (status[:3] in ("204", "304") or status[0] == "1"):
+        check_headers(headers or (), response.checked)
+        response._own_headers = [pair for pair in headers or () if pair[0].lower() not in OF_A_BODY]
+        return []
+    claimed = None if headers is None else _checked(headers, response)
     if type(body) is list:
-        if len(body) == 1 and type(body[0]) is bytes:
-            length = len(body[0])
-        else:
-            length = sum(map(_length, body))
+        length = len(body[0]) if len(body) == 1 and type(body[0]) is bytes else sum(map(_length, body))
         # A view may answer HEAD with a length, and without a body.
         if length or claimed is None or request.environ["REQUEST_METHOD"] != "HEAD":
             try:
                 claimed = _LENGTHS[length]
             except KeyError:
                 claimed = _content_length(length)
-    if status is not OK and (status[:3] in ("204", "304") or status[0] == "1"):
-        response._headerlist = [pair for pair in response._headerlist if pair[0].lower() != "content-type"]
-        return []
     if headers is None:
         response._own_headers = [HTML] if claimed is None else [HTML, claimed]
     elif claimed is not None:
@@ -53,18 +50,16 @@ def prepare(request: Request, response: Response) -> Any:
     return [] if request.environ["REQUEST_METHOD"] == "HEAD" else body
 
 
-def _checked(headers: HeaderList) -> tuple[str, str] | None:
+def _checked(headers: HeaderList, response: Response) -> tuple[str, str] | None:
     """Refuse headers that must not be sent (S6). Remove the Content-Length, and return it."""
-    check_headers(headers)
-    claimed = None
-    for pair in headers:
-        if len(pair[0]) == 14 and pair[0].lower() == "content-length":
-            claimed = pair
-    if claimed is not None:
-        headers[:] = [pair for pair in headers if pair[0].lower() != "content-length"]
-    return claimed
+    check_headers(headers, response.checked)
+    claims = [pair for pair in headers if len(pair[0]) == 14 and pair[0].lower() == "content-length"]
+    for claimed in claims:
+        headers.remove(claimed)
+    return claims[-1] if claims else None
 
 
+OF_A_BODY = ("content-type", "content-length")
 _LENGTHS: dict[int, tuple[str, str]] = {}
 """The header ``Content-Length`` by its value. Looking it up takes half the time of making it."""
 

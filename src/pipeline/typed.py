@@ -13,8 +13,10 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
+from warnings import catch_warnings
 
 from zope.interface.interface import InterfaceClass
 
@@ -123,10 +125,8 @@ def adders_of(wanted: type[Request]) -> Iterator[str]:
     """Yield the elements that add a class: those of installed packages, and those of the module of the class."""
     found = list(vars(sys.modules[wanted.__module__]).values())
     for point in entry_points(group="paste.filter_factory"):
-        try:
+        with suppress(Exception), catch_warnings(action="ignore"):  # of packages that are missing, or are not ours
             found.append(point.load())
-        except Exception:  # the element needs a package that is not installed
-            continue
     for element in found:
         contract = getattr(element, "contract", None)
         if isinstance(contract, Contract) and contract.adds is not None and issubclass(contract.adds, wanted):

@@ -90,11 +90,11 @@ def named(function: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         try:
-            where = f"{inspect.getsourcefile(function)}:{inspect.getsourcelines(function)[1]}"
+            where = f"{inspect.getsourcefile(function)}, line {inspect.getsourcelines(function)[1]}"
         except (OSError, TypeError):
             where = function.__module__
     else:
-        where = f"{code.co_filename}:{code.co_firstlineno}"
+        where = f"{code.co_filename}, line {code.co_firstlineno}"
     return f"{function.__module__}.{function.__qualname__} ({where})"
 
 
@@ -268,7 +268,7 @@ class Views:
 
     def named(self, provides: Any, name: str) -> Any:
         """Return the object that is registered under an interface and a name, or None."""
-        return self.registry.registered((), provides, name)
+        return self.registry.lookup((), provides, name)  # type: ignore[attr-defined]
 
     def find(self, context: Any, request: Any, method: str, name: str) -> View | None:
         """Return the view of that name for a context, a type of request and a method, or None."""
@@ -311,11 +311,11 @@ class Views:
 
     def adapt(self, obj: Any, provides: Any) -> Any:
         """Return ``obj`` itself if it provides the interface, or its adapter, or None."""
-        if provides.providedBy(obj):
+        cls = type(obj)  # of a dict or list, ``providedBy`` takes 9,500 instructions
+        spec: Any = implementedBy(cls) if cls in (dict, list) else providedBy(obj)  # type: ignore[no-untyped-call]
+        if spec.isOrExtends(provides):
             return obj
-        if provides not in self.adapted:
-            return None
-        factory = self.lookup1(providedBy(obj), provides)
+        factory = self.lookup1(spec, provides) if provides in self.adapted else None
         return None if factory is None else factory(obj)
 
     def adapter_for(self, obj: Any, request: Any, provides: Any, name: str = "") -> Callable[[Any], Any] | None:
@@ -385,6 +385,9 @@ def _refuse_uncallable(view: View, is_of_errors: bool) -> None:
     for method in view.methods:
         if not method or " " in method:
             raise ViewError(f"{view}: {method!r} is not a method")
+    called = view.function.__call__ if isinstance(view.function, type) else view.function
+    if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+        raise ViewError(f"{view}: it is async, and nothing awaits it: a request runs in a thread. Write def")
     if is_of_errors and view.fill is not None:
         raise ViewError(f"{view}: an error view cannot take fields of a form, which may be missing")
     if is_of_errors and view.permission is not None:

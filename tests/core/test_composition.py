@@ -162,8 +162,8 @@ BROKEN: list[tuple[Callable[[], Any], str]] = [
     (lambda: Pipeline(middle, lambda app: None, hello), "None is neither an element nor a WSGI app"),
     (lambda: middle(3), "3 is neither an element nor a WSGI app"),
     (lambda: middle(middle), "middle cannot be the end of a pipeline"),
-    (lambda: Pipeline(middle, middle, hello), "middle stands twice in the pipeline middle middle"),
-    (lambda: middle(middle(hello)), "middle stands twice in the pipeline middle middle"),
+    (lambda: Pipeline(middle, middle, hello), "middle stands twice. The order as written"),
+    (lambda: middle(middle(hello)), "middle stands twice. The order as written"),
     (lambda: Pipeline(middle, Pipeline(middle, hello)), "middle stands twice"),
     (lambda: Pipeline(middle, lambda app: lambda *wsgi: app(*wsgi), middle, hello), "middle stands twice"),
     (

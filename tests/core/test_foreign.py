@@ -311,7 +311,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[DB]:
 
 @pytest.mark.parametrize("position", POSITIONS, ids=[*(f"outside {name}" for name in ELEMENTS), "innermost"])
 @pytest.mark.parametrize("kinds", FOREIGN)
-@pytest.mark.parametrize("build", [from_python, from_ini])
+@pytest.mark.parametrize("build", [from_python, pytest.param(from_ini, marks=pytest.mark.once)])
 def test_foreign_middleware(
     build: Any,
     kinds: str,

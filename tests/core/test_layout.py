@@ -224,7 +224,7 @@ def in_a_process_of_its_own(code: str) -> list[str]:
 
 def test_the_core_is_read_in_an_hour(core: list[str]) -> None:
     sizes = {name: len(MODULES[name].read_text().splitlines()) for name in core}
-    assert sum(sizes.values()) <= 2_973, sizes  # 45 of them are the facts, which no request needs
+    assert sum(sizes.values()) <= 2_980, sizes  # 45 of them are the facts, which no request needs
 
 
 def test_the_core_imports_no_optional_package(core: list[str]) -> None:
@@ -420,6 +420,7 @@ def touched(tree: ast.AST) -> list[str]:
     return [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in PRIVATE_FIELDS]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith(NEED_ZOPE)])
 def test_the_private_fields_are_touched_by_the_edge_alone(name: str) -> None:
     assert touched(ast.parse("response._app_iter = []")) == ["_app_iter"], "the control"

@@ -103,11 +103,15 @@ def test_a_pipeline_of_an_ini_is_one_pipeline(ini: Any, loader: Any, call: Any) 
 
 @pytest.mark.parametrize("loader", [load, loadapp])
 def test_elements_in_the_wrong_order_are_refused_at_load(ini: Any, loader: Any) -> None:
-    with pytest.raises(OrderError, match="first must be outside second: second requires 'thing'"):
+    refused = r"site.ini, section \[pipeline:main\], line 2: first must be outside second: second requires 'thing'"
+    with pytest.raises(OrderError, match=refused):
         loader(ini("second first app"))
+    second = "[pipeline:other]\npipeline = second first app"
+    with pytest.raises(OrderError, match=r"section \[pipeline:other\], line \d+: first must be outside second"):
+        loader(ini("first app", second) + "#other")
     with pytest.raises(OrderError, match="second must be outside third: it comes third"):
         loader(ini("first third second app"))
-    with pytest.raises(OrderError, match="first stands twice in the pipeline first first"):
+    with pytest.raises(OrderError, match="first stands twice"):
         loader(ini("first first app"))
 
 
@@ -195,7 +199,7 @@ def test_a_plan_builds_nothing_and_says_where_everything_stands(ini: Any) -> Non
     uri = ini("first foreign second app")
     [chain] = plan(uri)
     assert made == []
-    assert [str(step) for step in chain.steps] == ["first", "foreign_factory", "second", "app_factory"]
+    assert [str(step) for step in chain.steps] == ["first", "foreign", "second", "app"]
     assert [step.element is not None for step in chain.steps] == [True, False, True, False]
     assert chain.condition == ""
     assert chain.steps[0].where == f"{uri[7:]}, section [filter:first], line 4"
@@ -239,7 +243,7 @@ def test_a_plan_follows_what_is_used_from_elsewhere(ini: Any, tmp_path: Path) ->
     other = tmp_path / "other.ini"
     other.write_text("[app:main]\nuse = config:site.ini\n")
     [chain] = plan(f"config:{other}")
-    assert [str(step) for step in chain.steps] == ["first", "second", "app_factory"]
+    assert [str(step) for step in chain.steps] == ["first", "second", "app"]
     assert chain.steps[0].where == f"{uri[7:]}, section [filter:first], line 4"
 
 

@@ -162,7 +162,7 @@ def test_what_is_no_result_names_the_view_and_the_value(
 
     app = publish(wrong)
     assert call(app).status == 500
-    assert f"{wrong.__module__}.{wrong.__qualname__} ({__file__}:" in caplog.text
+    assert f"{wrong.__module__}.{wrong.__qualname__} ({__file__}, line " in caplog.text
     assert f"returned {result!r}"[:200] in caplog.text and f"of type {type(result).__name__};" in caplog.text
     assert "a view returns str, bytes, an iterable of bytes" in caplog.text
 

@@ -126,7 +126,7 @@ def test_a_view_whose_class_no_element_adds_is_refused(
     with pytest.raises(ConfigurationError) as refused:
         Pipeline(errors(), traverse(root=dict), publisher(scan=(scan,)))
     said = str(refused.value)
-    assert f"{scan}.page (" in said and f"{scan}.py:" in said
+    assert f"{scan}.page (" in said and f"{scan}.py, line" in said
     assert f"{__name__}.{lacking}" in said and remedy in said and "errors traverse publisher" in said
 
 
@@ -145,7 +145,7 @@ def test_a_class_may_say_more_of_attributes_that_there_are(module: Any, call: An
 @pytest.mark.parametrize("part", [reading, hooking], ids=["a handler", "a traversal hook"])
 def test_a_handler_or_hook_whose_class_no_element_adds_is_refused(part: Any, module: Any) -> None:
     end = publisher(scan=(module("Request"),))
-    with pytest.raises(ConfigurationError, match=r"test_typed.py:\d+\) takes .*ShelfRequest.* Add .* shelf"):
+    with pytest.raises(ConfigurationError, match=r"test_typed.py, line \d+\) takes .*ShelfRequest.* Add .* shelf"):
         Pipeline(part(), traverse(root=dict), end)
     Pipeline(shelf(), part(), traverse(root=dict), end)
 

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zope.interface import Interface, alsoProvides, classImplements, implementer
+from zope.interface import (
+    Interface,
+    alsoProvides,
+    classImplements,
+    classImplementsOnly,
+    directlyProvides,
+    implementedBy,
+    implementer,
+)
 
 from pipeline import Pipeline, element, view
 from pipeline.interfaces import ConfigurationError, IPublishTraverse, IRequest, IResult, ViewError
@@ -187,7 +195,7 @@ def test_two_views_for_the_same_thing_are_refused_and_both_are_named(
     with pytest.raises(ViewError) as refused:
         added(one, other)
     line = make.__code__.co_firstlineno + 1
-    assert str(refused.value).count(f"{__file__}:{line}") == 2
+    assert str(refused.value).count(f"{__file__}, line {line}") == 2
     assert str(refused.value).startswith("two views are both for ")
 
 
@@ -471,8 +479,8 @@ def test_two_views_of_two_modules_are_named_with_file_and_line(package: Any) -> 
     with pytest.raises(ViewError) as refused:
         Views([name])
     said = str(refused.value)
-    assert f"{name}.a.same" in said and "a.py:5" in said
-    assert f"{name}.b.same" in said and "b.py:7" in said
+    assert f"{name}.a.same" in said and "a.py, line 5" in said
+    assert f"{name}.b.same" in said and "b.py, line 7" in said
 
 
 def test_a_class_is_named_with_file_and_line(package: Any) -> None:
@@ -480,7 +488,7 @@ def test_a_class_is_named_with_file_and_line(package: Any) -> None:
     name = package({"__init__": klass.format("A") + klass.format("B")})
     with pytest.raises(ViewError) as refused:
         Views([name])
-    assert "__init__.py:5" in str(refused.value) and "__init__.py:10" in str(refused.value)
+    assert "__init__.py, line 5" in str(refused.value) and "__init__.py, line 10" in str(refused.value)
 
 
 def test_each_publisher_has_views_of_its_own(module: Any) -> None:
@@ -524,6 +532,27 @@ def test_an_adapter_is_found_for_subclasses_and_interfaces() -> None:
     assert views.adapt(Special(), IResult) == "special"
     assert views.adapt(Provider(), IResult) is None
     assert views.adapt(Thing(), IPublishTraverse) is None
+
+
+@pytest.mark.parametrize("kind", [dict, list, str, Thing, type("Marked", (dict,), {})])
+def test_a_class_may_be_declared_to_provide_the_interface_after_its_objects_were_adapted(kind: type) -> None:
+    views = Views()
+    views.add_adapter(lambda thing: "adapted", kind, IResult)
+    assert views.adapt(kind(), IResult) == "adapted"
+    before = implementedBy(kind).declared
+    try:
+        classImplements(kind, IResult)
+        value = kind()
+        assert views.adapt(value, IResult) is value
+    finally:
+        classImplementsOnly(kind, *before)
+    assert views.adapt(kind(), IResult) == "adapted"
+
+
+def test_an_object_of_a_subclass_of_dict_may_provide_the_interface_itself() -> None:
+    marked = type("Marked", (dict,), {})()
+    directlyProvides(marked, IResult)
+    assert Views().adapt(marked, IResult) is marked
 
 
 def test_what_provides_the_interface_is_its_own_adapter() -> None:
@@ -655,3 +684,22 @@ def test_a_request_type_that_an_element_puts_on(call: Any, publish: Any) -> None
 
     app = publish(index, special, outer=(types,))
     assert call(app, "/").text == "index" and call(app, "/?typed").text == "special"
+
+
+async def _function(context: object, request: object) -> str:
+    return "never"
+
+
+class _Class:
+    def __init__(self, context: object, request: object) -> None:
+        pass
+
+    async def __call__(self) -> str:
+        return "never"
+
+
+@pytest.mark.parametrize("target", [_function, _Class])
+def test_an_async_view_is_refused(target: Any) -> None:
+    """Nothing would await it: the page was an error about a coroutine."""
+    with pytest.raises(ViewError, match="it is async, and nothing awaits it"):
+        Views().add(target, None, "", ("GET",), None, None)

@@ -187,6 +187,8 @@ def test_axe_finds_nothing_on_imported_documents(
             if found := faults():
                 problems[path, size] = found
     assert problems == {}
+    browser.execute_script("document.querySelector('p').style.color = 'rgb(0 0 0 / 30%)'")
+    assert "color-contrast" in str(faults()), "the control: a style that was not judged before is judged"
 
 
 @pytest.mark.timeout(300)

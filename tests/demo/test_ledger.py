@@ -13,6 +13,7 @@ from .serving import Server
 CLIENTS, EACH = 8, 150
 
 
+@pytest.mark.once
 @pytest.mark.timeout(180)
 def test_the_numbers_of_the_counter(server: Server) -> None:
     """R1, R2, R3: what is answered is stored, and nothing is stored twice."""

@@ -19,6 +19,8 @@ from pipeline.tools.command import main
 
 from .conftest import PASSWORD
 
+pytestmark = pytest.mark.once
+
 DEPLOY = Path(__file__).resolve().parents[2] / "etc" / "deploy.ini"
 BROWSER = {"HTTP_ACCEPT": "text/html", "HTTP_ORIGIN": "http://localhost"}
 

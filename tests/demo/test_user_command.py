@@ -19,7 +19,7 @@ from .test_tokens_and_users import request_of
 
 DEPLOY = str(Path(__file__).resolve().parents[2] / "etc" / "deploy.ini")
 
-pytestmark = pytest.mark.usefixtures("known_password", "no_documentation")
+pytestmark = [pytest.mark.usefixtures("known_password", "no_documentation"), pytest.mark.once]
 
 
 @pytest.fixture

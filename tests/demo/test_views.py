@@ -14,6 +14,9 @@ from webtest import TestApp, TestResponse, Upload
 
 from pipeline.demo import tokens
 from pipeline.demo.views import browse, files, search
+from pipeline.demo.views.page import STATIC
+
+pytestmark = pytest.mark.once
 
 JSON = {"Accept": "application/json"}
 HTML = {"Accept": "text/html"}
@@ -131,6 +134,11 @@ def test_styles_are_kept_by_their_content(anybody: TestApp) -> None:
         assert (now.text, now.headers["Cache-Control"]) == (style.text, "public, no-cache")
     icon = anybody.get(anybody.get("/").html.select_one("link[rel=icon]")["href"])
     assert icon.content_type == "image/svg+xml"
+
+
+def test_the_compressed_copies_are_those_of_the_styles() -> None:
+    """If not: ``PYTHONPATH=tests python tests/demo/packing.py``."""
+    assert list(STATIC.copies["site.css"]) == ["br", "zstd", "gzip"]
 
 
 # Logging in

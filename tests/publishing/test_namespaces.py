@@ -378,6 +378,13 @@ def test_a_default_step_may_be_marked_as_a_view(root: Folder) -> None:
     assert ask(pipeline(root), "/closed/") == (200, "closed")
 
 
+def test_json_that_contains_itself_is_an_error_of_the_view(root: Folder) -> None:
+    inner: list[Any] = []
+    inner.append({"inner": inner})
+    root["note"] = Note(inner)  # type: ignore[arg-type]
+    assert ask(pipeline(root, IJSONRequest), "/note")[0] == 500
+
+
 def test_json_requests(root: Folder) -> None:
     app = pipeline(root, IJSONRequest)
     assert ask(app, "/note") == (200, '{"text":"hello"}')

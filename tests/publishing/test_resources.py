@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -17,14 +18,15 @@ from hypothesis import strategies as st
 import asking
 from asking import Answer
 from pipeline import Pipeline, view
-from pipeline.elements.compress import compress
+from pipeline.elements.compress import PACKERS, UNKNOWN, compress
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
 from pipeline.interfaces import ConfigurationError, ViewError
 from pipeline.publisher import publisher
 from pipeline.publishing.resources import ENCODINGS, FOR_EVER, File, Resources
 
-STYLE = "body { color: green } /* grün */"
+STYLE = "body { color: green } /* grün */" * 20
+SCRIPT = "import './js/part.js';" * 20
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def top(tmp_path: Path) -> Path:
     top = tmp_path / "static"
     for name, text in {
         "style.css": STYLE,
-        "app.js": "import './js/part.js'",
+        "app.js": SCRIPT,
         "js/part.js": "1",
         "js/deep/er/x.js": "2",
         "größe 1.txt": "x",
@@ -292,9 +294,10 @@ def test_a_new_file_comes_with_the_next_load(
 # Compressed copies.
 
 
-def packed(encoding: str) -> bytes:
-    """What stands for the bytes of a copy; the smaller, the later in the order of the names."""
-    return {"gzip": b"gzipped", "br": b"br", "zstd": b"zstd"}[encoding]
+def packed(encoding: str, text: str = STYLE) -> bytes:
+    """Return the bytes of a copy."""
+    packer = PACKERS[encoding](9)(UNKNOWN)  # type: ignore[misc]
+    return packer.compress(text.encode()) + packer.finish()
 
 
 @pytest.fixture
@@ -302,7 +305,7 @@ def copied(top: Path, module: Callable[..., str]) -> Resources:
     """Resources with copies of style.css in all encodings, and of app.js by gzip alone."""
     for ending, encoding in ENCODINGS.items():
         (top / f"style.css{ending}").write_bytes(packed(encoding))
-    (top / "app.js.gz").write_bytes(packed("gzip"))
+    (top / "app.js.gz").write_bytes(packed("gzip", SCRIPT))
     name = module()
     sys.modules[name].STATIC = static = Resources("site", name, top)  # type: ignore[attr-defined]
     return static
@@ -357,7 +360,7 @@ def test_a_file_without_copies_does_not_depend_on_the_client(copied: Resources) 
     app = Pipeline(errors(), traverse(root=dict), publisher(scan=(copied.__module__,)))
     assert "Vary" not in asking.ask(app, "/++resource++site/page.html", HTTP_ACCEPT_ENCODING="gzip").headers
     answer = asking.ask(app, "/++resource++site/app.js", HTTP_ACCEPT_ENCODING="br, gzip")
-    assert (answer.body, answer.headers["Content-Encoding"]) == (b"gzipped", "gzip")
+    assert (answer.body, answer.headers["Content-Encoding"]) == (packed("gzip", SCRIPT), "gzip")
 
 
 @pytest.mark.parametrize("name", ["style.css", "style.css.br"])
@@ -373,12 +376,41 @@ def test_a_copy_that_is_gone_is_not_missed(copying: Pipeline, top: Path) -> None
     assert asking.ask(copying, "/++resource++site/app.js").text == (top / "app.js").read_text()
 
 
-def test_a_copy_that_is_older_than_its_file_is_left_out(
-    copied: Resources, top: Path, module: Callable[..., str], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
+@pytest.mark.parametrize("of", ["an older file", "nothing", "a part"])
+def test_a_copy_that_is_not_that_of_its_file_is_left_out(
+    copied: Resources,
+    top: Path,
+    module: Callable[..., str],
+    caplog: pytest.LogCaptureFixture,
+    encoding: str,
+    of: str,
 ) -> None:
-    os.utime(top / "app.js.gz", (1, 1))
-    assert "app.js" in copied.copies and "app.js" not in Resources("site", module(), top).copies
-    assert f"{top}/app.js.gz is older than {top}/app.js and is not served: compress it again" in caplog.text
+    """Whatever their times say: a checkout gives all files that of its own."""
+    ending = next(ending for ending, name in ENCODINGS.items() if name == encoding)
+    copy = top / f"style.css{ending}"
+    whole = copy.read_bytes()
+    copy.write_bytes({"an older file": packed(encoding, "old"), "nothing": b"x", "a part": whole[:-9]}[of])
+    for time in (1, 2**31):
+        os.utime(copy, (time, time))
+        assert list(Resources("site", module(), top).copies["style.css"]) == [
+            other for other in copied.copies["style.css"] if other != encoding
+        ]
+    assert f"{copy} is not served, since it is not that of {top}/style.css: compress it again" in caplog.text
+    copy.write_bytes(whole)
+    os.utime(copy, (1, 1))
+    assert encoding in Resources("site", module(), top).copies["style.css"]
+
+
+def test_a_copy_that_cannot_be_unpacked_here_is_left_out(
+    copied: Resources, module: Callable[..., str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The extra is optional, so nobody is warned."""
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setitem(sys.modules, "brotli", None)
+    assert "br" not in Resources("site", module(), Path(copied.top)).copies["style.css"]
+    assert "style.css.br is not served, since it cannot be compared with its file: import of brotli" in caplog.text
+    assert {record.levelno for record in caplog.records} == {logging.DEBUG}
 
 
 def test_a_copy_that_is_larger_than_its_file_is_left_out(top: Path, module: Callable[..., str]) -> None:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from time import time as clock
 from typing import Any
 
-from pipeline.response import HeaderList, Response
+from pipeline.response import NOT_MODIFIED, HeaderList, Response
 
 _ETAG = re.compile(r'(W/)?"([^"]*)"')
 _RANGE = re.compile(r"bytes[ \t]*+=[ \t,]*+([0-9]*+)[ \t]*+-[ \t]*+([0-9]*+)[ \t,]*+", re.IGNORECASE)
@@ -39,7 +39,6 @@ _CONDITIONS = (
     "HTTP_RANGE",
 )
 
-NOT_MODIFIED = "304 Not Modified"
 FAILED = "412 Precondition Failed"
 
 LONGEST_DATE = 64
@@ -56,17 +55,37 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
     if environ.keys().isdisjoint(_CONDITIONS):
         return body
     method = environ["REQUEST_METHOD"]
-    if method not in ("GET", "HEAD") or response.status[:3] != "200":
+    if method not in ("GET", "HEAD") or response.status_line[:3] != "200":
         return body
-    headers = {name.lower(): value for name, value in response.headerlist}
-    status = precondition(environ, headers.get("etag"), headers.get("last-modified"))
-    if status == NOT_MODIFIED:
-        response.status, response.headerlist = status, _without(response.headerlist, _OF_THE_BODY)
+    kept, etag, modified = [], None, None
+    for pair in response.headerlist:
+        name = pair[0].lower()
+        if name not in _OF_THE_BODY:
+            kept.append(pair)
+            if name == "etag":
+                etag = pair[1]
+            elif name == "last-modified":
+                modified = pair[1]
+    status = precondition(environ, etag, modified)
+    if status is NOT_MODIFIED:
+        # These are our own words. All headers are checked before they are sent.
+        response.status_line = NOT_MODIFIED
+        response.headerlist[:] = kept
         return []
     if status is not None:
         return _refuse(response, status, "The resource has changed since you last read it.")
     # Ranges are defined for GET alone (section 14.2).
-    if not ranges or method != "GET" or "HTTP_RANGE" not in environ or "content-range" in headers:
+    if not ranges or method != "GET" or "HTTP_RANGE" not in environ:
+        return body
+    if not may_send_part(environ.get("HTTP_IF_RANGE"), etag, modified):
+        return body
+    return _ranged(environ["HTTP_RANGE"], response, body)
+
+
+def _ranged(header: str, response: Response, body: Any) -> Any:
+    """Turn a 200 into a 206 or 416, as a Range header asks for it. Return the body to send."""
+    headers = {name.lower(): value for name, value in response.headerlist}
+    if "content-range" in headers:
         return body
     if type(body) is list:
         length = sum(map(len, body))
@@ -74,9 +93,7 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
         length = int(headers["content-length"])
     else:
         return body
-    if not may_send_part(environ.get("HTTP_IF_RANGE"), headers.get("etag"), headers.get("last-modified")):
-        return body
-    part = byte_range(environ["HTTP_RANGE"], length)
+    part = byte_range(header, length)
     if part is None:
         return body
     start, stop = part
@@ -156,6 +173,8 @@ def _number(digits: str) -> int:
 
 def _names(header: str, etag: str | None, *, strong: bool) -> bool:
     """Return whether ``header`` has the entity tag ``etag``, by strong or weak comparison (section 8.8.3.2)."""
+    if header == etag and header.count('"') == 2 and header[0] == header[-1] == '"':  # what most browsers send
+        return True
     ours = _ETAG.fullmatch(etag or "")
     if ours is None or (strong and ours[1]):
         return False

@@ -246,7 +246,8 @@ body { font: 1.125rem/1.5 system-ui, sans-serif; max-width: 38rem; margin: 14vh 
 h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .75rem }
 p { margin: 0 0 .75rem; overflow-wrap: anywhere; white-space: pre-line }
 .small { font-size: .875rem; opacity: .75 }
-pre { font-size: .8125rem; line-height: 1.4; overflow-x: auto; border-top: 1px solid; padding-top: .75rem }"""
+pre { font-size: .8125rem; line-height: 1.4; white-space: pre-wrap; overflow-wrap: anywhere;
+      border-top: 1px solid; padding-top: .75rem }"""
 POLICY = page_policy(f"\n{_STYLE}\n")
 """The policy of the page. It has its style sheet and loads nothing, whatever the site allows (S7)."""
 

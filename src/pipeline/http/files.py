@@ -21,9 +21,9 @@ from urllib.parse import quote
 
 from webob.exc import HTTPNotFound
 
-from pipeline.http.conditional import NOT_MODIFIED, precondition
+from pipeline.http.conditional import precondition
 from pipeline.request import Request
-from pipeline.response import NOSNIFF, HeaderList, Response, check_headers
+from pipeline.response import NOSNIFF, NOT_MODIFIED, HeaderList, Response, check_headers
 
 BLOCK = 64 * 1024
 """Bytes per block, enough to make the cost per block negligible."""
@@ -93,20 +93,34 @@ def serve(
     else:
         request.on_close(file.close)
         body = FileBody(file)
-        validators = _validators(body.state, etag, modified)
-    headers = [("Content-Type", content_type or _guessed_type(name or "")), NOSNIFF]
-    headers.append(("Content-Disposition", disposition(name, inline=inline)))
-    if body.left is not None:
-        headers += [("Content-Length", str(body.left)), ("Accept-Ranges", "bytes")]
-    headers += validators
-    if cache is not None:
-        headers.append(("Cache-Control", cache))
+        validators = validators_of(body.state, etag, modified)
+    headers = described(content_type, name, body.left, validators, inline, cache)
     check_headers(headers)
+    body.is_described = True
     response.adopt(response.status, headers, body)
     response.conditional_response = True
 
 
-def _validators(state: os.stat_result | None, etag: str | None, modified: datetime | float | None) -> HeaderList:
+def described(
+    content_type: str | None,
+    name: str | None,
+    length: int | None,
+    validators: HeaderList,
+    inline: bool,
+    cache: str | None,
+) -> HeaderList:
+    """Return the headers of a file."""
+    headers = [("Content-Type", content_type or _guessed_type(name or "")), NOSNIFF]
+    headers.append(("Content-Disposition", disposition(name, inline=inline)))
+    if length is not None:
+        headers += [("Content-Length", str(length)), ("Accept-Ranges", "bytes")]
+    headers += validators
+    if cache is not None:
+        headers.append(("Cache-Control", cache))
+    return headers
+
+
+def validators_of(state: os.stat_result | None, etag: str | None, modified: datetime | float | None) -> HeaderList:
     """Return the headers ETag and Last-Modified, as far as they are known."""
     if state is not None:
         modified = state.st_mtime if modified is None else modified
@@ -135,25 +149,24 @@ class Unopened:
     It is opened only if an outer element has changed the answer, so that the bytes are sent after all.
     """
 
-    def __init__(self, state: os.stat_result, open: Callable[[], BinaryIO], validators: HeaderList) -> None:
+    is_described = True
+
+    def __init__(self, request: Request, size: int, open: Callable[[], BinaryIO], validators: HeaderList) -> None:
+        self.request = request
+        self.left = size
         self.open = open
         self.validators = validators
-        self.left = state.st_size
-        self.file: BinaryIO | None = None
 
     def __iter__(self) -> Iterator[bytes]:
-        self.file = self.open()
-        return iter(FileBody(self.file))
-
-    def close(self) -> None:
-        if self.file is not None:
-            self.file.close()
+        file = self.open()
+        self.request.on_close(file.close)
+        return iter(FileBody(file))
 
 
 def unopened(
     request: Request,
     response: Response,
-    state: Callable[[], os.stat_result | None],
+    state: Callable[[], os.stat_result],
     open: Callable[[], BinaryIO],
     etag: str | None,
     modified: datetime | float | None = None,
@@ -165,12 +178,10 @@ def unopened(
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or response.status[:3] != "200":
         return None
     found = state()
-    if found is None:
-        return None
-    validators = _validators(found, etag, modified)
+    validators = validators_of(found, etag, modified)
     known = dict(validators)
-    status = precondition(environ, known["ETag"], known["Last-Modified"])
-    return Unopened(found, open, validators) if status == NOT_MODIFIED else None
+    is_known = precondition(environ, known["ETag"], known["Last-Modified"]) is NOT_MODIFIED
+    return Unopened(request, found.st_size, open, validators) if is_known else None
 
 
 class FileBody:
@@ -179,10 +190,15 @@ class FileBody:
     The code that opened the file must close it; ``close`` is that of the file.
     """
 
-    def __init__(self, file: BinaryIO | Any, size: int | None = None) -> None:
+    is_described = False
+    """True if the answer has all headers of the file, which ``described`` made."""
+
+    def __init__(
+        self, file: BinaryIO | Any, size: int | None = None, state: os.stat_result | None = None
+    ) -> None:
         self.file = file
         self.close: Callable[[], object] = getattr(file, "close", _nothing)
-        self.state = _state(file)
+        self.state = state or _state(file)
         """`os.stat` result of a plain file, which is read by its descriptor alone; else None."""
         self.left = self._length() if size is None else size
         """Bytes to be sent; None if the length is not known before reading."""

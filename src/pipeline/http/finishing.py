@@ -18,12 +18,13 @@ from pipeline.response import LIVE, OK, Response
 
 def finish(request: Request, response: Response, body: Any) -> Any:
     """Return the body to send, for a body that is streamed, filtered, or the answer to a conditional request."""
-    in_memory = response.in_memory
+    in_memory = type(body) is list or type(body) is tuple
     if in_memory:
         body = list(body)
-    if not in_memory:
+    else:
         request.close_with(body)
-        _describe_stream(response, body)
+        if not getattr(body, "is_described", False):
+            _describe_stream(response, body)
     rewritten = False
     sent = body
     if (response.filters or response.delivery_filters) and _may_have_body(response.status):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import MutableMapping
 from typing import Any, TypeAlias
 
 Name: TypeAlias = str | tuple[str, str]
@@ -34,13 +34,15 @@ class Noting(dict[str, Any]):
             dict.pop(self, key, None)
         self.noted: set[Name] = set()
         self.own: set[str] = set()
-        """The keys that were set or removed."""
+        """The keys that were set or removed. What is read of them from then on does not come with the request."""
+        self.known: set[Any] = set(_NEVER)
+        """The keys that need not be noted any more. A page reads ``HTTP_HOST`` for each of its links."""
 
     def note(self, key: Any) -> None:
-        """Note a key that is read."""
-        if key in self.own or key in _NEVER or (isinstance(key, str) and key.startswith(("pipeline.", "webob."))):
-            return
-        self.noted.add(key)
+        """Note a key that is read for the first time."""
+        self.known.add(key)
+        if not isinstance(key, str) or not key.startswith(("pipeline.", "webob.")):
+            self.noted.add(key)
 
     def cookie_header(self, name: str) -> str:
         """Return the header with all cookies to a reader that looks for those of one name."""
@@ -51,77 +53,44 @@ class Noting(dict[str, Any]):
     def put_into(self, environ: dict[str, Any]) -> None:
         """Set and remove the same keys in another environ."""
         for key in self.own:
+            environ.pop(key, None)
             if dict.__contains__(self, key):
                 environ[key] = dict.__getitem__(self, key)
-            else:
-                environ.pop(key, None)
 
+    # Plain methods, since a page reads its environ a hundred times. One function for all would take twice as long.
     def __getitem__(self, key: str) -> Any:
-        self.note(key)
+        if key not in self.known:
+            self.note(key)
         return dict.__getitem__(self, key)
 
-    def get(self, key: str, default: Any = None) -> Any:
-        self.note(key)
-        return dict.get(self, key, default)
-
     def __contains__(self, key: object) -> bool:
-        self.note(key)
+        if key not in self.known:
+            self.note(key)
         return dict.__contains__(self, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key not in self.known:
+            self.note(key)
+        return dict.get(self, key, default)
 
     def __setitem__(self, key: str, value: Any) -> None:
         self.own.add(key)
+        self.known.add(key)
         dict.__setitem__(self, key, value)
 
     def __delitem__(self, key: str) -> None:
-        self.note(key)
-        self.own.add(key)
+        if key in self:
+            self[key] = None
         dict.__delitem__(self, key)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        self.note(key)
-        self.own.add(key)
-        return dict.pop(self, key, *default)
-
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        if key not in self:
-            self[key] = default
-        return dict.__getitem__(self, key)
-
-    def update(self, *others: Any, **more: Any) -> None:
-        for key, value in dict(*others, **more).items():
-            self[key] = value
 
     def __ior__(self, other: Any) -> Any:  # type: ignore[misc]
         self.update(other)
         return self
 
-    def keys(self) -> Any:
-        """Return the keys, whose ``isdisjoint`` notes the names that it is asked for."""
-        return _Keys(self)
-
 
 def unnoted(environ: dict[str, Any]) -> dict[str, Any]:
     """Return an environ for tools, which look at all of it and use nothing."""
     return dict(dict.items(environ)) if isinstance(environ, Noting) else environ
-
-
-class _Keys:
-    """The keys of a noting environ."""
-
-    def __init__(self, environ: Noting) -> None:
-        self.environ = environ
-
-    def isdisjoint(self, names: Any) -> bool:
-        return all(name not in self.environ for name in names)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.environ)
-
-    def __len__(self) -> int:
-        return len(self.environ)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.environ
 
 
 def _as_a_whole(name: str) -> Any:
@@ -134,7 +103,7 @@ def _as_a_whole(name: str) -> Any:
     return read
 
 
-for _name in ("__iter__", "__len__", "__eq__", "__ne__", "__or__", "__ror__", "__repr__", "__reversed__"):
+for _name in ("__iter__", "__len__", "__eq__", "__ne__", "__or__", "__ror__", "__repr__", "__reversed__", "copy"):
     setattr(Noting, _name, _as_a_whole(_name))
-for _name in ("items", "values", "copy", "popitem", "clear"):
-    setattr(Noting, _name, _as_a_whole(_name))
+for _name in ("keys", "items", "values", "setdefault", "update", "pop", "popitem", "clear"):
+    setattr(Noting, _name, getattr(MutableMapping, _name))  # those of dict would read past the methods above

@@ -66,8 +66,9 @@ class SentBody:
     def __init__(self, request: Request, response: Response, chunks: Any) -> None:
         self.request = request
         self.sent = 0
-        length = response.headers.get("Content-Length")
-        blocks = blocks_of(chunks, None if length is None else int(length))
+        headers = response.headerlist
+        lengths = [int(text) for name, text in headers if len(name) == 14 and name.lower() == "content-length"]
+        blocks = blocks_of(chunks, lengths[0] if lengths else None)
         self.blocks = chain([block] if (block := next(blocks, None)) else [], blocks)
 
     def __iter__(self) -> Iterator[bytes]:

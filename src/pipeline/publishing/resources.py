@@ -19,7 +19,8 @@ address is a 404.
 
 A file may have compressed copies beside it: ``app.js.br``, ``app.js.zst``, ``app.js.gz``. The client gets the
 smallest copy that it accepts, so no request has to wait for compression (the element ``compress`` leaves such an
-answer alone). A copy that is older than its file is not served; a warning says so.
+answer alone). A copy is unpacked when the module is imported: one that is not that of its file is not served, and a
+warning says so.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 from sys import modules
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from webob.exc import HTTPNotFound
@@ -41,10 +43,11 @@ from zope.interface import Interface, implementer
 
 from pipeline.http.encodings import choose, vary
 from pipeline.http.error_pages import out_of_descriptors
-from pipeline.http.files import Unopened, serve, unopened
+from pipeline.http.files import FileBody, Unopened, described, serve, validators_of
+from pipeline.http.unpacking import unpacked
 from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace, IPublishTraverse
 from pipeline.request import PATH_SAFE, Request
-from pipeline.response import Response
+from pipeline.response import CHECKED, HeaderList, Response, check_headers
 from pipeline.views import NOTES, Views
 
 FOR_EVER = "public, max-age=31536000, immutable"
@@ -81,6 +84,7 @@ class Resources:
         self.files = dict(_files(self.top))
         self.types = {path: _type_of(path) for path in self.files}
         self.copies = dict(_copies(self.files))
+        self.described: dict[tuple[str, str, bool], HeaderList] = {}
         self.folders = {path[:end] for path in self.files for end in range(len(path)) if path[end] == "/"}
         contents = "".join(f"{path}\0{file.sha256}\0" for path, file in self.files.items())
         self.version = hashlib.sha256(contents.encode()).hexdigest()[:16]
@@ -115,30 +119,25 @@ class File(NamedTuple):
     def etag(self) -> str:
         return self.sha256[:32]
 
-    def unchanged(self) -> os.stat_result | None:
-        """Return the ``stat`` of the file if it is as it was found."""
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            return None
-        return found if _state(found) == self.state else None
-
     def is_unchanged(self) -> bool:
-        return self.unchanged() is not None
+        try:
+            return _state(os.stat(self.path)) == self.state
+        except OSError:
+            return False
 
-    def open(self, top: str) -> tuple[BinaryIO, bool]:
+    def open(self, top: str) -> tuple[FileBody, bool]:
         """Return the open file, and True if it is unchanged. Raise a 404 if it is gone, or leads out of ``top``."""
         try:
-            file = open(self.path, "rb", buffering=0, opener=_at_once)  # noqa: SIM115
+            file = FileIO(self.path, opener=_at_once)
         except OSError as error:
             if out_of_descriptors(error):
                 raise
             raise HTTPNotFound("There is no such file.") from None
         found = os.fstat(file.fileno())
         if _state(found) == self.state:
-            return file, True
+            return FileBody(file, found.st_size, found), True
         if stat.S_ISREG(found.st_mode) and _is_at(self.path, top, found):
-            return file, False
+            return FileBody(file, found.st_size, found), False
         file.close()
         raise HTTPNotFound("There is no such file.")
 
@@ -159,36 +158,48 @@ def register(views: Views, resources: Resources) -> None:
     views.add(show, Resource, "", ("GET",), None, PUBLIC)
 
 
+def _headers_of(resources: Resources, path: str, file: File, current: bool) -> HeaderList:
+    """Return the headers of a file, or of a compressed copy, while it is unchanged. They are made once."""
+    found = resources.described.get((path, file.path, current))
+    if found is None:
+        name, cache = path.rpartition("/")[2], FOR_EVER if current else ASK_AGAIN
+        validators = validators_of(None, file.etag, file.modified / 1e9)
+        found = described(resources.types[path], name, file.size, validators, inline=True, cache=cache)
+        check_headers(found)
+        CHECKED.update(found)
+        resources.described[path, file.path, current] = found
+    return found
+
+
 def show(resource: Resource, request: Request, response: Response) -> None:
     """Serve a static file. A browser may show it, because the file belongs to the site."""
     resources, path, current = resource
-    if request.environ["PATH_INFO"].rpartition("/")[2] in ("", "."):  # relative links in the file would be wrong
+    environ = request.environ
+    if environ["PATH_INFO"].endswith(("/", "/.")):  # relative links in the file would be wrong
         raise HTTPNotFound("There is no such file.")
     found = resources.files[path]
     if copies := resources.copies.get(path):
         vary(response)
-        encoding, _ = choose(request.environ.get("HTTP_ACCEPT_ENCODING", ""), tuple(copies))
+        encoding, _ = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), tuple(copies))
         if encoding and found.is_unchanged() and copies[encoding].is_unchanged():
             found = copies[encoding]
             response.headers["Content-Encoding"] = encoding
 
-    def open_it() -> BinaryIO:
-        return found.open(resources.top)[0]
-
-    file: Unopened | BinaryIO | None = unopened(request, response, found.unchanged, open_it, found.etag)
-    unchanged = True
-    if file is None:
-        file, unchanged = found.open(resources.top)
-    serve(
-        request,
-        response,
-        file,
-        content_type=resources.types[path],
-        name=path.rpartition("/")[2],
-        etag=found.etag if unchanged else None,
-        inline=True,
-        cache=FOR_EVER if current and unchanged else ASK_AGAIN,
-    )
+    headers = _headers_of(resources, path, found, current)
+    # What most browsers send. The edge judges it, also what others send: it opens the file if it needs the bytes.
+    is_known = "HTTP_IF_NONE_MATCH" in environ and environ["HTTP_IF_NONE_MATCH"][1:-1] == found.etag
+    if is_known and found.is_unchanged():
+        body: FileBody | Unopened = Unopened(request, found.size, lambda: found.open(resources.top)[0].file, [])
+    else:
+        body, unchanged = found.open(resources.top)
+        if not unchanged:
+            kind, name = resources.types[path], path.rpartition("/")[2]
+            serve(request, response, body.file, content_type=kind, name=name, inline=True, cache=ASK_AGAIN)
+            return
+        request.on_close(body.close)
+    body.is_described = True
+    response.adopt(response.status, headers.copy(), body)
+    response.conditional_response = True
 
 
 @implementer(IPublishTraverse)
@@ -245,10 +256,18 @@ def _copies(files: dict[str, File]) -> Iterator[tuple[str, dict[str, File]]]:
         copies = {}
         for ending, encoding in ENCODINGS.items():
             copy = files.get(path + ending)
-            if copy is not None and copy.modified < file.modified:
-                _log.warning("%s is older than %s and is not served: compress it again", copy.path, file.path)
-            elif copy is not None and copy.size < file.size:
+            if copy is None or copy.size >= file.size:
+                continue
+            left_out = f"{copy.path} is not served, since it"
+            try:
+                text = unpacked(encoding, Path(copy.path).read_bytes())
+            except ImportError as error:
+                _log.debug("%s cannot be compared with its file: %s", left_out, error)  # the extra is optional
+                continue
+            if hashlib.sha256(text).hexdigest() == file.sha256:
                 copies[encoding] = copy
+            else:
+                _log.warning("%s is not that of %s: compress it again", left_out, file.path)
         if copies:
             yield path, dict(sorted(copies.items(), key=lambda item: item[1].size))
 

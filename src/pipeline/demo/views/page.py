@@ -63,8 +63,7 @@ def answer(
     """
     response.headers.update(HEADERS)
     if wants_json(request):
-        response.content_type = JSON
-        response.charset = "UTF-8"
+        response.headers["Content-Type"] = JSON  # which is UTF-8 always, and has no charset (RFC 8259)
         return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     response.content_type = "text/html"
     response.charset = "UTF-8"
