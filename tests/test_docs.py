@@ -126,6 +126,7 @@ def test_inis(path: Path, module: ModuleType, tmp_path: Path, monkeypatch: pytes
     inis = list(blocks(path, "ini"))
     for block in inis:  # all of them first: one may use another
         file = tmp_path / (block.name or f"line_{block.line}.ini")
+        file.parent.mkdir(exist_ok=True)
         file.write_text(block.code, encoding="utf-8")
     for block in inis:
         if block.excuse is None:
@@ -219,3 +220,18 @@ def test_a_failing_block_says_its_line(tmp_path: Path, module: ModuleType) -> No
     with pytest.raises(ZeroDivisionError) as failed:
         run(next(blocks(path, "python")), module)
     assert failed.traceback[-1].lineno + 1 == 6 and str(failed.traceback[-1].path) == str(path)
+
+
+PASSED_ON = re.compile(r"^\W*(?:proxy_set_header|\w+_param)\s.*\$\{?http_host\b.*", re.MULTILINE)
+"""A line of nginx that gives the site the header Host."""
+
+
+def test_no_line_for_nginx_passes_on_the_header_host() -> None:
+    """S10: the site gets the host that nginx has read. A request line may name another one than Host."""
+    found = ["    proxy_set_header Host $http_host;", "uwsgi_param HTTP_HOST ${http_host} if_not_empty;"]
+    assert [line for line in found if not PASSED_ON.search(line)] == []
+    files = [path for name in ("docs", "etc", "examples", "src") for path in (TOP / name).rglob("*.*")]
+    kinds = (".rst", ".ini", ".conf", ".md", ".py", ".txt")
+    texts = [TOP / "README.rst", *(path for path in files if path.suffix in kinds and path.is_file())]
+    assert len(texts) > 200
+    assert [(shown(path), line) for path in texts for line in PASSED_ON.findall(path.read_text("utf-8"))] == []

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import CodeType
 from typing import Any, NamedTuple, TypeVar
 
 from pipeline.attributes import declaration
@@ -50,7 +51,12 @@ class Step(NamedTuple):
         return facts
 
     def __str__(self) -> str:
-        return str(self.element.name if self.element else getattr(self.factory, "__name__", self.factory))
+        """Return the name of the element. A foreign part has the name of its section, unless that is "main" or
+        several sections are alike."""
+        if self.element is not None:
+            return str(self.element.name)
+        name = self.source.name_of(self.strings)
+        return name if name not in ("", "main") else str(getattr(self.factory, "__name__", self.factory))
 
 
 class InPython(Source):
@@ -58,6 +64,10 @@ class InPython(Source):
 
     def __init__(self, factory: object) -> None:
         super().__init__({}, factory)
+
+    def name_of(self, options: Mapping[str, object]) -> str:
+        """Return "": it is in no section."""
+        return ""
 
     def section_of(self, options: Mapping[str, object]) -> str:
         """Return file and line of the factory."""
@@ -68,7 +78,7 @@ def place_of(function: Any) -> str:
     """Return ``file, line N`` of a function or class, or its module."""
     function = inspect.unwrap(getattr(function, "func", function))
     code = getattr(function, "__code__", None)
-    if code is not None:
+    if isinstance(code, CodeType):  # Zope gives some of its classes a __code__ of their own
         return f"{code.co_filename}, line {code.co_firstlineno}"
     try:
         return f"{inspect.getsourcefile(function)}, line {inspect.getsourcelines(function)[1]}"

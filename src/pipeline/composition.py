@@ -188,6 +188,7 @@ def element(
     provides: Iterable[str] = (),
     inside: Mapping[str, str] = {},
     outside: Mapping[str, str] = {},
+    with_option: Mapping[str, tuple[str, ...]] = {},
     adds: type[Request] | None = None,
     between: Callable[[Any, Offers], Offers] | None = None,
     new_session: Callable[[Any, str | None], object] | None = None,
@@ -203,6 +204,7 @@ def element(
     provides: Iterable[str] = (),
     inside: Mapping[str, str] = {},
     outside: Mapping[str, str] = {},
+    with_option: Mapping[str, tuple[str, ...]] = {},
     adds: type[Request] | None = None,
     between: Callable[[Any, Offers], Offers] | None = None,
     new_session: Callable[[Any, str | None], object] | None = None,
@@ -215,6 +217,7 @@ def element(
     inside    {"errors": "why"}: if an element of that name, or one that provides a thing of that name, stands in
               the same pipeline, it must be outside this one
     outside   the reverse: it must be inside this one
+    with_option  {"option": ("thing",)}: what outer elements must provide if the option is given
     adds      a subclass of Request with the attributes that the element adds to it: each with its type, its
               meaning, and a default or ``on_first_use()``
     between   ``(step, offers) -> offers``, called at load for each other part of the pipeline with its handler and
@@ -230,7 +233,7 @@ def element(
 
     def decorate(factory: Callable[..., Handler | Offers]) -> Element:
         order = tuple(requires), tuple(provides), inside, outside
-        contract = Contract(factory.__name__, *order, frozenset(), adds, between, new_session, facts)
+        contract = Contract(factory.__name__, *order, frozenset(), with_option, adds, between, new_session, facts)
         return Element(factory, contract)
 
     return decorate if factory is None else decorate(factory)

@@ -18,6 +18,10 @@ from paste.deploy.loadwsgi import APP, FILTER, ConfigLoader
 
 from pipeline.interfaces import OptionError
 
+_NOT_OPTIONS = {"use", "filter-with", "next", "require"}
+_NOT_OPTIONS |= {f"paste.{kind}_factory" for kind in ("app", "composite", "composit", "filter", "filter_app")}
+"""The keys of a section that its factory does not get."""
+
 
 class Source:
     """The sections of an ini that configure one factory.
@@ -49,6 +53,31 @@ class Source:
                     return f"{where}, line {line}"
                 found = found or f"{where}, line {line}"
         return found or self.file or "an ini"
+
+    def name_of(self, options: Mapping[str, object]) -> str:
+        """Return the name of the section with these options, or "" if none or several could be meant."""
+        fitting = [
+            (where, set(keys) - _NOT_OPTIONS)
+            for where, _, keys in self._sections
+            if all(option in keys and keys[option][1] in (None, text) for option, text in options.items())
+        ]
+        exact = [where for where, names in fitting if names == set(options)]
+        found = exact or [where for where, _ in fitting]
+        return found[0].rpartition("[")[2].rstrip("]").partition(":")[2].strip() if len(found) == 1 else ""
+
+    def listed(self, others: Iterable[Source | None]) -> str:
+        """Return the place of the list ``pipeline = ...`` that names this part, preferably with many of the others.
+        Return the section of the part if no list names it."""
+        lists = {
+            f"{file}, section [{section}], line {keys['pipeline'][0]}": set((keys["pipeline"][1] or "").split())
+            for file, sections in self.inis.items()
+            for section, (_, keys) in sections.items()
+            if "pipeline" in keys
+        }
+        fitting = [place for place, words in lists.items() if words & self._names]
+        chain = [other._names for other in others if other is not None]
+        default = self.section_of({})
+        return max(fitting, key=lambda place: sum(bool(lists[place] & names) for names in chain), default=default)
 
     def refuse_unseen(self, name: str, options: Mapping[str, Any], seen: Mapping[str, str]) -> None:
         """Refuse a key that is meant as an option of ``name`` and does not reach it. Paste Deploy drops a key that
@@ -93,6 +122,11 @@ class Source:
             for section, (line, keys) in sections.items()
             if self._leads_here(file, section)
         ]
+
+    @cached_property
+    def _names(self) -> set[str]:
+        """Names of the sections that lead to the factory."""
+        return {where.rpartition("[")[2].rstrip("]").partition(":")[2].strip() for where, _, _ in self._sections}
 
     def _leads_here(self, file: str, section: str) -> bool:
         return any(factory is self.factory for factory in self._factories[file, section])

@@ -32,7 +32,9 @@ class Contract(NamedTuple):
     outside: Mapping[str, str] = {}
     """Names of elements or provided things that must be inside this element, each with the reason."""
     met: frozenset[str] = frozenset()
-    """Requirements met by the element's own options."""
+    """Names of the options that are given. Such an option meets the requirement of its name."""
+    with_option: Mapping[str, tuple[str, ...]] = {}
+    """Things that an outer element must have provided if an option is given."""
     adds: Any = None
     """The subclass of ``Request`` that declares the attributes that the element adds, or None."""
     between: Any = None
@@ -50,10 +52,12 @@ class Contract(NamedTuple):
         return name == self.name or name in self.provides
 
     def unmet(self) -> Iterator[str]:
-        return (thing for thing in self.requires if thing not in self.met)
+        given = (things for option, things in self.with_option.items() if option in self.met)
+        return (thing for things in (self.requires, *given) for thing in things if thing not in self.met)
 
 
 _PROVIDERS = {"root": ", such as zodb, or give traverse the option 'root'"}
+_PROVIDERS |= {"written": ", such as causal", "attempts": ", such as retry"}
 _PROVIDERS |= {"context": ", such as traverse", "database": ", such as zodb or sql"}
 """The elements of this package that provide each thing. Only used for hints in errors."""
 
@@ -63,16 +67,10 @@ def refuse_wrong_order(chain: Sequence[Contract]) -> None:
     for position, outer in enumerate(chain):
         for inner in chain[position + 1 :]:
             if outer.name == inner.name:
-                raise OrderError(
-                    f"{outer.name} stands twice in the pipeline {_written(chain)}. "
-                    f"Each element may stand in a pipeline once"
-                )
+                raise _refusal(inner, chain, f"{outer.name} stands twice", "Each element may stand there once")
             if reason := objection(outer, inner, chain[:position]):
-                raise OrderError(
-                    f"{inner.name} must be outside {outer.name}: {reason}. "
-                    f"The order as written, outermost first: {_written(chain)}. "
-                    f"{_working(chain)}"
-                )
+                what = f"{inner.name} must be outside {outer.name}: {reason}"
+                raise _refusal(inner, chain, what, _working(chain))
 
 
 def refuse_missing(chain: Sequence[Contract]) -> None:
@@ -80,11 +78,16 @@ def refuse_missing(chain: Sequence[Contract]) -> None:
     for position, element in enumerate(chain):
         for thing in element.unmet():
             if not any(thing in outer.provides for outer in chain[:position]):
-                raise OrderError(
-                    f"{element.name} requires {thing!r}, and no element outside it provides that. The "
-                    f"order as written, outermost first: {_written(chain)}. Put an element that "
-                    f"provides {thing!r} outside {element.name}{_PROVIDERS.get(thing, '')}"
-                )
+                what = f"{element.name} requires {thing!r}, and no element outside it provides that"
+                remedy = f"Put an element that provides {thing!r} outside {element.name}{_PROVIDERS.get(thing, '')}"
+                raise _refusal(element, chain, what, remedy)
+
+
+def _refusal(element: Contract, chain: Sequence[Contract], what: str, remedy: str) -> OrderError:
+    """Return the error that refuses an element of a chain. It begins with the place of the list in the ini."""
+    source = element.place[0]
+    where = f"{source.listed(other.place[0] for other in chain)}: " if source is not None else ""
+    return OrderError(f"{where}{what}. The order as written, outermost first: {_written(chain)}. {remedy}")
 
 
 def objection(outer: Contract, inner: Contract, further_out: Iterable[Contract]) -> str | None:

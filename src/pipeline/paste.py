@@ -10,7 +10,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, entry_points
 from typing import Any, NamedTuple, TypeVar
@@ -194,8 +194,27 @@ def _chains(context: LoaderContext, condition: str, outer: tuple[Step, ...]) -> 
                 yield chain._replace(only=both, never=chain.never | never)
             if only is not None and len(line.split()) == 2:  # the method is the only condition
                 never |= only
+    elif apps := list(_apps_of(context)):
+        for name, line, inner in apps:
+            text = f"{name} {line}"
+            yield from _chains(inner, f"{condition}, {text}" if condition else text, (*outer, step_of(context)))
     else:
-        yield Chain(condition, (*outer, step_of(context)))
+        yield Chain(condition, (*outer, *steps_of(context)))
+
+
+_APPS = ("/", "domain ", "http://", "https://", "app", "not_found_app")
+"""The beginnings of the options that name apps: those of ``egg:Paste#urlmap`` and ``egg:Paste#cascade``."""
+
+
+def _apps_of(context: LoaderContext) -> Iterator[tuple[str, str, LoaderContext]]:
+    """Yield the apps that the options of a foreign composite name, such as the paths of ``egg:Paste#urlmap``: the
+    name of each, its option, and its context."""
+    if context.protocol not in ("paste.composite_factory", "paste.composit_factory"):
+        return
+    for option, value in context.local_conf.items():
+        for name in value.split() if option.startswith(_APPS) else ():
+            with suppress(LookupError, ImportError):  # a word that is not the name of an app
+                yield name, option, context.loader.app_context(name, global_conf=context.global_conf)
 
 
 def _filters(context: LoaderContext) -> Iterator[Step]:
@@ -204,6 +223,19 @@ def _filters(context: LoaderContext) -> Iterator[Step]:
         yield from _filters(context.next_context)
     else:
         yield step_of(context)
+
+
+def steps_of(context: LoaderContext) -> Iterator[Step]:
+    """Yield what the section of an app puts in a pipeline, outermost first. The factory of an app that consists of
+    elements says so by its attribute ``parts``, a function with the arguments of the factory."""
+    parts = getattr(context.object, "parts", None)
+    if parts is None:
+        yield step_of(context)
+        return
+    source = Source(context.global_conf, context.object)
+    for part in parts(context.global_conf, **context.local_conf):
+        element = Element(part.factory, part.contract, part.options, source)
+        yield Step(element, element, source, context.local_conf)
 
 
 def step_of(context: LoaderContext) -> Step:

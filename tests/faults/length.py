@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TypeVar
 
 Amount = TypeVar("Amount")
+One = TypeVar("One")
 
 FULL = os.environ.get("PIPELINE_FAULTS") == "full"
 
@@ -13,3 +15,9 @@ FULL = os.environ.get("PIPELINE_FAULTS") == "full"
 def length(short: Amount, full: Amount) -> Amount:
     """The amount that this run asks for."""
     return full if FULL else short
+
+
+def by_turns(enumerated: Sequence[One]) -> Sequence[One]:
+    """All of an enumeration, or the half whose turn PIPELINE_TURN says it is: 0 or 1, which ``.ci/run`` sets."""
+    turn = os.environ.get("PIPELINE_TURN")
+    return enumerated if FULL or not turn else enumerated[int(turn) :: 2]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +102,9 @@ def write_ini(
             settings["uri"] = uri
         if name == "sql":
             settings["url"] = uri
-        if name == "traverse" and order == SQL_ORDER:
+        if name == "traverse" and "sql" in order.split():
             settings["root"] = "faults.site:tables"
-        if name == "publisher" and order == SQL_ORDER:
+        if name == "publisher" and "sql" in order.split():
             settings["scan"] = "faults.site faults.tables"
         lines += [f"{key} = {value}" for key, value in settings.items()] + [""]
     waitress: dict[str, object] = {"host": "127.0.0.1", "port": port, "threads": 8, **(server or {})}
@@ -150,6 +151,22 @@ class Site(Server):
         answer = get(self.port, "/")
         if answer.status != 200:
             raise RuntimeError(f"GET / is {answer.status} {answer.body!r}; the site said:\n{self.said()}")
+
+
+@contextmanager
+def three(place: Path, uri: str, order: str, **options: dict[str, str]) -> Iterator[list[Site]]:
+    """Three instances of a site on one database."""
+    sites = []
+    with ExitStack() as stack:
+        for number in range(3):
+            directory = place / f"instance{number}"
+            directory.mkdir()
+            site = Site(directory, uri, order=order, **options)
+            site.start()
+            stack.callback(site.stop)
+            sites.append(site)
+        sites[0].prepare()
+        yield sites
 
 
 class Workers(Site):

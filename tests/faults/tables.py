@@ -25,6 +25,13 @@ def write(root: Tables, request: Request) -> str:
     return "written"
 
 
+@view(context=Tables, name="count", methods=("POST",))
+def count(root: Tables, request: Request) -> str:
+    """Write, and answer how many writes there are."""
+    write(root, request)
+    return index(root, request)
+
+
 @view(context=Tables, name="broken", methods=("POST",))
 def broken(root: Tables, request: Request) -> str:
     """As ``write``; ahead of a statement or at a step of the commit, the connection is poisoned."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from inis import ini_of
 from pipeline.database import forks
-from proving.inis import ini_of
 from servers.fixtures import mariadb, new_name, postgres, servers_dir, zeo
 
 __all__ = ["ini", "mariadb", "new_name", "postgres", "servers_dir", "zeo"]

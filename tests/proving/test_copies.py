@@ -13,6 +13,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
+from inis import ini_of
 from pipeline.database import forks
 from pipeline.database.sql_errors import is_lost, is_transient
 from pipeline.interfaces import ConfigurationError
@@ -21,8 +22,7 @@ from pipeline.proving.proof import Proof
 from pipeline.proving.runs import Run, started
 from pipeline.proving.sql_copies import SqlCopies
 from proving import bugs, tables
-from proving.inis import ini_of
-from servers.sql_places import MARIADB, OTHER_DRIVERS, POSTGRES, SQLITE
+from servers.sql_places import MARIADB, OTHER_DRIVERS, POSTGRES, SQLITE, with_driver
 
 ORDER = ["foreign", "retry", "sql", "filestore", "errors", "transaction", "forms", "traverse"]
 
@@ -83,7 +83,7 @@ class Place:
 
 
 @pytest.fixture
-def place(request: Any, tmp_path: Path) -> Iterator[Place]:
+def place(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     kind, _, driver = request.param.partition("+")
     if kind == "sqlite":
         url, server, name = f"sqlite:///{tmp_path}/site.sqlite", None, ""
@@ -95,7 +95,7 @@ def place(request: Any, tmp_path: Path) -> Iterator[Place]:
         parsed = make_url(server.url(name))
         if driver:
             request.getfixturevalue("need_packages")(driver)
-            parsed = parsed.set(drivername=f"{parsed.get_backend_name()}+{driver}")
+            parsed = with_driver(parsed, driver, monkeypatch)
         url = parsed.render_as_string(hide_password=False)
     yield Place(url, server, name, tmp_path / "site.ini")
     forks.close_all()

@@ -16,13 +16,13 @@ import zodburi
 from ZODB.blob import Blob
 from ZODB.DB import DB
 
+from inis import ini_of
 from pipeline.database import forks
 from pipeline.database.storages import open_to_read
 from pipeline.proving.asked import asked
 from pipeline.proving.copies import Copies
 from pipeline.proving.proof import Proof
 from proving import bugs
-from proving.inis import ini_of
 from proving.notes import Note, root
 
 ORDER = ["retry", "zodb", "errors", "transaction", "forms", "authenticate", "traverse"]

@@ -95,8 +95,8 @@ def about(shop, request):
 TEMPLATE = "<h1>{{ title.upper() }}</h1>"
 FILES = {"__init__.py": CODE, "more.py": MORE, "about.html": TEMPLATE, "site.ini": INI}
 
-ALL = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 500000)"
-SLOW = f"{ALL} SELECT 'tea' FROM c WHERE x = 499999"
+ALL = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 1000000)"
+SLOW = f"{ALL} SELECT 'tea' FROM c WHERE x = 999999"
 
 ASKED = [
     *(Asked("GET", url, user="") for url in ("/", "/@@orders?page=1", "/@@about", "/@@old", "/@@admin", "/@@data")),
@@ -469,7 +469,7 @@ def test_the_budget_ends_what_hangs_and_leaves_no_copies(
     monkeypatch.setattr(Process, "load", noting)
     began = monotonic()
     assert main([*releases(HANGS), "--budget", "12"]) == 1
-    assert monotonic() - began < 20
+    assert monotonic() - began < 100, "the view hangs for 600 seconds"
     assert "no answer after" in capsys.readouterr().out
     assert len(made) == 2
     assert [one for one in made if Path(one).exists()] == []

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from inis import ini_of
 from pipeline.database import forks
 from pipeline.proving.proof import Proof
 from pipeline.testing.plugin import prove as prove
 from pipeline.tools.new import make
-from proving.inis import ini_of
 
 TOP = Path(__file__).resolve().parents[2]
 Prove = Callable[..., Proof]

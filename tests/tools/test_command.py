@@ -99,6 +99,19 @@ def test_a_mistake_of_the_user_is_one_line(
     assert f"pipeline views: {site.code}, line {site.line('{}[1]')}: KeyError: 1\n" in said
 
 
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_what_is_missing_is_named(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Variables of an ini are never required, so they are not among what is."""
+    if command == "element":  # lists all elements
+        return
+    with pytest.raises(SystemExit) as ended:
+        main([command])
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert ended.value.code == 2
+    assert "the following arguments are required: " in said
+    assert "name=value" not in said
+
+
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for command in COMMANDS:
         with pytest.raises(SystemExit) as exit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,16 @@ def test_what_is_not_safe(site: Site, options: str, said: str) -> None:
     assert said in site.run("check")[1]
 
 
+@pytest.mark.parametrize(("form", "said"), [("5000", "_size = 5000 "), ("2000000000", "in order and complete")])
+def test_the_server_takes_the_longest_body_that_an_element_takes(site: Site, form: str, said: str) -> None:
+    forms = f"[filter:forms]\nuse = egg:wsgi-pipeline#forms\nmax_body = {form}\n"
+    server = "[server:main]\nuse = egg:waitress#main\nhost = 127.0.0.1\nport = 0\n"
+    site.write(f"{INI.replace('errors traverse', 'errors forms traverse')}\n{forms}{server}", CODE)
+    found = site.run("check")[1]
+    assert said in found
+    assert ("waitress takes bodies of up to 1 GiB" in found) == (form == "5000")
+
+
 def test_passwords_that_are_tried_first_and_databases_that_are_missing(site: Site) -> None:
     site.write(DATABASE.replace("file://HERE/Data.fs", "postgres://zope:zope@127.0.0.1/x"), STORED)
     assert "the password of zope is one that attackers try first" in site.run("check")[1]
@@ -198,6 +209,37 @@ def test_show_for_programs_and_foreign_middleware(site: Site) -> None:
     assert chain["parts"][2]["defaults"]["max_segments"] == "128"
 
 
+URLMAP = """
+[composite:main]
+use = egg:Paste#urlmap
+/ = wiki
+/docs = docs
+[pipeline:docs]
+pipeline = session errors traverse publisher
+[app:wiki]
+paste.app_factory = MODULE:main
+[filter:session]
+paste.filter_factory = MODULE:make_filter
+"""
+
+
+def test_foreign_parts_have_the_names_of_the_ini_and_a_composite_is_followed_into_its_apps(site: Site) -> None:
+    ini = INI.replace("[pipeline:main]", "[pipeline:other]")
+    code = "def main(config):\n    return lambda environ, start: [start('200 OK', []) and b'wiki']\n"
+    site.write(ini + URLMAP, f"{CODE}\n\n{code}\n\ndef make_filter(config):\n    return lambda app: app\n")
+    status, said = site.run("show", "--json")
+    wiki, docs = json.loads(said)
+    assert status == 0
+    assert [(one["condition"], [part["name"] for part in one["parts"]]) for one in (wiki, docs)] == [
+        ("wiki /", ["urlmap_factory", "wiki"]),
+        ("docs /docs", ["urlmap_factory", "session", "errors", "traverse", "publisher"]),
+    ]
+    _, said = site.run("explain", "GET", "/wiki", "--json")
+    assert json.loads(said)["causes"][0]["why"].startswith("the foreign middleware wiki answered 200")
+    _, said = site.run("explain", "GET", "/docs/", "--json")
+    assert [part["name"] for part in json.loads(said)["parts"]] == ["session", "errors", "traverse", "publisher"]
+
+
 def test_views_are_listed_with_path_methods_permission_and_line(site: Site) -> None:
     status, said = site.run("views", "--json")
     [publisher] = json.loads(said)
@@ -216,6 +258,20 @@ def test_element_says_what_explain_said(run: Callable[..., Any]) -> None:
     status, said = run("element", "travers")
     assert status == 1
     assert "did you mean 'traverse'?" in said
+
+
+def test_what_other_packages_have_installed_is_no_noise(
+    site: Site, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paste has filters that warn when they are imported, and one that nothing can import."""
+    site.code.write_text("import warnings\n\nwarnings.warn('it is old', UserWarning)\nfiltering = print\n")
+    monkeypatch.syspath_prepend(site.directory)
+    group = "paste.filter_factory"
+    values = {"old": f"{site.module}:filtering", "broken": "not_there:x", "ours": "pipeline.not_there:x"}
+    points = [EntryPoint(name, value, group) for name, value in values.items()]
+    monkeypatch.setattr("pipeline.tools.element.entry_points", lambda group: points)
+    status, said = run("element")
+    assert status == 0 and said.startswith("ours") and said.count("\n") == 1
 
 
 def test_an_element_that_is_not_installed(

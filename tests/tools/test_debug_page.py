@@ -64,7 +64,7 @@ def box(publish: Callable[..., Pipeline], key: str) -> Pipeline:
     [
         ("GET", "/nothing", 404, ["Box.__getitem__", "no view has that name", "Its views are: (the default view)"]),
         ("GET", "/kepe", 404, ["did you mean 'keep'?"]),
-        ("GET", "/item", 404, ["there is not a default view for an object"]),
+        ("GET", "/item", 404, ["there is no default view for an object"]),
         ("GET", "/_secret", 404, ["must not start with '_' (S3)"]),
         ("GET", "/edit", 405, ["it accepts POST", "methods=(..., 'GET')", "test_debug_page.py, line "]),
         ("GET", "/keep", 403, ["needs the permission 'keep'", "test_debug_page.py, line "]),
@@ -240,6 +240,24 @@ def test_with_the_inspector_the_page_has_times_and_databases(
     assert "SELECT 42 AS answer" in page
     assert '<span class="name">transaction</span>' in page and " ms</td>" in page
     assert "recording.py" not in page.partition("To copy")[0]
+
+
+def test_the_cause_is_told_also_if_the_way_cannot_be_walked_again(
+    call: Callable[..., Any], failing: Pipeline, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The objects of the way cannot be read any more, such as after a change that could not be stored."""
+
+    class Gone:
+        def __getattr__(self, name: str) -> Any:
+            raise KeyError("the database is gone")
+
+    def walk_again(request: Any, *more: Any) -> Any:
+        request.context = Gone()
+        return request.context.name
+
+    monkeypatch.setattr("pipeline.tools.passed.walk_again", walk_again)
+    page = page_of(call, failing, key)
+    assert '<div class="cause">' in page and "could not find out more" not in page
 
 
 def test_what_fails_on_the_page_is_told_in_its_place(

@@ -14,6 +14,7 @@ from pipeline.elements.zodb import close_all
 from pipeline.http import debug_key
 from pipeline.http.noting import ALL, Noting
 from pipeline.paste import load
+from pipeline.tools.made_of import MadeOf
 from tools.conftest import Site
 
 INI = """\
@@ -136,6 +137,21 @@ def test_explain_says_it_in_words(stored: Site) -> None:
     assert "Vary does not name X-A, Cookie: a cache may send this page to other requests" in text
 
 
+@pytest.mark.parametrize(
+    ("headers", "lacking"),
+    [
+        ({}, ["Accept", "Accept-Encoding", "Cookie"]),
+        ({"Vary": "accept, cookie"}, ["Accept-Encoding"]),
+        ({"Vary": "*"}, []),
+        ({"Cache-Control": "private"}, ["Accept"]),
+    ],
+)
+def test_vary_names_what_another_request_may_have(headers: dict[str, str], lacking: list[str]) -> None:
+    """The cache of one browser meets one cookie and one Accept-Encoding."""
+    made = MadeOf((), 0, True, ["Accept", "Accept-Encoding"], ["basket"], (), ())
+    assert made.lacking_in(headers.items()) == lacking
+
+
 def test_with_keep_they_say_whether_a_page_was_kept(stored: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debug_key, "_key", "k" * 40)
     stored.write(INI.format(inspector="inspector", keep="keep"), CODE)
@@ -170,7 +186,9 @@ READS: list[tuple[Any, set[Any]]] = [
     (lambda environ: {} | environ, {ALL}),
     (lambda environ: environ.copy(), {ALL}),
     (list, {ALL}),
-    (lambda environ: environ.items(), {ALL}),
+    (lambda environ: list(environ.items()), {ALL}),
+    (lambda environ: list(environ.values()), {ALL}),
+    (lambda environ: environ.popitem(), {ALL}),
     (lambda environ: environ == {}, {ALL}),
     (repr, {ALL}),
     (len, {ALL}),

@@ -233,6 +233,12 @@ def function(context, request):
     context["count"] = lambda: 1
     return ""
 
+@view(context=Root, name="lock")
+def lock(context, request):
+    import threading
+    context.lock = threading.Lock()
+    return ""
+
 @view(context=Root, name="blob", methods=("POST",))
 def blob(context, request):
     from ZODB.blob import Blob
@@ -337,14 +343,19 @@ MISTAKES = [
     Mistake("bad value", ("debug", "perhaps", "LINE:debug"), ini(("#errors", "#errors\ndebug = perhaps"))),
     Mistake(
         "wrong order",
-        ("authenticate must be outside traverse", "An order that works"),
+        ("authenticate must be outside traverse", "An order that works", "LINE:pipeline = "),
         AUTHENTICATED.replace("authenticate traverse", "traverse authenticate"),
         CHECK,
+        page=("authenticate must be outside traverse", "An order that works errors errors", "LINE:pipeline = "),
     ),
     Mistake(
-        "no traverse", ("publisher requires 'context'", "such as traverse"), ini(("errors traverse", "errors"))
+        "no traverse",
+        ("publisher requires 'context'", "such as traverse", "INI, section [pipeline:main], line 2"),
+        ini(("errors traverse", "errors")),
     ),
-    Mistake("duplicate", ("errors stands twice",), ini(("errors traverse", "errors errors traverse"))),
+    Mistake(
+        "duplicate", ("errors stands twice", "LINE:pipeline = "), ini(("errors traverse", "errors errors traverse"))
+    ),
     Mistake(
         "no root",
         ("traverse requires 'root'", "such as zodb, or give traverse the option 'root'"),
@@ -477,6 +488,19 @@ MISTAKES = [
     ),
     # Seen by explain.
     Mistake("view mistyped in the URL", ("no item 'edti'", "did you mean 'edit'?"), request=("POST", "/edti")),
+    Mistake(
+        "view that returns nothing",
+        ("answered 200 with an empty page", "MODULE, line LINE(name='n')", "return that"),
+        code=in_view("'<p>the word return is missing</p>'"),
+        request=("GET", "/n"),
+        status=0,
+        page=None,
+    ),
+    Mistake(
+        "view that is not there, by its mark",
+        ("there is no view 'nothing' for a Folder",),
+        request=("GET", "/@@nothing"),
+    ),
     Mistake("item mistyped", ("did you mean the item 'docs'?",), request=("GET", "/dosc/")),
     Mistake(
         "path that leads nowhere", ("no item 'nothing'", "The default view".lower()), request=("GET", "/nothing")
@@ -490,7 +514,7 @@ MISTAKES = [
             "@view(name='lost')\ndef lost(context, request):\n    return ''\n"
         },
     ),
-    Mistake("no default view", ("there is not a default view for a Page",), request=("GET", "/page")),
+    Mistake("no default view", ("there is no default view for a Page",), request=("GET", "/page")),
     Mistake(
         "view for another class", ("it is for Folder", 'MODULE, line LINE("edit")'), request=("POST", "/page/edit")
     ),
@@ -715,7 +739,24 @@ MISTAKES = [
         INI + LOGGING.replace("handlers = a", "handlers = b"),
         page=None,
     ),
-    Mistake("section twice", ("section 'filter:errors' already exists", "line 16"), INI + "\n[filter:errors]\n"),
+    Mistake(
+        "section twice", ("the section [filter:errors] stands twice", "INI, line 16"), INI + "\n[filter:errors]\n"
+    ),
+    Mistake(
+        "option twice",
+        ("INI, section [filter:traverse], line", "LINE:root = ROOT", "the option 'root' stands twice"),
+        ini(("root = MODULE:root\n", "root = MODULE:root\nroot = ROOT\n")),
+    ),
+    Mistake(
+        "a line of an ini that is cut in two",
+        ("INI, line", "LINE:anywhere", "this line is not of the form name = value"),
+        ini(("root = MODULE:root", "root =\nanywhere")),
+    ),
+    Mistake(
+        "a variable that is not there",
+        ("section [filter:traverse]", "LINE:rooot", "an interpolation key 'rooot'"),
+        ini(("root = MODULE:root", "root = %(rooot)s")),
+    ),
     # Databases.
     Mistake(
         "database that another process has open",
@@ -760,6 +801,13 @@ MISTAKES = [
         DATABASE,
         WRITES,
         ("POST", "/function", "--commit"),
+    ),
+    Mistake(
+        "lock in an object of the way, which cannot be read again",
+        ("cannot pickle '_thread.lock' object", "was to be stored", "Keep numbers, texts"),
+        DATABASE,
+        WRITES,
+        ("GET", "/lock", "--commit"),
     ),
     Mistake(
         "blob without a place",
@@ -917,10 +965,17 @@ MISTAKES = [
     ),
     Mistake(
         "field that is missing",
-        ("the field 'count'", "it is missing", 'MODULE, line LINE("add")'),
+        ("Field 'count'", "it is missing", 'MODULE, line LINE("add")'),
         FORMS,
         FIELDS,
         ("GET", "/add"),
+    ),
+    Mistake(
+        "form that says another type, as fetch() does of a text",
+        ("Field 'count': it is missing", "A form has a Content-Type that says so", "is text/plain", 'LINE("add")'),
+        FORMS,
+        FIELDS.replace('name="add"', 'name="add", methods=("POST",)'),
+        ("POST", "/add", "-d", "count=1", "-H", "Content-Type: text/plain"),
     ),
     # Virtual hosts and switches.
     Mistake(
@@ -967,9 +1022,14 @@ MISTAKES = [
     ),
     Mistake(
         "element of another package in a wrong order",
-        ("thing must be outside traverse: the root of the shop", "An order that works: errors thing traverse"),
+        (
+            "thing must be outside traverse: the root of the shop",
+            "An order that works: errors thing traverse",
+            "LINE:pipeline = ",
+        ),
         with_thing("errors traverse thing"),
         hooked("pass"),
+        page=("thing must be outside traverse: the root of the shop", "An order that works errors errors"),
     ),
     Mistake(
         "element of another package that raises",
@@ -995,7 +1055,7 @@ MISTAKES = [
     ),
     Mistake(
         "view that asks for the request of an element that is not there",
-        ("SessionRequest", "asks (MODULE:", "Add the element"),
+        ("SessionRequest", "asks (MODULE, line", "Add the element"),
         code="from pipeline.elements.session import SessionRequest\n"
         + view("@view(context=Folder, name='a')\ndef asks(context, request: SessionRequest):\n    return ''"),
     ),
@@ -1084,6 +1144,8 @@ def test_the_message_leads_to_the_cause_and_the_place(
     for expected in mistake.said:
         assert in_words(with_words(expected, words), site) in cause
     assert "Traceback" not in said
+    if not mistake.command:
+        assert all(", line " in told for told in (cause, page) if told), "it names the place"
     assert bool(page) == (mistake.page is not None)
     for expected in mistake.page or (mistake.said if page else ()):
         assert in_words(with_words(expected, words), site) in page

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docutils.core import publish_string
 
 from environments import install, make_environment, make_wheel
 from pipeline.interfaces import ConfigurationError
@@ -39,6 +40,13 @@ def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     assert main(["new", "my-site"]) == 0
     assert "cd my-site" in capsys.readouterr().out
     return tmp_path / "my-site"
+
+
+@pytest.mark.parametrize("name", ["a", "a_long_name_of_a_package"])
+def test_its_readme_is_a_page_whatever_the_name(tmp_path: Path, name: str) -> None:
+    list(make(tmp_path, name))
+    readme = (tmp_path / "README.rst").read_text("utf-8")
+    publish_string(readme, settings_overrides={"halt_level": 1, "report_level": 5})
 
 
 @pytest.mark.once

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from html import escape
 from typing import Any
 
 import pytest
 from webob import Request
 
 from pipeline.http import debug_key
+from pipeline.interfaces import OrderError
 from pipeline.tools import not_loaded
 from pipeline.tools.not_loaded import HELD, site_of
 
@@ -51,6 +54,51 @@ def test_the_page_ends_when_its_visitor_is_gone(stopping: threading.Event) -> No
     body = begin(site_of(ValueError("a mistake"), stopping), **gone)[1]
     assert len(list(body)) == 1
     body.close()
+
+
+ORDER = (
+    "c must be outside a: it is so. The order as written, outermost first: a b c end. "
+    "An order that works: c a b end"
+)
+DRAWN = """\
+  The order as written      An order that works
+
+  a                       * c
+  b                         a
+* c                         b
+  end                       end
+"""
+
+
+def of_the_site() -> Exception:
+    """Return a mistake that came up below lines of a library."""
+    names: dict[str, Any] = {}
+    exec(compile("import json\ndef hook(pairs): 1 / 0", "/srv/site/models.py", "exec"), names)
+    try:
+        json.loads("{}", object_hook=names["hook"])
+    except ZeroDivisionError as error:
+        assert error.__traceback__ is not None
+        return error.with_traceback(error.__traceback__.tb_next)  # without the line of this test
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "not_said"),
+    [
+        (OrderError(ORDER), ("<p>c must be outside a: it is so.</p>", escape(DRAWN.rstrip())), "Traceback"),
+        (SyntaxError("invalid", ("/srv/v.py", 3, 1, "def (", 3, 2)), ("v.py, line 3", "def ("), "Traceback"),
+        (of_the_site(), ("models.py&quot;, line 2, in hook", "ZeroDivisionError"), "json"),
+    ],
+)
+def test_the_page_shows_the_mistake_and_not_the_way_to_it(
+    stopping: threading.Event, error: Exception, said: tuple[str, ...], not_said: str
+) -> None:
+    stopping.set()
+    page = b"".join(begin(site_of(error, stopping))[1]).decode()
+    assert "<h1>The site does not load</h1>" in page
+    for text in said:
+        assert text in page
+    assert not_said not in page
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ class Basic:
 
     def __init__(self, verify: Check, realm: str) -> None:
         self.verify = verify
-        self.header = f'Basic realm="{_quoted(realm)}", charset="UTF-8"'
+        self.header = f'Basic realm="{quoted(realm)}", charset="UTF-8"'
         check_header("WWW-Authenticate", self.header)
 
     def identify(self, request: AuthRequest) -> str | None:
@@ -142,7 +142,8 @@ class Basic:
         return error
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as it stands between quotes in a header."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 

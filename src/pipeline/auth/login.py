@@ -27,7 +27,7 @@ MAX_BODY = 16 * 1024
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Log in</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<style>:root {{ color-scheme: light dark; font: 1.1rem/1.5 system-ui, sans-serif }}
+<style>:root {{ color-scheme: light dark; background: Canvas; font: 1.1rem/1.5 system-ui, sans-serif }}
 form {{ max-width: 20rem; margin: 15vh auto; padding: 0 1rem; display: grid; gap: .5rem }}
 input, button {{ font: inherit; padding: .5rem }} [role=alert] {{ color: light-dark(#a00, #f99) }}
 </style></head><body><form method="post"><h1>Log in</h1>{message}

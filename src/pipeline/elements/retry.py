@@ -57,6 +57,7 @@ class Start(NamedTuple):
 
 @element(
     adds=RetryRequest,
+    provides=("attempts",),
     outside={"database": "every attempt needs a fresh connection state"},
     facts=lambda **options: Facts(useless_without="database"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, MutableMapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from webob import Response as AnyResponse
@@ -14,7 +15,7 @@ from pipeline.auth.sessions import Session, SignedCookie
 from pipeline.composition import Offers, element
 from pipeline.interfaces import ConfigurationError, Facts, Handler
 from pipeline.request import Request, on_first_use
-from pipeline.response import Response, check_header
+from pipeline.response import HeaderList, Response, check_header
 
 MAX_COOKIE = 4096
 """Bytes of a cookie, name and value, that browsers store (RFC 6265 section 6.1)."""
@@ -126,6 +127,7 @@ class SessionRequest(Request):
     """The attributes that ``session`` adds to a request."""
 
     __unkept__: Any = (("session_cookies", SessionCookies.why_unkept),)
+    __kept__: Any = (("session_cookies", lambda response: make_private(response)),)
     session_cookies: SessionCookies = on_first_use(dropped=True)
     """The sessions that the browser has sent."""
 
@@ -275,10 +277,23 @@ class Store:
 
 def make_private(response: AnyResponse) -> None:
     """Have no cache give an answer with data of one visitor to another visitor."""
-    vary = [name.strip() for name in response.headers.get("Vary", "").split(",") if name.strip()]
+    said = {"vary": "", "cache-control": ""}
+    headers = response.headerlist
+    for pair in headers[:]:
+        letters = len(pair[0])
+        if (letters == 4 or letters == 13) and (key := pair[0].lower()) in said:
+            said[key] += f",{pair[1]}"
+            headers.remove(pair)
+    headers += _private(said["vary"], said["cache-control"])
+
+
+@lru_cache(maxsize=64)
+def _private(*said: str) -> HeaderList:
+    """Return the headers that say so, given what Vary and Cache-Control say. Most answers say the same."""
+    vary, control = ([part.strip() for part in text.split(",") if part.strip()] for text in said)
     if "*" not in vary and "cookie" not in map(str.lower, vary):
-        response.headers["Vary"] = ", ".join([*vary, "Cookie"])
-    control = [part.strip() for part in response.headers.get("Cache-Control", "").split(",") if part.strip()]
+        vary.append("Cookie")
     control = [part for part in control if part.lower() != "public"]
     if not {"private", "no-store"}.intersection(map(str.lower, control)):
-        response.headers["Cache-Control"] = ", ".join(["private", *control])
+        control.insert(0, "private")
+    return [("Vary", ", ".join(vary)), ("Cache-Control", ", ".join(control))]

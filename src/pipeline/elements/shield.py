@@ -122,7 +122,7 @@ def shield(
     plain += [("Cross-Origin-Opener-Policy", opener)] if opener else []
     secure = [*plain, ("Strict-Transport-Security", f"max-age={hsts}")] if hsts else plain
     check_headers(secure)
-    CHECKED.update((id(pair), pair) for pair in secure)
+    CHECKED.update(secure)
 
     def shield(request: Request, response: Response) -> None:
         headers = secure if request.environ["wsgi.url_scheme"] == "https" else plain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from transaction import TransactionManager
@@ -19,11 +20,11 @@ from pipeline.database.transactions import (
     DatabaseRequest,
     Manager,
     abort_quietly,
-    begin,
     begin_to_read,
     end_unchanged,
     is_open,
     is_uncertain,
+    open_tm,
     reads_only,
 )
 from pipeline.interfaces import CommitUncertain, Facts, Handler
@@ -64,11 +65,13 @@ class TransactionRequest(DatabaseRequest):
     inside={"database": "it commits what that connection changed, before the first byte"},
     facts=lambda **options: Facts(useless_without="database"),
 )
-def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
+def transaction(next: Handler, *, veto: Veto | None = None, manager: type[Manager] = Manager) -> Offers:
     """Commit when the request is answered. Abort on an exception, on doom, and on a status from 400 on (R1, R3,
     R5).
 
-    veto  dotted name of ``(request, response) -> bool``, called before a commit; a true result aborts
+    veto     dotted name of ``(request, response) -> bool``, called before a commit; a true result aborts
+    manager  class of the transaction managers that this element makes, in an ini its dotted name; default
+             pipeline.database.transactions:Manager
 
     A view whose changes must be committed also if its answer is a 4xx or 5xx, returned or raised, sets
     ``request.commit_on_error = True``. A redirect is an answer, returned or raised.
@@ -114,15 +117,7 @@ def transaction(next: Handler, *, veto: Veto | None = None) -> Offers:
             if tm is not None:
                 _read_on(tm)
 
-    return Offers(transaction, tm=_open_tm, **OFFERED)
-
-
-def _open_tm(request: DatabaseRequest) -> TransactionManager:
-    """Make a transaction manager for a pipeline without databases."""
-    tm = Manager()
-    request.on_close(tm.leave, last=True)
-    begin(request, tm)
-    return tm
+    return Offers(transaction, tm=partial(open_tm, manager), **OFFERED)
 
 
 def _begin_to_write(tm: TransactionManager) -> None:

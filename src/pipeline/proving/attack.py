@@ -45,9 +45,22 @@ def prove_attack(site: Site, requests: Sequence[Asked], report: Report, is_over:
 
 def attacks(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
     """Try each attack on a view. Yield what is wrong, or "", with the request."""
-    needs = view.permission if view.permission != PUBLIC else None
-    unsafe = request.method not in ("GET", "HEAD")
+    yield from without_a_login(site, request, view)
+    if request.method in ("GET", "HEAD"):
+        _, stored = tried_out(site, request)
+        yield ("a GET changes the database" if stored else ""), request
+    elif view.same_site:
+        yield from from_elsewhere(site, request, view)
+    yield from with_hostile_values(site, request, view)
+    if request.method not in ("GET", "HEAD"):  # a URL is in every log
+        yield from with_a_secret(site, request, view)
+    for values in long_values(request, view):
+        yield from growing(site, values)
 
+
+def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
+    """Ask as an anonymous visitor."""
+    needs = view.permission if view.permission != PUBLIC else None
     tried = request._replace(user=NOBODY)
     run, stored = tried_out(site, tried)
     yield from ((what, tried) for what in failing(run))
@@ -60,17 +73,19 @@ def attacks(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked
     else:
         yield "", tried
 
-    if not unsafe:
-        _, stored = tried_out(site, request)
-        yield ("a GET changes the database" if stored else ""), request
-    elif view.same_site:
-        for user in (NOBODY, request.user):
-            tried = request.with_headers({"Origin": ELSEWHERE, "Sec-Fetch-Site": "cross-site"})._replace(user=user)
-            run, stored = tried_out(site, tried)
-            who = "a visitor" if user is NOBODY else "a user"
-            wrong = f"S23: another site has the browser of {who} call a view that is not cross_site"
-            yield (wrong if view in run.views else ""), tried
 
+def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
+    """Ask as the browser does that another site has told to."""
+    for user in (NOBODY, request.user):
+        tried = request.with_headers({"Origin": ELSEWHERE, "Sec-Fetch-Site": "cross-site"})._replace(user=user)
+        run, _ = tried_out(site, tried)
+        who = "a visitor" if user is NOBODY else "a user"
+        wrong = f"S23: another site has the browser of {who} call a view that is not cross_site"
+        yield (wrong if view in run.views else ""), tried
+
+
+def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
+    """Ask with values that would be HTML, or an address."""
     for value in (MARK, f"{ELSEWHERE}/"):
         for tried in with_value(request, view, value):
             run, _ = tried_out(site, tried)
@@ -84,15 +99,15 @@ def attacks(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked
             else:
                 yield "", tried
 
-    for tried in with_value(request, view, SECRET, is_secret) if unsafe else ():  # a URL is in every log
+
+def with_a_secret(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
+    """Ask with a password, and look for it in the logs."""
+    for tried in with_value(request, view, SECRET, is_secret):
         lengths = [(path, path.stat().st_size) for path in site.copies.logs()]
         with logged() as lines:
             tried_out(site, tried)
         lines += [path.read_bytes()[length:].decode("latin-1") for path, length in lengths]
         yield ("S25: a secret of the visitor is in a log" if SECRET in "\n".join(lines) else ""), tried
-
-    for values in long_values(request, view):
-        yield from growing(site, values)
 
 
 @contextmanager

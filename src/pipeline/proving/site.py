@@ -216,7 +216,6 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
     return os.fsdecode(arguments[0])
 
 
-
 def of_database(packages: Sequence[str] = OF_DATABASES) -> bool:
     """Return whether the driver of a database is at work in this thread."""
     frame = sys._getframe(1)

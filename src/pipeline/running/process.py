@@ -117,7 +117,7 @@ class Process:
         self.noted = noted
 
     def _probes(self) -> None:
-        """Answer the probes for all processes of this instance, as soon as no other process does."""
+        """Answer the probes for all processes of this instance, from the moment when no other process does."""
         with Path(self.directory, "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:

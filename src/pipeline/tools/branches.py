@@ -81,7 +81,7 @@ def _implies(condition: str, wanted: str) -> bool:
     """Return whether each request with a condition has the other one, too."""
     kind, _, value = condition.partition("=")
     wanted_kind, _, wanted_value = wanted.partition("=")
-    if kind.lower() != wanted_kind.lower():
+    if kind.lower() != wanted_kind.lower() or kind == "view":  # each line asks its own app
         return False
     if kind == "method":
         return {*value.upper().split(",")} <= {*wanted_value.upper().split(",")}

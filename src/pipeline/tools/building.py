@@ -20,7 +20,7 @@ from pipeline.between import openers
 from pipeline.composition import Element, Offers, Pipeline
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.order import Contract
-from pipeline.paste import Step, named_errors, step_of
+from pipeline.paste import Step, named_errors, plan, step_of
 from pipeline.switch import Switch, branch_lines
 from pipeline.tools.ini import make_importable, parse_variables, split_name
 from pipeline.tools.words import place_of
@@ -66,10 +66,12 @@ def build(
     logging.getLogger("pipeline").addHandler(logging.NullHandler())  # what loading logs is for who serves the site
     path, name = split_name(ini)
     make_importable(path)
-    uri = f"config:{path}"
+    uri, variables = f"config:{path}", parse_variables(list(words))
+    for chain in plan(uri, name, **variables):
+        chain.check_order()
     building = Building(between, missed, options)
     with named_errors(uri):
-        context = loadcontext(APP, uri, name=name, global_conf=parse_variables(list(words)))
+        context = loadcontext(APP, uri, name=name, global_conf=variables)
         app = building.app(context)
     if isinstance(app, Pipeline):
         app.finish()
@@ -186,8 +188,9 @@ def filtered(context: LoaderContext, app: Any) -> Any:
         if last not in CALLERS:
             raise
         step = step_of(context)
+        name = getattr(step.factory, "__name__", step.factory)
         raise ConfigurationError(
-            f"{step.where}: the function {step} ({place_of(step.factory)}) is not a filter of Paste Deploy: "
+            f"{step.where}: the function {name} ({place_of(step.factory)}) is not a filter of Paste Deploy: "
             f"{error}. If it is an element, write @element above it"
         ) from error
 

@@ -73,8 +73,8 @@ def causes(
     walk = next((visit.walk for visit in path if visit.walk is not None), None)
     look = next((visit.look for visit in reversed(path) if visit.look is not None), None)
     failed = [visit for visit in path if visit.error is not None]
-    if walk is not None and (walk.cause is not None or walk.view is not None):
-        yield of_zope(walk, status)
+    if walk is not None and walk.decides(bool(failed)):
+        yield of_zope(walk, status, path[0].response.get("header Location", ""))
         return
     noticed = noticed_of(path)
     misread = [Cause(*one) for one in readers(noticed)]
@@ -111,12 +111,14 @@ def _place(visit: Visit) -> str:
     return visit.step.where if visit.step.element is not None else place_of(visit.step.factory)
 
 
-def of_zope(walk: Walk, status: int) -> Cause:
+def of_zope(walk: Walk, status: int, location: str = "") -> Cause:
     """Return the cause of an answer of a Zope site."""
     if walk.cause is not None:
-        return Cause(*walk.cause)
+        where, why, remedy = walk.cause
+        leads = f"redirected to {location}, because " if 300 <= status < 400 and location not in why else ""
+        return Cause(where, leads + why, remedy)
     where, name = walk.view or ("", "")
-    return Cause(where, f"the view {name} answered {status}")
+    return Cause(where, "; ".join([f"the view {name} answered {status}", *walk.surprises]))
 
 
 def no_branch(where: str, wanted: Sequence[str]) -> Cause:
@@ -131,7 +133,10 @@ def no_branch(where: str, wanted: Sequence[str]) -> Cause:
 def of_answer(visit: Visit, look: Look | None, status: int) -> Cause:
     """Return the cause of an answer that did not come of an exception."""
     if look is not None and look.chosen is not None:
-        return Cause(place_of(look.chosen.function), f"the view {_name(look.chosen)} answered {status}")
+        place, what = place_of(look.chosen.function), f"the view {_name(look.chosen)} answered {status}"
+        if status == 200 and visit.response.get("body") == "0 bytes":
+            return Cause(place, f"{what} with an empty page", "If it should show something, return that.")
+        return Cause(place, what)
     where, who = visit.step.where, visit.name
     if visit.step.element is None:
         where, who = f"{where} ({place_of(visit.step.factory)})", f"the foreign middleware {who}"
@@ -228,7 +233,13 @@ def of_field(failure: Failure) -> Cause | None:
         remedy = f"The name of the field asks for {words!r}. Send that, or name the field {name!r} in the form."
         why = f"{failure.visit.name} refused the form. {failure.error}"
         return Cause(failure.here, why, remedy if words else "")
-    what = f"the field {failure.error.field!r} of the view {_name(view)}: {failure.error}"
+    what = f"the view {_name(view)} refused the form. {failure.error}"
+    sent = failure.visit.request.get("environ['CONTENT_TYPE']") or "(none)"
+    if failure.error.value is None:
+        remedy = "Send the field, or give the parameter a default."
+        if failure.visit.request.get("environ['REQUEST_METHOD']") not in ("GET", "HEAD"):
+            remedy += f" A form has a Content-Type that says so; that of this request is {sent}."
+        return Cause(place_of(view.function), what, remedy)
     return Cause(place_of(view.function), what, "Send a value of that type, or change the parameter.")
 
 
@@ -429,9 +440,9 @@ def no_view(where: str, views: Views, look: Look, walk: Walk | None, directory: 
             f"the default step {missed.name!r} leads nowhere ({walk.default if walk else ''})",
             "The names that default_steps returns must be items, and the last an item or a view.",
         )
-    what = f"the view {look.name!r}" if look.name else "a default view"
-    why = f"there is not {what} for {look.context}"
-    if missed is not None:
+    what = f"view {look.name!r}" if look.name else "default view"
+    why = f"there is no {what} for {look.context}"
+    if missed is not None and not missed.name.startswith("@@"):
         why = f"{look.context} has no item {missed.name!r} ({missed.answered_by}), and no view has that name"
     if walk is not None and walk.default and missed is None:
         why += f"; the path was led on by the {walk.default}, and default steps are taken once"
@@ -456,9 +467,10 @@ def no_view(where: str, views: Views, look: Look, walk: Walk | None, directory: 
 def wrong_method(where: str, look: Look) -> Cause:
     """Return the cause of a 405."""
     view = next((candidate.view for candidate in look.candidates if candidate.fits), None)
+    what = f"view {look.name!r}" if look.name else "default view"
     return Cause(
         place_of(view.function) if view is not None else where,
-        f"no view {look.name!r} for {look.context} accepts {look.method}; it accepts {', '.join(look.allowed)}",
+        f"no {what} for {look.context} accepts {look.method}; it accepts {', '.join(look.allowed)}",
         f"Add the method to the view: @view(methods=(..., {look.method!r})), or send another one.",
     )
 

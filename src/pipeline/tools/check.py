@@ -17,7 +17,7 @@ from pipeline.tools.building import Built, build
 from pipeline.tools.command import is_ours
 from pipeline.tools.element import providers
 from pipeline.tools.findings import Finding, Level, of_error, put_findings, put_json
-from pipeline.tools.ini import ini_parser, options_of, parse_variables, plan_of, split_name
+from pipeline.tools.ini import facts_of, ini_parser, options_of, parse_variables, plan_of, split_name
 from pipeline.tools.serving import is_for_development, of_logging, of_paster, of_server, text_of
 from pipeline.tools.unscanned import unscanned
 from pipeline.tools.words import place_of, written
@@ -82,7 +82,8 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     findings += of_sections(path, name)
     if chains:
         findings += of_switches(path, parse_variables(words))
-    findings += of_server(path, parse_variables(words))
+    bodies = [told.max_body for _, told in facts_of(chains) if told.max_body is not None]
+    findings += of_server(path, parse_variables(words), max(bodies, default=None))
     findings += of_logging(path)
     findings += of_paster(Path.cwd())
     return list(dict.fromkeys(findings)), chains

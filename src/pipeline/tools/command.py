@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
+from configparser import (
+    DuplicateOptionError,
+    DuplicateSectionError,
+    InterpolationError,
+    MissingSectionHeaderError,
+    ParsingError,
+)
 from configparser import Error as IniError
 from importlib import import_module
 from importlib.metadata import version
 
+from pipeline.ini import sections_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
 from pipeline.tools.words import OUR_CODE, line_of_the_site
@@ -28,6 +37,7 @@ COMMANDS = {
     "top": ("pipeline.tools.top", "show what runs now in each process of a site, and for how long"),
     "prove": ("pipeline.proving.command", "ask for every view, with every failure at every point"),
     "rehearse": ("pipeline.proving.rehearse", "ask new code what visitors asked last, before it is served"),
+    "adopt": ("pipeline.tools.adopt", "put a pipeline around a site of Pyramid, Zope or Paste that exists"),
     "new": ("pipeline.tools.new", "make a site to start from, in a new directory"),
     "shell": ("pipeline.tools.shell", "start Python with the root of a site, a request and a transaction"),
     "element": ("pipeline.tools.element", "say what an element does, takes, requires and provides"),
@@ -47,7 +57,7 @@ OF_EXTRAS = (
     "itsdangerous=auth jinja2=demo limits=limits markdown_it=demo multipart=forms nh3=demo "
     "opentelemetry=opentelemetry prometheus_client=prometheus psycopg2=postgresql relstorage=relstorage "
     "sqlalchemy=sql tqdm=demo transaction=zodb ZEO=zeo ZODB=zodb zodburi=zodb zope.component=component "
-    "webtest=testing zope.event=component zope.sqlalchemy=sql zstandard=zstd"
+    "webtest=testing zope.event=component zope.sqlalchemy=sql zstandard=zstd zope.app=ztk ZPublisher=zope"
 )
 EXTRAS = dict(pair.split("=") for pair in OF_EXTRAS.split())
 """The extra of wsgi-pipeline that installs a module."""
@@ -148,7 +158,35 @@ def in_one_line(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: {error.msg}"
     said = " ".join(str(error).split())
-    return said if isinstance(error, (ConfigurationError, IniError)) else f"{type(error).__name__}: {said}"
+    if isinstance(error, IniError):
+        return of_ini(error, said)
+    return said if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {said}"
+
+
+def of_ini(error: IniError, said: str) -> str:
+    """Return what is wrong with the lines of an ini, with the place in front.
+
+    said  what the error says by itself
+    """
+    match error:
+        case DuplicateOptionError():
+            where = f"{error.source}, section [{error.section}], line {error.lineno}"
+            return f"{where}: the option {error.option!r} stands twice"
+        case DuplicateSectionError():
+            return f"{error.source}, line {error.lineno}: the section [{error.section}] stands twice"
+        case MissingSectionHeaderError():
+            what = "this line stands above the first section, such as [app:main]"
+            return f"{error.source}, line {error.lineno}: {what}: {error.line.strip()}"
+        case ParsingError():
+            line, text = error.errors[0]
+            return f"{error.source}, line {line}: this line is not of the form name = value: {text}"
+        case InterpolationError():
+            found = re.match(r"Error in file (?P<file>\S+): (?:Bad value substitution: )?(?P<what>.*)", said)
+            if found is not None:
+                _, options = sections_of(found["file"]).get(str(error.section), (0, {}))
+                at = f", line {options[error.option][0]}" if error.option in options else ""
+                return f"{found['file']}, section [{error.section}]{at}: {found['what']}"
+    return said
 
 
 if __name__ == "__main__":

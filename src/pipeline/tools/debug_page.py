@@ -18,7 +18,7 @@ from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.http.error_pages import Problem, text_of, traceback_of
 from pipeline.tools.candidates import Look
-from pipeline.tools.causes import Cause, Failure, Late, last_frame, of_error, of_late
+from pipeline.tools.causes import Cause, Failure, Late, last_frame, of_error, of_late, of_zope
 from pipeline.tools.inspector.secrets import told_variable, value_of
 from pipeline.tools.inspector.styling import policy, style
 from pipeline.tools.passed import passed
@@ -53,8 +53,6 @@ def tell(request: Any, error: Exception, problem: Problem) -> Problem:
     if not isinstance(error, WSGIHTTPException):
         problem = problem._replace(traceback=traceback_of(error))
     try:
-        if request.read_afresh is not None:
-            request.read_afresh(request)
         told = told_of(request, error)
         if isinstance(error, WSGIHTTPException):
             problem = problem._replace(traceback="\n".join(lines_of(told)))
@@ -66,10 +64,18 @@ def tell(request: Any, error: Exception, problem: Problem) -> Problem:
 
 
 def told_of(request: Any, error: Exception) -> Told:
-    """Return where an error arose and why."""
-    way = passed(request, error)
+    """Return where an error arose and why. The way to the view is not walked again if the database cannot be read
+    once more, such as after a change that could not be stored."""
+    try:
+        if request.read_afresh is not None:
+            request.read_afresh(request)
+        way = passed(request, error)
+    except Exception:
+        way = passed(request, error, reads=False)
     if not way.visits:
         return Told(unplaced(error), None, None)
+    if way.walk is not None and way.walk.cause is not None:
+        return Told(of_zope(way.walk, 500), way.walk, None)
     if way.when:
         return Told(of_late(Late(way.when, error), way.visits[-1], way.look), way.walk, way.look)
     ini = ini_of(request)

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from warnings import catch_warnings
 
 from pipeline.composition import Element
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import resolve
+from pipeline.tools.command import in_one_line
 from pipeline.tools.descriptions import Description, description_of
 from pipeline.tools.ini import options_of
 from pipeline.tools.words import place_of, sentence, short
@@ -44,18 +46,19 @@ def describe(name: str | None) -> int:
     if name is None:
         for known in sorted(installed):
             try:
-                element = installed[known].load()
+                element = loaded(installed[known])
             except ImportError as error:
-                print(f"{known:14}(cannot be used: {error})")
+                if installed[known].value.startswith("pipeline."):
+                    print(f"{known:16} ({in_one_line(error)})")
                 continue
             if isinstance(element, Element):
-                print(f"{known:14}{sentence(element)}")
+                print(f"{known:16} {sentence(element)}")
         return 0
     if ":" in name:
         sys.path.insert(0, str(Path.cwd()))
         element = resolve(name)
     elif name in installed:
-        element = installed[name].load()
+        element = loaded(installed[name])
     else:
         near = get_close_matches(name, installed, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(installed))}"
@@ -69,13 +72,19 @@ def describe(name: str | None) -> int:
     return 0
 
 
+def loaded(point: EntryPoint) -> object:
+    """Load what is installed, without the warnings of packages that stand beside the elements."""
+    with catch_warnings(action="ignore"):
+        return point.load()
+
+
 @cache
 def providers(thing: str) -> str:
     """Return the names of the installed elements that provide a thing, such as "zodb or sql"."""
     found = []
     for point in entry_points(group=GROUPS[0]):
         with suppress(ImportError):
-            element = point.load()
+            element = loaded(point)
             if isinstance(element, Element) and thing in element.contract.provides:
                 found.append(point.name)
     return " or ".join(sorted(found)) or f"an element that provides {thing!r}"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from pipeline.ini import place_of_value
-from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import in_one_line
 from pipeline.tools.words import OUR_CODE, bold, line_of_the_site
 
@@ -52,7 +51,7 @@ def of_error(error: BaseException, ini: str) -> Finding:
     if isinstance(error, ModuleNotFoundError):
         return Finding("error", place_of_element(error, ini), said)
     line = line_of_the_site(error)
-    if line and not isinstance(error, (ConfigurationError, LookupError, OSError)):
+    if line and not isinstance(error, (LookupError, OSError)):
         return Finding("error", line, said)
     return Finding("error", ini, said)
 

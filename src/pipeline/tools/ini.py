@@ -49,7 +49,7 @@ def add_variables(parser: argparse.ArgumentParser) -> None:
         return word
 
     what = "variables of the ini; they beat those of [DEFAULT]"
-    parser.add_argument("variables", metavar="name=value", nargs="*", type=variable, help=what)
+    parser.add_argument("variables", metavar="name=value", nargs="*", default=[], type=variable, help=what)
 
 
 def port(text: str) -> int:

@@ -72,7 +72,8 @@ class MadeOf(NamedTuple):
         used = [*self.headers, *(["Cookie"] if self.cookies and "Cookie" not in self.headers else [])]
         if "*" in vary:
             return []
-        return [name for name in used if name.lower() not in vary and not (is_private and name == "Cookie")]
+        known = {*vary, "cookie", "accept-encoding"} if is_private else vary  # one browser sends the same ones
+        return [name for name in used if name.lower() not in known]
 
 
 class Making:
@@ -97,10 +98,13 @@ class Making:
 
     def end(self) -> MadeOf:
         """Return what was noted. The request is as it was before."""
-        found, is_complete = [], True
-        reads = self.reads
+        found: list[bytes] = []
+        objects: list[Read] = []
+        is_complete, reads = True, self.reads
         if reads is not None:
-            is_complete, found = reads.are_complete, reads.objects()[::-1]
+            is_complete, found = reads.are_complete, reads.oids()[::-1]
+            cache = reads.connection._cache
+            objects = [told(cache[oid], oid not in self.loaded) for oid in found[:MOST_OBJECTS]]
             reads.end()
         if self.noting is not self.outer:
             self.noting.put_into(self.outer)
@@ -109,7 +113,7 @@ class Making:
         keys = sorted(name for name in noted if isinstance(name, str) and name != "HTTP_COOKIE")
         headers = [key[5:].replace("_", "-").title() for key in keys if key.startswith("HTTP_")]
         return MadeOf(
-            [told(obj, obj._p_oid not in self.loaded) for obj in found[:MOST_OBJECTS]],
+            objects,
             len(found),
             is_complete,
             [*headers, *(["Cookie"] if "HTTP_COOKIE" in noted else [])],
@@ -122,7 +126,7 @@ class Making:
 def attributes(request: Any) -> Iterator[tuple[str, Any]]:
     """Yield what outer elements have put on a request, if it is plain."""
     for name, value in request.__dict__.items():
-        if name[:1] != "_" and isinstance(value, (bool, int, float, str, bytes)):
+        if name[:1] != "_" and name != "closers_before" and isinstance(value, (bool, int, float, str, bytes)):
             yield name, value
 
 

@@ -55,8 +55,11 @@ class Middleware:
         self.__name__ = code.co_qualname.partition(".")[0]
 
 
-def passed(request: Any, error: BaseException) -> Passed:
-    """Return the way of a request up to an exception. Traversal and the look-up of the view run again."""
+def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
+    """Return the way of a request up to an exception. Traversal and the look-up of the view run again.
+
+    reads  whether they can, so that there is a walk and a look
+    """
     pipeline = request.pipeline
     contracts = pipeline.all_contracts if pipeline is not None else ()
     last, middleware = way_of(error, contracts)
@@ -66,10 +69,13 @@ def passed(request: Any, error: BaseException) -> Passed:
         when = "the error view failed" if in_error_view else "the body or an output filter failed"
         last = len(contracts) - 1
     steps = [step_of(contract) for contract in contracts[: last + 1]]
-    walks = next((step for step in steps if step.facts.walks), None)
+    walks = next((step for step in steps if reads and step.facts.walks), None)
     walk = walk_again(request, FIRST, walks.element.options) if walks is not None else None
+    noted: Walk | None = getattr(request, "zope_walk", None)
+    if noted is not None and noted.decides():
+        walk = noted
     at_end = last >= 0 and last == len(contracts) - 1
-    had_context = request.views is not None and (at_end or request.context is not None)
+    had_context = reads and request.views is not None and (at_end or request.context is not None)
     look = look_up(request) if had_context else None
     if middleware is not None:
         found = Middleware(middleware)

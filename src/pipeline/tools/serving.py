@@ -19,6 +19,7 @@ from pipeline.tools.servers.choice import is_everywhere
 
 SERVERS = ("waitress", "gunicorn", "granian")
 """The packages of servers that a site is served by, as a rule."""
+MIB = 1024 * 1024
 OLDEST_SETUPTOOLS = 77
 """The first setuptools whose pkg_resources finds installed packages with a dot in their name."""
 
@@ -37,8 +38,11 @@ def is_for_development(path: Path) -> bool:
     return values == {"use": "egg:waitress#main", "host": "127.0.0.1"}
 
 
-def of_server(path: Path, variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what is wrong with [server:main], and what is not safe."""
+def of_server(path: Path, variables: Mapping[str, str], max_body: int | None) -> Iterator[Finding]:
+    """Yield what is wrong with [server:main], and what is not safe.
+
+    max_body  bytes of the longest body that an element takes; None if none says it
+    """
     if "server:main" in sections_of(str(path)):
         uri = f"config:{path}"
         try:
@@ -48,7 +52,7 @@ def of_server(path: Path, variables: Mapping[str, str]) -> Iterator[Finding]:
             yield of_missing_server(path, error)
         else:
             yield from of_port(path, str(settings.get("host", "127.0.0.1")), str(settings.get("port", "")))
-    yield from of_safety(path)
+    yield from of_safety(path, max_body)
 
 
 def of_missing_server(path: Path, error: Exception) -> Finding:
@@ -114,7 +118,7 @@ def of_paster(directory: Path) -> Iterator[Finding]:
         )
 
 
-def of_safety(path: Path) -> Iterator[Finding]:
+def of_safety(path: Path, max_body: int | None) -> Iterator[Finding]:
     """Yield what is not safe about the server, and about middleware that is known to be for development."""
     text = text_of(path, "server:main")
     sections = sections_of(str(path))
@@ -125,8 +129,9 @@ def of_safety(path: Path) -> Iterator[Finding]:
         if value is not None and is_everywhere(value):
             remedy = "Listen on 127.0.0.1 behind a proxy that has TLS and limits."
             yield Finding("warning", f"{where} {number}", f"the server listens on every address ({value})", remedy)
-    if "waitress" in text and "max_request_body_size" not in text:
-        remedy = "Set it to the longest body that an element takes: max_request_body_size = 104857600"
+    longest = 100 * MIB if max_body is None else max_body
+    if "waitress" in text and "max_request_body_size" not in text and longest < 1024 * MIB:
+        remedy = f"Set it to the longest body that an element takes: max_request_body_size = {longest}"
         yield Finding("note", f"{where} {line}", "waitress takes bodies of up to 1 GiB", remedy)
     debuggers = ("egg:paste#evalerror", "egg:weberror", "egg:werkzeug", "egg:backlash", "egg:pyramid_debugtoolbar")
     for section, (_, keys) in sections.items():

@@ -79,10 +79,8 @@ def lines_of(found: Mapping[str, Any], stacks: bool = False) -> Iterator[str]:
             yield f"  pool {pool['database']}: {pool['used']}{limit} used, {pool['idle']} idle"
         for request in requests:
             within = " in ".join(filter(None, (request["view"], request["element"]))) or "-"
-            yield (
-                f"  {request['seconds']:8.1f} s  {request['method']} {request['path']}  {within}"
-                f"  user {request['user'] or '-'}"
-            )
+            yield f"  {request['seconds']:8.1f} s  {request['method']} {request['path']}"
+            yield f"             {within}, user {request['user'] or '-'}"
             yield from (f"             {line}" for line in (request["stack"] if stacks else at(request)))
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pipeline.interfaces import IRequest
+from zope.interface import implementedBy
+
+from pipeline.interfaces import ConfigurationError, IRequest
+from pipeline.options import on_demand, resolve
 from pipeline.request import Request
 from pipeline.tools.building import build
 from pipeline.tools.findings import put_json
 from pipeline.tools.ini import ini_parser, options_of
+from pipeline.tools.row import Row
 from pipeline.tools.words import bold, kind_name, place_of
 from pipeline.typed import wanted_by
 from pipeline.views import Views
+
+if TYPE_CHECKING:
+    from pipeline.toolkit.pages import browser_pages
+else:  # only a site of Zope has its packages
+    browser_pages = on_demand("pipeline.toolkit.pages:browser_pages")
 
 HEADINGS = {
     "path": "path",
@@ -28,47 +37,66 @@ def main(arguments: Sequence[str]) -> int:
     parser = ini_parser(
         "views",
         "Lists every view: the pattern of its path by the kind of object, the methods, the type of request, the "
-        "class of the request that it names, the permission, and its line in the source.",
+        "class of the request that it names, the permission, and its line in the source. Of a Zope site, "
+        "the browser pages, each with its class or template.",
     )
+    help = "only the views of such objects: package.module:Class"
+    parser.add_argument("--for", metavar="CLASS", dest="kind", help=help)
     options = options_of(parser, arguments)
-    found = [(step.where, list(rows(views))) for step, views in build(options.ini, options.variables).views()]
+    wanted = None if options.kind is None else specification(options.kind)
+    built = build(options.ini, options.variables)
+    found = [(step.where, list(rows(views)), HEADINGS) for step, views in built.views()]
+    for step, pipeline in built.ends:
+        if any("zope" in (*contract.requires, *contract.provides) for contract in pipeline.linked):
+            listed = sorted(browser_pages(), key=lambda row: (row.context, row.name))
+            found.append((step.where, listed, {**HEADINGS, "function": "class"}))
+    told = [(where, [row.as_dict() for row in all if row.is_for(wanted)], titles) for where, all, titles in found]
     if options.json:
-        put_json([{"publisher": where, "views": views} for where, views in found])
+        put_json([{"publisher": where, "views": views} for where, views, _ in told])
         return 0
-    for where, views in found:
+    for where, views, titles in told:
         print(f"{bold('publisher')} in {where}: {len(views)} view{'s' * (len(views) != 1)}")
-        put_table(views)
+        put_table(views, titles)
         print()
     return 0
 
 
-def rows(views: Views) -> Iterator[dict[str, Any]]:
+def specification(dotted: str) -> Any:
+    """Return what the objects of a class provide, or an interface, of a dotted name."""
+    try:
+        found = resolve(dotted)
+    except (ValueError, AttributeError) as error:
+        raise ConfigurationError(f"--for: {error}") from error
+    return implementedBy(found) if isinstance(found, type) else found  # type: ignore[no-untyped-call]
+
+
+def rows(views: Views) -> Iterator[Row]:
     """Yield the facts of each view, by object and name."""
-    merged: dict[tuple[str, str, Any, Any], list[str]] = {}
+    merged: dict[tuple[str, str, Any, Any, Any], list[str]] = {}
     for context, request_type, key, view in views:
         method, _, name = key.partition(" ")
-        merged.setdefault((kind_name(context), name, request_type, view), []).append(method)
-    for (context, name, request_type, view), methods in sorted(merged.items(), key=lambda item: item[0][:2]):
+        merged.setdefault((kind_name(context), name, request_type, view, context), []).append(method)
+    for (said, name, request_type, view, context), methods in sorted(merged.items(), key=lambda item: item[0][:2]):
         wanted = wanted_by(view.function, 1)
         is_error = methods == ["error"]
-        path = f"({context} is raised)" if is_error else f"{{{context}}}/{name and '@@' + name}"
-        yield {
-            "path": path,
-            "context": context,
-            "name": name,
-            "methods": "" if is_error else " ".join(sorted(methods)),
-            "request": "" if request_type is IRequest else kind_name(request_type),
-            "wants": wanted.__name__ if wanted not in (None, Request) else "",
-            "permission": view.permission or "",
-            "fields": list(view.fill.names) if view.fill is not None else [],
-            "function": f"{view.function.__module__}.{view.function.__qualname__}",
-            "where": place_of(view.function),
-        }
+        yield Row(
+            kind=context,
+            context=said,
+            name=name,
+            methods="" if is_error else " ".join(sorted(methods)),
+            request="" if request_type is IRequest else kind_name(request_type),
+            wants=wanted.__name__ if wanted not in (None, Request) else "",
+            permission=view.permission or "",
+            fields=list(view.fill.names) if view.fill is not None else [],
+            function=f"{view.function.__module__}.{view.function.__qualname__}",
+            where=place_of(view.function),
+            is_error=is_error,
+        )
 
 
-def put_table(views: Sequence[dict[str, Any]]) -> None:
+def put_table(views: Sequence[dict[str, Any]], titles: Mapping[str, str]) -> None:
     """Print views in columns; a column that is empty is left out."""
-    columns = {key: title for key, title in HEADINGS.items() if any(row[key] for row in views)}
+    columns = {key: title for key, title in titles.items() if any(row[key] for row in views)}
     widths = {key: max(len(title), *(len(row[key]) for row in views)) for key, title in columns.items()}
     if views:
         print("  " + "  ".join(f"{title:{widths[key]}}" for key, title in columns.items()) + "  source")

@@ -64,8 +64,22 @@ class Walk:
         """The source of the default steps."""
         self.view: tuple[str, str] | None = None
         """In a Zope site: place and name of the view that was called."""
+        self.surprises: list[str] = []
+        """In a Zope site: steps that the path does not show, such as an acquired object."""
         self.cause: tuple[str, str, str] | None = None
         """In a Zope site: the place of an error, its cause, and its remedy."""
+
+    def decides(self, has_failed: bool = False) -> bool:
+        """Return whether a Zope site has noted here why it answered so; an error of another element comes before
+        the view that was found."""
+        return self.cause is not None or (self.view is not None and not has_failed)
+
+    def reset(self) -> None:
+        """Forget the steps of the attempt before."""
+        self.steps.clear()
+        self.surprises.clear()
+        self.view = self.cause = None
+        self.default = ""
 
 
 def walked_fields(request: Any) -> Mapping[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +25,15 @@ State = Mapping[str, str]
 
 if TYPE_CHECKING:
     from pipeline.tools.made_of import MadeOf, Making
-    from pipeline.ztk.explaining import watch as watch_zope
-else:  # only a site of Zope, or of a ZODB, has its packages
+else:  # only a site with a ZODB has its packages
     Making = on_demand("pipeline.tools.made_of:Making")
-    watch_zope = on_demand("pipeline.ztk.explaining:watch")
 
 TOLD = ("context", "view_name", "virtual_root_path")
 """The fields of the core that tell a reader something."""
-UNTOLD = {"zodb_pooled", "zodb_slot", "watch_zope", "ways", "asked", "logged"}
+UNTOLD = {
+    *("zodb_pooled", "zodb_slot", "zodb_asked", "zope_walk", "zope_watcher", "ways", "asked", "logged"),
+    "closers_before",
+}
 """The attributes that elements add for themselves."""
 
 
@@ -118,9 +118,8 @@ class Recorder:
             visit.look = look_up(request)
             visit.views = request.views
         self._stack.append(visit)
-        if outer is None and hasattr(request, "watch_zope"):
-            visit.walk = Walk()
-            request.watch_zope = partial(watch_zope, visit.walk)
+        if getattr(request, "zope_walk", visit) is None:  # the outermost part whose request has this attribute
+            request.zope_walk = visit.walk = Walk()
         making = Making(request) if visit.fields and has_zodb(request) else None
         started = perf_counter()
         try:

@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ def short(value: Any, longest: int = 70) -> str:
     if not isinstance(value, (str, bytes, int, float, tuple, type(None))) and " at 0x" in text:
         kind = type(value).__qualname__
         text = f"{'an' if kind[0] in 'AEIOUaeio' else 'a'} {kind}"
-        name = getattr(value, "__name__", None)
-        text += f" named {name!r}" if isinstance(name, str) and name else ""
+        with suppress(Exception):  # an object that cannot be read any more
+            name = getattr(value, "__name__", None)
+            text += f" named {name!r}" if isinstance(name, str) and name else ""
     text = text if text.isprintable() else repr(text)[1:-1]
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

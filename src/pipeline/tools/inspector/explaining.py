@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.tools.candidates import Look, look_up
-from pipeline.tools.causes import Cause, causes
+from pipeline.tools.causes import Cause, causes, of_zope
 from pipeline.tools.inspector.changes import GONE
 from pipeline.tools.inspector.recording import Part, Record, named
 from pipeline.tools.inspector.secrets import HEADERS, masked_text
@@ -19,6 +19,22 @@ from pipeline.tools.watching import Recorder, Visit
 from pipeline.tools.words import place_of
 
 log = logging.getLogger("pipeline")
+
+
+def is_of_zope(record: Record) -> bool:
+    """Return whether a Zope site has refused the request, or met an error."""
+    return record.zope_walk is not None and record.zope_walk.cause is not None
+
+
+def explain_zope(record: Record, status: int, location: str = "") -> None:
+    """Note why a Zope site has answered so. It answers most errors itself; other elements may have failed, too."""
+    walk = record.zope_walk
+    if walk is None or not walk.decides(bool(record.error)):
+        return
+    cause = of_zope(walk, status, location)
+    record.causes = [Cause(*map(masked_text, cause))]
+    if status >= 400 and not record.error:
+        record.error = record.causes[0].why
 
 
 def explain(record: Record, error: BaseException, status: int) -> None:
@@ -107,6 +123,8 @@ def walk_of(record: Record) -> Walked | None:
     For an error it was noted. For any other request the path is walked again now, on a request of its own that is
     closed at once: the view is not called, and nothing is committed.
     """
+    if record.zope_walk is not None and record.zope_walk.steps:
+        return Walked(record.zope_walk, None, False)
     noted = Walked(
         next((part.walk for part in record.parts if part.walk is not None), None),
         next((part.look for part in reversed(record.parts) if part.look is not None), None),

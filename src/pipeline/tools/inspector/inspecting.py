@@ -13,7 +13,7 @@ from webob.exc import HTTPException
 from pipeline.interfaces import Handler
 from pipeline.tools.inspector import pages
 from pipeline.tools.inspector.databases import listen
-from pipeline.tools.inspector.explaining import explain
+from pipeline.tools.inspector.explaining import explain, explain_zope, is_of_zope
 from pipeline.tools.inspector.recording import Record, current, is_error, linked
 from pipeline.tools.noticed import watch_stream
 
@@ -60,14 +60,18 @@ class Inspector:
         except BaseException as escaped:
             record.answered = perf_counter()
             explain(record, escaped, 0)
+            explain_zope(record, 500)
             raise
         record.answered = perf_counter()
         watch_stream(response, partial(setattr, record, "late_headers"))
-        if not record.has_failed:
-            return
-        error = next((part.error for part in record.failed_parts()), None)
-        if error is not None and (not isinstance(error, HTTPException) or is_error(error)):
-            explain(record, error, int(response.status_line[:3]))
+        error = next((part.error for part in record.failed_parts()), None) if record.has_failed else None
+        status = int(response.status_line[:3])
+        is_expected = isinstance(error, HTTPException) and not is_error(error)
+        if is_of_zope(record) and status < 500:  # it raises redirects and refusals as well
+            is_expected = True
+        if error is not None and not is_expected:
+            explain(record, error, status)
+        explain_zope(record, status, response.headers.get("Location", ""))
 
     def show(self, request: Any, response: Any) -> None:
         """Answer a request for a page of the inspector."""

@@ -151,6 +151,8 @@ class Record:
     """Headers that were set when the body had begun to be sent."""
     again: Again | None = None
     """Everything that is needed to walk again."""
+    zope_walk: Walk | None = None
+    """The steps of a request to a Zope site, as texts."""
 
     def __init__(self, request: Any) -> None:
         self.number = next(_numbers)
@@ -163,6 +165,10 @@ class Record:
         self.counts: dict[str, int] = {}
         """Notes of each kind, with those beyond the limit."""
         request.inspected = self
+        if hasattr(request, "zope_walk"):
+            if request.zope_walk is None:  # ``pipeline explain`` may have one
+                request.zope_walk = Walk()
+            self.zope_walk = request.zope_walk
         # The request and the response as the last part has left them.
         self.state: State | None = None
         self.seen: list[Any] = []
