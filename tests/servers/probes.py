@@ -363,7 +363,7 @@ def virtual_host(target: Target) -> str:
 
 @probe("``X-Forwarded-Proto`` from outside")
 def forwarded_scheme(target: Target) -> str:
-    """A visitor whose address the site does not trust chooses no scheme of links, by any header that servers know."""
+    """A visitor whose address the site does not trust chooses no scheme of links, by any header of those known."""
     headers = ("X-Forwarded-Proto: https", "X-Forwarded-Protocol: ssl", "X-Forwarded-Ssl: on")
     with closing(socket.create_connection(("127.0.0.1", target.port), 20, ("127.0.0.2", 0))) as connection:
         connection.sendall(target.head("GET", "/", *headers, "Connection: close"))
@@ -423,8 +423,8 @@ class Load(Threads):
         self.method = method
         self.pause = pause  # the processor is for the server, which starts anew
         self.answers: list[str] = []
-        """The process, or what went wrong: "no answer" on a connection, "cut" where one ends early, its status, or the
-        error's class."""
+        """The process, or what went wrong: "no answer" on a connection, "cut" where one ends early, its status, or
+        the error's class."""
 
     def ask(self) -> None:
         while not self.stopping.is_set():
