@@ -20,6 +20,9 @@ KNOWN = frozenset(
         "94473ab5e4315940",  # zope.publisher.browser.getDefaultSkin
         "cd30ea9e35552ac1",  # zope.publisher.skinnable.setDefaultSkin
         "facdca5d3db4cdcd",  # HTTPRequest.processInputs
+        "c8cd861dce10c384",  # HTTPRequest.get
+        "0dd19cfed577114c",  # HTTPRequest.__getitem__
+        "df8780460014b068",  # HTTPRequest.setServerURL
         "f79db9fe82e9fb12",  # BaseRequest.close
         "b5eb954b7d9f2c0e",  # WSGIResponse.finalize
         "bf854358e820de9c",  # WSGIResponse.listHeaders

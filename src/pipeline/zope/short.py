@@ -12,7 +12,7 @@ from zope.publisher.interfaces import EndRequestEvent, IDefaultSkin, ISkinType
 from zope.publisher.interfaces.browser import IDefaultBrowserLayer
 from zope.publisher.skinnable import setDefaultSkin
 from ZPublisher import HTTPResponse
-from ZPublisher.HTTPRequest import WSGIRequest, sane_environment
+from ZPublisher.HTTPRequest import WSGIRequest, _marker, default_port, sane_environment
 
 from pipeline.response import OK
 from pipeline.toolkit.events import tell
@@ -20,12 +20,34 @@ from pipeline.toolkit.memory import memory
 from pipeline.zope.known import is_known, is_own
 
 
+class ShortRequest(WSGIRequest):  # type: ignore[misc]
+    """Zope's request, with two methods that do the same in less time. Traversal asks for an item 26 times."""
+
+    def __getitem__(self, key: Any, default: Any = _marker, returnTaints: int = 0) -> Any:
+        if key != "REQUEST":
+            try:
+                return self.other[key]
+            except KeyError:
+                pass
+        return super().__getitem__(key, default, returnTaints)
+
+    def setServerURL(self, protocol: Any = None, hostname: Any = None, port: Any = None) -> Any:
+        other = self.other
+        if protocol is None or hostname is None or other.get("SERVER_URL", ""):
+            return super().setServerURL(protocol, hostname, port)
+        is_usual = port is None or default_port[protocol] == port
+        url = other["SERVER_URL"] = f"{protocol}://{hostname}" if is_usual else f"{protocol}://{hostname}:{port}"
+        self._resetURLS()
+        return url
+
+
 def new_request(stdin: Any, environ: dict[str, Any], answer: Any) -> Any:
     """Make a request. Zope looks at each name of the environ, for prefixes that Apache has put before it."""
+    cls = ShortRequest if is_own(WSGIRequest, "get", "__getitem__", "setServerURL") else WSGIRequest
     names = "\n".join(environ)
     if "REDIRECT_" in names or "HTTP_CGI_" in names or not is_known(sane_environment):
-        return WSGIRequest(stdin, environ, answer)
-    zope = WSGIRequest(stdin, environ.copy(), answer, clean=1)
+        return cls(stdin, environ, answer)
+    zope = cls(stdin, environ.copy(), answer, clean=1)
     zope._orig_env = environ
     return zope
 
