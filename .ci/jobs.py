@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -95,7 +95,8 @@ def jobs() -> Iterator[Job]:
         needs=["environment", "programs"],
     )
     # These wait for servers most of the time.
-    ignored = " ".join(f"--ignore=tests/servers/{name}" for name in TIMED)
+    timed = " ".join(f"tests/servers/{name}" for name in TIMED)
+    ignored = timed.replace("tests/", "--ignore=tests/")
     yield Job(
         "servers",
         suite(".venv/bin/python", f"-n 3 --dist loadfile {ignored} {files_with('servers', 'faults')}", SERVERS),
@@ -109,6 +110,12 @@ def jobs() -> Iterator[Job]:
         suite(".venv/bin/python", files_with("browser", "slow"), browsers),
         needs=["environment", "docs"],
         processors=0.5,
+    )
+    yield Job(
+        "servers under load",
+        suite(".venv/bin/python", f"-n 2 --dist loadfile {timed}", SERVERS),  # half of it is waiting
+        needs=["environment-servers"],
+        after=["servers", "browsers"],  # it bears one other job
     )
     lowest = ".venv-lowest/bin/python"
     yield Job(
@@ -148,13 +155,6 @@ def jobs() -> Iterator[Job]:
     yield Job("bench", "make bench-ci", needs=["environment-bench"])  # the least of many short rounds
 
 
-def timed(others: Iterable[Job]) -> Job:
-    """Return the job in which time counts. It runs when all others have ended."""
-    files = " ".join(f"tests/servers/{name}" for name in TIMED)
-    command = suite(".venv/bin/python", f"-n 2 --dist loadfile {files}", SERVERS)  # half of it is waiting
-    return Job("servers under load", command, ["environment-servers"], after=[job.name for job in others])
-
-
 def memory(wanted: int = 8 * 2**30) -> str | None:
     """Return a file system in memory, if programs may run there and it has so many bytes left.
 
@@ -191,7 +191,6 @@ def suite(python: str, arguments: str, marks: str) -> str:
 if __name__ == "__main__":
     os.environ["PATH"] = f"{UV.parent}:{os.environ['PATH']}"
     os.environ["PIP"] = f"{UV} pip install --quiet --python $(VENV)/bin/python"  # for make
-    found = list(jobs())
     with tempfile.TemporaryDirectory(prefix="ci-", dir=memory()) as directory:
         Path(directory).chmod(0o1777)  # the servers run as other users
         os.environ["PIPELINE_SERVERS"] = os.environ["TMPDIR"] = directory
@@ -199,5 +198,5 @@ if __name__ == "__main__":
             os.environ["PIPELINE_KEPT"] = str(CACHE / "plain")
             os.environ["PIPELINE_TURN"] = str(turn())
         os.environ["PIPELINE_SERVERS_PYTHON"] = f"{directory}/servers-venv/bin/python"
-        status = run([*found, timed(found)], TOP / ".ci-logs")
+        status = run(list(jobs()), TOP / ".ci-logs")
     sys.exit(status)

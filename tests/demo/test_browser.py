@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.request import Request, urlopen
@@ -15,6 +16,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support.ui import WebDriverWait
 
 from browsing import DESK, PHONE, show_on
+from faults.length import by_turns
 from pipeline.demo import site, users
 from pipeline.demo.models import Folder
 
@@ -180,12 +182,13 @@ def test_axe_finds_nothing_on_imported_documents(
 ) -> None:
     """The documentation of this project, with its code and tables: on a phone in the dark, and on a desk."""
     problems = {}
-    for path in (*paths(server), "/nothing", "/@@login", "/@@search?q=session", "/counter"):
-        for size, scheme in [(PHONE, "dark"), (DESK, "light")]:
-            show_on(browser, size, scheme)
-            browser.get(server.address + path)
-            if found := faults():
-                problems[path, size] = found
+    pages = (*paths(server), "/nothing", "/@@login", "/@@search?q=session", "/counter")
+    screens = [(PHONE, "dark"), (DESK, "light")]
+    for path, (size, scheme) in by_turns([*product(pages, screens)]):
+        show_on(browser, size, scheme)
+        browser.get(server.address + path)
+        if found := faults():
+            problems[path, size] = found
     assert problems == {}
     browser.execute_script("document.querySelector('p').style.color = 'rgb(0 0 0 / 30%)'")
     assert "color-contrast" in str(faults()), "the control: a style that was not judged before is judged"

@@ -22,7 +22,7 @@ from servers.zeo import ZEO
 pytestmark = pytest.mark.timeout(300)
 
 WRITERS = 8
-SECONDS = length(short=5, full=60)
+SECONDS = length(short=3, full=60)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from servers.postgres import Postgres
 
 pytestmark = pytest.mark.timeout(1800)
 
-KILLS = length(short=20, full=200)
+KILLS = length(short=12, full=200)
 
 
 def killed(site: Site, kills: int) -> tuple[Writers, dict[str, int], list[float]]:

@@ -32,6 +32,8 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
 UPDATES = length(short=1, full=10)
 CLIENTS = 16
+PAUSE = length(short=0.4, full=0.1)
+"""Seconds between two visits of a client. The processor is for the servers, which start anew."""
 INI = """\
 [composite:main]
 use = egg:wsgi-pipeline#switch
@@ -99,7 +101,7 @@ class Visitors:
             name = f"{visitor}-{number}"
             self.ask("POST", f"/@@add?id={name}") and self.stored.append(name)
             self.ask("GET", f"/@@read?id={self.stored[-1 - number % min(16, len(self.stored))]}")
-            time.sleep(0.1)  # the processor is for the server, which starts anew
+            time.sleep(PAUSE)
 
     def ask(self, method: str, path: str) -> bool:
         try:
