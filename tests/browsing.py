@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.support.ui import WebDriverWait
+
+T = TypeVar("T")
 
 PHONE, DESK = (390, 844), (1280, 800)
 SWITCHES = [
@@ -101,3 +106,36 @@ def look_for_faults(browser: WebDriver, axe: str, judged: set[str]) -> list[str]
         judged.update(styles)
     wide = browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
     return faults + [f"wider than the screen by {wide}"] * (wide > 0)
+
+
+def patiently(browser: WebDriver, what: Callable[[], T]) -> T:
+    """Do it again while a page is on its way in or out, which the driver has several errors for."""
+    wait = WebDriverWait(browser, 30, ignored_exceptions=[WebDriverException])
+    return wait.until(lambda _: (what(),))[0]
+
+
+def text_of(browser: WebDriver, selector: str) -> str:
+    return patiently(browser, lambda: browser.find_element(By.CSS_SELECTOR, selector).text)
+
+
+def type_in(browser: WebDriver, **fields: str) -> None:
+    for name, text in fields.items():
+        field = patiently(browser, lambda name=name: browser.find_element(By.NAME, name))
+        field.clear()
+        field.send_keys(text)
+
+
+def press(browser: WebDriver, label: str) -> None:
+    follow(browser, f"//main//*[self::button or self::a][normalize-space()='{label}']")
+
+
+def follow(browser: WebDriver, path: str) -> None:
+    """Click what stands at an XPath, and wait for the page it leads to."""
+    before = patiently(browser, lambda: browser.execute_script("return performance.timeOrigin"))
+    patiently(browser, lambda: browser.find_element(By.XPATH, path).click())
+    wait = WebDriverWait(browser, 30, ignored_exceptions=[WebDriverException])
+    wait.until(
+        lambda _: browser.execute_script(
+            "return document.readyState == 'complete' && performance.timeOrigin != arguments[0]", before
+        )
+    )

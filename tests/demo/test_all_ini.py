@@ -19,13 +19,12 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 
+from browsing import follow, press, text_of, type_in
 from pipeline.demo import site, users
 from pipeline.demo.models import Document, Folder
 from pipeline.paste import load
 from pipeline.tools.command import main
 from processes import TOP, Process, unused_port
-
-from .test_browser import press, text_of, type_in
 
 PASSWORD = "correct horse"
 TEXT = "# Tea\n\nGreen tea at **80** degrees.\n"
@@ -485,7 +484,7 @@ def test_a_browser(browser: WebDriver, served: Served) -> None:
     assert ask_json(served, "/from-a-browser")[1]["text"] == "Typed."
 
     browser.get(f"{served.address}/++lang++de/sites/one/")
-    browser.find_element(By.LINK_TEXT, "Page").click()
+    follow(browser, "//a[.='Page']")
     assert browser.current_url == f"{served.address}/++lang++de/sites/one/page"
     browser.get(f"{served.address}/++skin++plain/tea")
     assert "Green tea at **80** degrees." in text_of(browser, "pre")

@@ -6,16 +6,15 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support.ui import WebDriverWait
 
-from browsing import DESK, PHONE, show_on
+from browsing import DESK, PHONE, follow, press, show_on, text_of, type_in
 from faults.length import by_turns
 from pipeline.demo import site, users
 from pipeline.demo.models import Folder
@@ -25,48 +24,12 @@ from .test_output import TOP, fill, write_ini
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
-T = TypeVar("T")
-
-
 def heading(browser: WebDriver) -> str:
     return text_of(browser, "h1")
 
 
 def article(browser: WebDriver) -> str:
     return text_of(browser, "article")
-
-
-def patiently(browser: WebDriver, what: Callable[[], T]) -> T:
-    """Do it again while a page is on its way in or out, which the driver has several errors for."""
-    wait = WebDriverWait(browser, 30, ignored_exceptions=[WebDriverException])
-    return wait.until(lambda _: (what(),))[0]
-
-
-def text_of(browser: WebDriver, selector: str) -> str:
-    return patiently(browser, lambda: browser.find_element(By.CSS_SELECTOR, selector).text)
-
-
-def type_in(browser: WebDriver, **fields: str) -> None:
-    for name, text in fields.items():
-        field = patiently(browser, lambda name=name: browser.find_element(By.NAME, name))
-        field.clear()
-        field.send_keys(text)
-
-
-def press(browser: WebDriver, label: str) -> None:
-    follow(browser, f"//main//*[self::button or self::a][normalize-space()='{label}']")
-
-
-def follow(browser: WebDriver, path: str) -> None:
-    """Click what stands at an XPath, and wait for the page it leads to."""
-    before = patiently(browser, lambda: browser.execute_script("return performance.timeOrigin"))
-    patiently(browser, lambda: browser.find_element(By.XPATH, path).click())
-    wait = WebDriverWait(browser, 30, ignored_exceptions=[WebDriverException])
-    wait.until(
-        lambda _: browser.execute_script(
-            "return document.readyState == 'complete' && performance.timeOrigin != arguments[0]", before
-        )
-    )
 
 
 def log_in(browser: WebDriver, server: Server, login: str = "admin", password: str | None = None) -> None:

@@ -16,6 +16,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 
 from browsing import DESK, PHONE, show_on
 from docs.following import blocks
+from faults.length import by_turns
 from processes import Process
 
 TOP = Path(__file__).resolve().parents[2]
@@ -35,7 +36,7 @@ def pages(missing: Callable[[str, str], NoReturn]) -> list[Path]:
     return sorted(page for page in built.rglob("*.html") if "_static" not in page.parts)
 
 
-@pytest.mark.parametrize(("size", "scheme"), [(PHONE, "dark"), (DESK, "light")])
+@pytest.mark.parametrize(("size", "scheme"), by_turns([(PHONE, "dark"), (DESK, "light")]))
 def test_nothing_serious_is_found(
     browser: WebDriver, pages: list[Path], faults: Callable[[], list[str]], size: tuple[int, int], scheme: str
 ) -> None:
