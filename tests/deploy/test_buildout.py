@@ -25,7 +25,7 @@ def test_a_buildout_serves_the_site(
     shutil.copytree(TOP, checkout, ignore=NOT_COPIED)
     (checkout / "var").mkdir(exist_ok=True)
     python = make_environment(tmp_path / "venv", "zc.buildout==6.0.1")
-    kept = os.environ.get("PIPELINE_KEPT")  # eggs of the last run, as people keep them: it takes those that are the newest
+    kept = os.environ.get("PIPELINE_KEPT")  # the eggs of the last run: it takes those that are the newest
     eggs = [f"buildout:eggs-directory={kept}/eggs"] if kept else []
     subprocess.run([python.with_name("buildout"), *eggs], cwd=checkout, check=True)
 
