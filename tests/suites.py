@@ -24,8 +24,9 @@ def started(runner: Path, *packages: str, **variables: str) -> subprocess.Popen[
 
 
 def failures(run: subprocess.Popen[str]) -> tuple[set[str], int]:
-    """Wait for the suites; return the tests that fail, and how many there are."""
+    """Wait for the suites; return the tests that fail, and how many there are. Files are named from sys.prefix."""
     said, _ = run.communicate()
+    said = said.replace(f"{sys.prefix}/", "")
     return failed(said), counted(said)
 
 
@@ -91,5 +92,5 @@ def kept_result(runner: Path, packages: Sequence[str]) -> Path | None:
     if not directory:
         return None
     installed = {f"{one.name}=={one.version}" for one in distributions() if one.name != "wsgi-pipeline"}
-    key = repr([runner.read_text(), packages, sys.version, sys.prefix, sorted(installed)])
+    key = repr([runner.read_text(), packages, sys.version, sorted(installed)])
     return Path(directory) / f"plain-{sha256(key.encode()).hexdigest()[:16]}.json"
