@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+WITH_HEALTH = """\
+[composite:main]
+use = egg:wsgi-pipeline#switch
+branches = health path=/@@health
+default = site
+[app:health]
+use = egg:wsgi-pipeline#health
+"""
+"""The begin of an ini: ``health`` beside the pipeline ``site``."""
+BEHIND_NGINX = "trusted = 127.0.0.1\naccept = X-Forwarded\nallowed_hosts = *"
+"""Options of ``vhost``."""
+
 
 def ini_of(order: Sequence[str], scan: str, pipeline: str = "main", **options: str) -> str:
     """Return an ini of elements, outermost first, around a publisher.

@@ -16,7 +16,7 @@ from typing import NoReturn
 import pytest
 
 from faults.length import length
-from inis import ini_of
+from inis import BEHIND_NGINX, WITH_HEALTH, ini_of
 from servers.base import Missing, find, wait_until
 from servers.deployed import Deployed, Stopped
 from servers.probes import Load, Target
@@ -27,19 +27,11 @@ STOPS = length(short=2, full=50)
 CLIENTS = 16
 DRAIN = 4
 """Seconds: the proxy asks each instance every second."""
-INI = """\
-[composite:main]
-use = egg:wsgi-pipeline#switch
-branches = health path=/@@health
-default = site
-[app:health]
-use = egg:wsgi-pipeline#health
-"""
-INI += ini_of(
+INI = WITH_HEALTH + ini_of(
     ["vhost", "errors", "traverse"],
     "drained_views",
     "site",
-    vhost="trusted = 127.0.0.1\naccept = X-Forwarded\nallowed_hosts = *",
+    vhost=BEHIND_NGINX,
     traverse="root = builtins:dict",
 )
 VIEWS = """\

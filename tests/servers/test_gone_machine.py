@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import pytest
 
-from inis import ini_of
+from inis import BEHIND_NGINX, ini_of
 from servers.base import Missing, find, unused_port
 from servers.deployed import Deployed
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 INI = ini_of(
     ["vhost", "errors", "traverse"],
     "",
-    vhost="trusted = 127.0.0.1\naccept = X-Forwarded\nallowed_hosts = *",
+    vhost=BEHIND_NGINX,
     traverse="root = builtins:dict",
 )
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")

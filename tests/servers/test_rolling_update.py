@@ -22,7 +22,7 @@ from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
 
 from faults.length import length
-from inis import ini_of
+from inis import BEHIND_NGINX, WITH_HEALTH, ini_of
 from servers.base import Missing, find, wait_until
 from servers.deployed import Deployed, Stopped, own
 from servers.probes import Target
@@ -34,14 +34,6 @@ UPDATES = length(short=1, full=10)
 CLIENTS = 16
 PAUSE = length(short=0.4, full=0.1)
 """Seconds between two visits of a client. The processor is for the servers, which start anew."""
-INI = """\
-[composite:main]
-use = egg:wsgi-pipeline#switch
-branches = health path=/@@health
-default = site
-[app:health]
-use = egg:wsgi-pipeline#health
-"""
 ORDER = ["vhost", "retry", "zodb", "errors", "transaction", "traverse"]
 MODELS = """\
 from BTrees.OOBTree import OOBTree
@@ -132,8 +124,8 @@ class Site:
             code = place / f"code{number}"
             code.mkdir()
             zodb = f"uri = {zeo.uri()}\nroot = notes_of_the_site:root\nserver_sync = true"
-            vhost = "trusted = 127.0.0.1\naccept = X-Forwarded\nallowed_hosts = *"
-            (code / "site.ini").write_text(INI + ini_of(ORDER, "notes_of_the_site", "site", zodb=zodb, vhost=vhost))
+            ini = WITH_HEALTH + ini_of(ORDER, "notes_of_the_site", "site", zodb=zodb, vhost=BEHIND_NGINX)
+            (code / "site.ini").write_text(ini)
             self.put(number, "old")
             options = ("--workers", "2", "--drain", "4")
             python = Path(sys.executable)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from webob import Request
 
+from inis import WITH_HEALTH
 from pipeline.composition import Element
 from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.paste import load, plan
@@ -28,15 +29,7 @@ WORDS = {"base", "errors", "events", "log", "site"}
 """Names of elements that are words of other things, too."""
 ELEMENTS = {file.stem for file in (TOP / "src/pipeline/elements").glob("[a-z]*.py")} - WORDS
 
-INI = """\
-[composite:main]
-use = egg:wsgi-pipeline#switch
-branches = health path=/@@health
-default = site
-
-[app:health]
-use = egg:wsgi-pipeline#health
-
+INI = WITH_HEALTH + """
 [pipeline:site]
 pipeline = {names} end
 
