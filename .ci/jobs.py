@@ -16,8 +16,8 @@ from lanes import Job, run
 
 TOP = Path(__file__).resolve().parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wsgi-pipeline"
-"""Kept between runs: uv, Pythons of Debian, compiled servers, and packages of the servers' environment. uv keeps
-packages in a cache of its own."""
+"""Kept between runs: uv, Pythons of Debian, compiled servers, packages of the servers' environment, and in
+"kept" the eggs of the buildout and the results of plain Zope. uv keeps packages in a cache of its own."""
 UV = CACHE / "bin" / "uv"
 """In a directory of its own, which is put on the PATH: tests make environments by it."""
 ROOT = CACHE / "pythons" / "root"
@@ -195,7 +195,7 @@ if __name__ == "__main__":
         Path(directory).chmod(0o1777)  # the servers run as other users
         os.environ["PIPELINE_SERVERS"] = os.environ["TMPDIR"] = directory
         if not RELEASE:
-            os.environ["PIPELINE_KEPT"] = str(CACHE / "plain")
+            os.environ["PIPELINE_KEPT"] = str(CACHE / "kept")
             os.environ["PIPELINE_TURN"] = str(turn())
         os.environ["PIPELINE_SERVERS_PYTHON"] = f"{directory}/servers-venv/bin/python"
         status = run(list(jobs()), TOP / ".ci-logs")
