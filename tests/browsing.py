@@ -15,6 +15,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support.ui import WebDriverWait
 
+from ports import unused_port
+
 T = TypeVar("T")
 
 PHONE, DESK = (390, 844), (1280, 800)
@@ -36,7 +38,7 @@ def chromium(program: Callable[[str, str], str], profile: Path, wait: str = "nor
     for switch in [*SWITCHES, f"--user-data-dir={profile}"]:
         options.add_argument(switch)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = Service(program("chromedriver", "apt install chromium-driver"))
+    service = Service(program("chromedriver", "apt install chromium-driver"), port=unused_port())
     browser = webdriver.Chrome(options=options, service=service)
     browser.set_page_load_timeout(60)
     try:

@@ -22,7 +22,8 @@ from typing import Any, NoReturn
 import pytest
 
 from environments import NOT_COPIED, make_wheel
-from processes import Process, unused_port
+from ports import unused_port
+from processes import Process
 
 if find_spec("hypothesis"):  # not every environment of the tests has it
     from hypothesis import settings

@@ -1,4 +1,4 @@
-"""Servers in processes of their own, on ports that nobody else has."""
+"""Servers in processes of their own."""
 
 from __future__ import annotations
 
@@ -13,13 +13,6 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parent.parent
-
-
-def unused_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 class Process:

@@ -24,7 +24,8 @@ from pipeline.demo import site, users
 from pipeline.demo.models import Document, Folder
 from pipeline.paste import load
 from pipeline.tools.command import main
-from processes import TOP, Process, unused_port
+from ports import unused_port
+from processes import TOP, Process
 
 PASSWORD = "correct horse"
 TEXT = "# Tea\n\nGreen tea at **80** degrees.\n"

@@ -26,7 +26,8 @@ from webtest import TestApp
 from pipeline.demo import site
 from pipeline.demo.content import store
 from pipeline.demo.models import Document, File, Folder
-from processes import TOP, Process, unused_port
+from ports import unused_port
+from processes import TOP, Process
 from unpacking import zstd_unpacker
 
 from .streams import LINE, LINES, PAUSE

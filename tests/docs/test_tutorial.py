@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 
 from docs.following import Block, Difference, Reader, alike, blocks, commands
-from processes import unused_port
+from ports import unused_port
 from servers.deployed import as_user, own
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tutorial.rst").read_text("utf-8")

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ports import unused_port
+
 PLACES = ("/usr/sbin", "/sbin", "/usr/lib/postgresql/*/bin", "/usr/local/sbin")
 """Where servers are that are on the PATH of root alone, or of nobody."""
 
@@ -37,25 +39,6 @@ def find_behind_nginx(server: str, python: Path) -> None:
     find("nginx", "apt install nginx")
     if not python.with_name(server).exists():
         find(server, f"pip install {server}")
-
-
-def unused_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def unused_pair() -> int:
-    """A port on which nobody listens, nor on the next one. Neither is given to a client (they begin at 32768)."""
-    for port in range(20000 + os.getpid() % 5000, 32000, 2):
-        try:
-            for number in (port, port + 1):
-                socket.create_server(("127.0.0.1", number)).close()
-        except OSError:
-            continue
-        return port
-    raise RuntimeError("no two ports are free")
 
 
 def wait_until(true: Callable[[], Any], seconds: float, what: str, interval: float = 0.02) -> Any:

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from servers.base import children, find, unused_pair, unused_port
+from ports import unused_pair, unused_port
+from servers.base import children, find
 
 TOP = Path(__file__).resolve().parents[2]
 USER = "www-data"

@@ -20,7 +20,8 @@ from faults.judge import Writers, stored_in
 from faults.length import length
 from faults.load import Client
 from faults.serving import TESTS, write_ini
-from servers.base import Missing, children, find, unused_pair, unused_port, wait_until
+from ports import unused_pair, unused_port
+from servers.base import Missing, children, find, wait_until
 from servers.deployed import TOP
 from servers.postgres import Postgres
 

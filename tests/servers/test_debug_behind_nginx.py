@@ -11,7 +11,8 @@ from typing import NoReturn
 
 import pytest
 
-from processes import Process, unused_port
+from ports import unused_port
+from processes import Process
 from servers.fixtures import running
 from servers.nginx import Nginx
 

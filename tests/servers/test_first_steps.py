@@ -19,7 +19,8 @@ from typing import NoReturn
 
 import pytest
 
-from servers.base import Missing, children, find, unused_port
+from ports import unused_port
+from servers.base import Missing, children, find
 from servers.deployed import TOP, Deployed, as_user, own
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]

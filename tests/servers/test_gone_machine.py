@@ -19,7 +19,8 @@ from typing import NoReturn
 import pytest
 
 from inis import BEHIND_NGINX, ini_of
-from servers.base import Missing, find, unused_port
+from ports import unused_port
+from servers.base import Missing, find
 from servers.deployed import Deployed
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]

@@ -22,7 +22,8 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from browsing import DESK, PHONE, chromium, show_on
 from faults.length import length
 from pipeline.tools.command import main
-from processes import Process, unused_port
+from ports import unused_port
+from processes import Process
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 

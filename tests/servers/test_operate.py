@@ -16,7 +16,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from docs.following import Command, blocks, commands
-from processes import TOP, Process, unused_port
+from ports import unused_port
+from processes import TOP, Process
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
 

@@ -14,7 +14,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from browsing import follow
-from processes import TOP, unused_port
+from ports import unused_port
+from processes import TOP
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 

@@ -13,7 +13,8 @@ from typing import NoReturn
 import pytest
 
 from faults.length import length
-from servers.base import Missing, find, unused_port
+from ports import unused_port
+from servers.base import Missing, find
 from servers.deployed import Deployed, as_user, deployed
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]

@@ -21,7 +21,8 @@ import pytest
 from pipeline.demo import site
 from pipeline.demo.users import set_password
 from pipeline.tools.command import main
-from servers.base import Missing, find, find_behind_nginx, unused_port, wait_until
+from ports import unused_port
+from servers.base import Missing, find, find_behind_nginx, wait_until
 from servers.deployed import TOP, Deployed, deployed, own
 
 pytestmark = pytest.mark.timeout(180)

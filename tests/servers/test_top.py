@@ -20,7 +20,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from inis import ini_of
-from processes import Process, unused_port
+from ports import unused_port
+from processes import Process
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 

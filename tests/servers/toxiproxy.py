@@ -10,7 +10,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from servers.base import Missing, Server, find, unused_port
+from ports import unused_port
+from servers.base import Missing, Server, find
 
 PACKAGE = "github.com/Shopify/toxiproxy/v2/cmd/server@latest"
 

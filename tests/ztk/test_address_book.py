@@ -24,7 +24,8 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.ui import WebDriverWait
 
-from processes import Process, unused_port
+from ports import unused_port
+from processes import Process
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.testing import Ledger
-from processes import Process, unused_port
+from ports import unused_port
+from processes import Process
 
 pytest.importorskip("ZEO", reason="it needs ZEO, which make test-ztk installs")
 
