@@ -414,14 +414,17 @@ class Threads:
             thread.join()
 
 
+PAUSE = 0.05
+"""Seconds between two requests of a client: the processor is for the server, which starts anew."""
+
+
 class Load(Threads):
     """Clients that ask which process answers, until they are told to stop."""
 
-    def __init__(self, target: Target, clients: int, method: str = "GET", pause: float = 0.01) -> None:
+    def __init__(self, target: Target, clients: int, method: str = "GET") -> None:
         super().__init__(*[self.ask] * clients)
         self.target = target
         self.method = method
-        self.pause = pause  # the processor is for the server, which starts anew
         self.answers: list[str] = []
         """The process, or what went wrong: "no answer" on a connection, "cut" where one ends early, its status, or
         the error's class."""
@@ -437,7 +440,7 @@ class Load(Threads):
                 self.answers.append(said)
             except OSError as error:
                 self.answers.append(type(error).__name__)
-            time.sleep(self.pause)
+            time.sleep(PAUSE)
 
     def processes(self, since: int = 0) -> set[str]:
         """Return the processes that have answered, but for the first ``since`` answers."""

@@ -128,7 +128,7 @@ def answers(port: int) -> bool:
 def test_either_can_be_killed_and_one_added(machines: Machines) -> None:
     writers = Writers("/@@add", gateway=True)
     waits = []
-    with writers.on(machines.proxy_port, 6) as load:
+    with writers.on(machines.proxy_port, 6, pause=0.03) as load:
         load.wait_for_success(time.monotonic())
         for number in range(KILLS):
             where = f"machine{number % 2 + 1}"

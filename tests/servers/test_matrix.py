@@ -42,8 +42,8 @@ TARGETS = {
 }
 """What the command line says, and what it needs."""
 DOCUMENT = TOP / "docs" / "deployments.rst"
-CLIENTS, PAUSE = 16, 0.05
-"""While a server is reloaded or stopped; the seconds between two requests of one of them."""
+CLIENTS = 16
+"""While a server is reloaded or stopped."""
 MAY_FAIL = "some requests may fail"
 MAY_CUT = "may cut what a client reads slowly"
 UNSURE = {MAY_FAIL: (GOOD,), MAY_CUT: (GOOD, MAY_FAIL)}
@@ -83,7 +83,7 @@ class Clients:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.loads = [Load(target, CLIENTS // 2, method, PAUSE) for method in ("GET", "POST")]
+        self.loads = [Load(target, CLIENTS // 2, method) for method in ("GET", "POST")]
         self.long: dict[str, str] = {}
 
     def __enter__(self) -> Self:

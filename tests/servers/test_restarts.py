@@ -165,7 +165,7 @@ class Clients(Threads):
                     connection.close()
                 if not keep:
                     connection.close()
-                time.sleep(0.005)  # the processor is for the server, which starts anew
+                time.sleep(0.03)  # the processor is for the server, which starts anew
                 with self.lock:
                     if problem:
                         self.failed.append(problem)

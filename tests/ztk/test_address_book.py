@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
-import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.ui import WebDriverWait
 
+from environments import install
 from ports import unused_port
 from processes import Process
 
@@ -58,8 +58,7 @@ def installed(missing: Callable[[str, str], Any]) -> None:
     """Install the site itself; ``make test-ztk`` has installed its needs."""
     if importlib.util.find_spec("fanstatic") is None:
         missing("what icemac.addressbook needs", "make test-ztk")
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*pip, "icemac.addressbook==9.4"], check=True, capture_output=True)
+    install(Path(sys.executable), "icemac.addressbook==9.4", "--no-deps")
 
 
 class Site:
@@ -153,13 +152,17 @@ def visitor(site: Site, browser: WebDriver) -> Visitor:
 def test_a_site_from_the_package_index_is_walked_through(site: Site, visitor: Visitor) -> None:
     make_the_book(site, visitor)
     log_in_and_work(visitor)
-    site.serve("main")  # all is in the database
+    ours = pages_of(site)
+    site.serve("plain")  # all is in the database
     visitor.open("/AddressBook/@@loginForm.html")
     visitor.fill(login="ada@example.org", password="engine-1843")
     visitor.press("SUBMIT")
     search(visitor, "Hopp*")
     assert "Hopper" in visitor.text
-    compare_with_the_site_by_itself(site)
+    theirs = pages_of(site)
+    different = "\n".join(unified_diff(theirs, ours, "plain", "here", n=0, lineterm=""))
+    assert not different, different
+    assert [line for line in ours if line.endswith(" 404")] == ["/AddressBook/none 404"]
 
 
 def make_the_book(site: Site, visitor: Visitor) -> None:
@@ -224,10 +227,5 @@ def search(visitor: Visitor, term: str) -> None:
     visitor.press("form.buttons.search")
 
 
-def compare_with_the_site_by_itself(site: Site) -> None:
-    ours = [line for path in PAGES for line in site.page(path)]
-    site.serve("plain")
-    theirs = [line for path in PAGES for line in site.page(path)]
-    different = "\n".join(unified_diff(theirs, ours, "plain", "here", n=0, lineterm=""))
-    assert not different, different
-    assert [line for line in ours if line.endswith(" 404")] == ["/AddressBook/none 404"]
+def pages_of(site: Site) -> list[str]:
+    return [line for path in PAGES for line in site.page(path)]

@@ -21,6 +21,8 @@ pytest.importorskip("ZEO", reason="it needs ZEO, which make test-ztk installs")
 
 HERE = Path(__file__).parent
 WRITERS = 8
+PAUSE = 0.05
+"""Seconds, where a process is killed in mid-write: it need not be busy all the time."""
 
 
 class Site:
@@ -67,8 +69,10 @@ def asked(port: int, path: str) -> tuple[int, str, str]:
         connection.close()
 
 
-def write_for(site: Site, seconds: float, meanwhile: Callable[[], object]) -> tuple[Ledger, Counter[int]]:
-    """Have eight clients write; return the ledger and how often each status was answered."""
+def write_for(
+    site: Site, seconds: float, meanwhile: Callable[[], object], pause: float = 0
+) -> tuple[Ledger, Counter[int]]:
+    """Have eight clients write, with a pause after each write; return the ledger and how many had which status."""
     ledger = Ledger()
     statuses: Counter[int] = Counter()
     lock = threading.Lock()
@@ -82,8 +86,7 @@ def write_for(site: Site, seconds: float, meanwhile: Callable[[], object]) -> tu
             with lock:
                 ledger.answered(id, status, outcome)
                 statuses[status] += 1
-            if status != 200:
-                time.sleep(0.05)
+            time.sleep(pause if status == 200 else 0.05)
 
     writers = [threading.Thread(target=write, args=[number]) for number in range(WRITERS)]
     for writer in writers:
@@ -134,7 +137,7 @@ def test_a_killed_server(site: Site) -> None:
         site.servers[port].process.wait()
         site.servers[port] = site.start_server(port)
 
-    ledger, statuses = write_for(site, 8, kill)
+    ledger, statuses = write_for(site, 8, kill, PAUSE)
     judged(site, ledger, statuses)
 
 
@@ -148,5 +151,5 @@ def test_a_lost_database(site: Site) -> None:
         time.sleep(1)
         site.zeo = site.start_zeo()
 
-    ledger, statuses = write_for(site, 10, restart)
+    ledger, statuses = write_for(site, 10, restart, PAUSE)
     judged(site, ledger, statuses)
