@@ -197,7 +197,7 @@ def test_r12_a_file_under_uwsgi(blobs: bool, place: Path, start: Callable[..., U
     assert "Traceback" not in said, said
 
 
-TURNS = 6
+TURNS = 4
 WRITES = 5 * TURNS
 CHILDREN = {
     "multiprocessing": """
