@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,8 +62,16 @@ def keep_installed() -> None:
         return lambda *given, **wanted: kept(tuple(sys.path), given, tuple(wanted.items()))
 
     metadata.distribution, metadata.entry_points = keep(metadata.distribution), keep(metadata.entry_points)
-    metadata.Distribution.entry_points = found = cached_property(metadata.Distribution.entry_points.fget)
-    found.__set_name__(metadata.Distribution, "entry_points")
+    read = metadata.Distribution.entry_points.fget
+    known: dict[str, Any] = {}
+
+    def entry_points(self: Any) -> Any:
+        place = str(self._path)
+        if place not in known:  # by each, since many tests put a directory of their own on the path
+            known[place] = read(self)
+        return known[place]
+
+    metadata.Distribution.entry_points = property(entry_points)
 
 
 def pytest_collection_finish() -> None:

@@ -17,8 +17,9 @@ CACHES = {"cache", "lru_cache"}
 
 
 def name_of(node: ast.expr) -> str:
-    """Return the last part of what is called."""
-    node = node.func if isinstance(node, ast.Call) else node
+    """Return the last part of what is called, also of what that returns."""
+    while isinstance(node, ast.Call):
+        node = node.func
     return getattr(node, "attr", None) or getattr(node, "id", "")
 
 
@@ -26,7 +27,9 @@ def changes(value: ast.expr) -> bool:
     """Return whether a value is made to be changed: it is empty at first, or a lock and the like."""
     if isinstance(value, ast.Dict | ast.List | ast.Set):
         return not getattr(value, "elts", None) and not getattr(value, "keys", None)
-    return isinstance(value, ast.Call) and name_of(value) in CONTAINERS and not value.args
+    if not isinstance(value, ast.Call):
+        return False
+    return name_of(value) in CACHES or (name_of(value) in CONTAINERS and not value.args)
 
 
 def state_of(path: Path) -> Iterator[str]:

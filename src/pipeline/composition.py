@@ -18,6 +18,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, overload
 
 from pipeline.attributes import composed, refuse_clashes, refuse_other_layout, refuse_undeclared
@@ -82,18 +83,22 @@ class Element(Generic[Options]):
     ) -> None:
         self.factory = factory
         self.signature = Signature.of(factory)
-        self.name = contract.name
-        self.options = dict(options or {})
-        given = (option for option, value in self.options.items() if value is not None)
-        self.contract = contract._replace(met=frozenset(given), place=(source, self.options))
+        self.name = self.__name__ = contract.name
+        self.contract = contract
+        self._take(options or {}, source)
+        self.is_end = not self.signature.takes_next
+        self.__doc__ = factory.__doc__
+        self.__module__ = factory.__module__
+        self.__wrapped__ = factory
+
+    def _take(self, options: Mapping[str, Any], source: Any = None) -> Element[Options]:
+        self.options = dict(options)
+        given = (option for option, value in options.items() if value is not None)
+        self.contract = self.contract._replace(met=frozenset(given), place=(source, self.options))
         self.source = source
         self.strings: Mapping[str, str] = {}
         self.makers: Sequence[Any] = ()
-        self.is_end = not _takes_next(factory)
-        self.__doc__ = factory.__doc__
-        self.__name__ = contract.name
-        self.__module__ = factory.__module__
-        self.__wrapped__ = factory
+        return self
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
@@ -110,7 +115,7 @@ class Element(Generic[Options]):
     def __call__(self, conf_or_app: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
         if conf_or_app is None:
             self.signature.check_options(self.name, options)
-            return Element(self.factory, self.contract, {**self.options, **options})
+            return copy(self)._take({**self.options, **options})
         if isinstance(conf_or_app, Mapping) and not callable(conf_or_app):  # as Paste's URLMap is, an app
             source = Source(conf_or_app, self)
             part = self.configured(source, options)
@@ -137,7 +142,7 @@ class Element(Generic[Options]):
     def configured(self, source: Any, strings: Mapping[str, str]) -> Element[Options]:
         """Return this element with the options of an ini, converted. OptionError says which one is wrong."""
         options = from_strings(self.signature, self.name, strings, source)
-        made: Element[Options] = Element(self.factory, self.contract, {**self.options, **options}, source)
+        made = copy(self)._take({**self.options, **options}, source)
         made.strings = strings
         return made
 
@@ -296,7 +301,7 @@ class Pipeline(Edge):
         self.request_class = Request
         given = {name: value for name, value in self.offered.items() if name in OF_AN_ATTEMPT}
         self.fields = {"pipeline": self, **given}
-        self.begin = beginning(self.fields)
+        self.begin = lambda *given: beginning(self.fields)(*given)  # once: the first request finishes it
         self.finished = False
         return self
 
@@ -312,6 +317,7 @@ class Pipeline(Edge):
             refuse_missing(self.linked)
             refuse_unadded(self.all_contracts, self.offered, self.published)
             self.request_class = composed(_added(self.linked), self.offered)
+            self.begin = beginning(self.fields)
             self.finished = True
 
     def continuing(self, outer: Edge) -> Edge:
@@ -353,8 +359,3 @@ def _linked(part: Any, inner: Pipeline | None, makers: Sequence[Any] = ()) -> Pi
 def _added(contracts: Iterable[Contract]) -> list[tuple[str, type[Request]]]:
     """Return the names of the elements that add attributes to the request, with their classes."""
     return [(contract.name, contract.adds) for contract in contracts if contract.adds is not None]
-
-
-def _takes_next(factory: Callable[..., Any]) -> bool:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return any(p.kind in kinds for p in inspect.signature(factory).parameters.values())

@@ -54,22 +54,21 @@ def on_demand(dotted: str) -> Callable[..., Any]:
 
 
 class Signature(NamedTuple):
-    """The options that a factory takes: annotation by name, and the names that have no default."""
+    """The options of a factory: annotation by name, the names without a default; and whether it takes ``next``."""
 
     annotations: Mapping[str, Any]
     required: frozenset[str]
+    takes_next: bool
 
     @classmethod
     def of(cls, factory: Callable[..., Any]) -> Signature:
-        keywords = [
-            parameter
-            for parameter in inspect.signature(factory).parameters.values()
-            if parameter.kind is parameter.KEYWORD_ONLY
-        ]
+        parameters = inspect.signature(factory).parameters.values()
+        keywords = [one for one in parameters if one.kind is one.KEYWORD_ONLY]
         names = inspect.unwrap(factory).__globals__
         return cls(
             {parameter.name: evaluated(parameter.annotation, names) for parameter in keywords},
-            frozenset(p.name for p in keywords if p.default is p.empty),
+            frozenset(one.name for one in keywords if one.default is one.empty),
+            any(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters),
         )
 
     def check_options(self, name: str, options: Mapping[str, Any], source: Any | None = None) -> None:
