@@ -128,6 +128,8 @@ def jobs() -> Iterator[Job]:
     )
     yield Job("3.11, lowest", quick(lowest, QUICK), needs=["environment-lowest"])
     yield Job("ztk", "make test-ztk WORKERS=0", needs=["environment-ztk"])
+    yield Job("environment-bench", environment(".venv-bench-ci", "bench-ci"), needs=["environment"])
+    yield Job("bench", "make bench-ci", needs=["environment-bench"])  # the least of many short rounds
     here = dict(pythons())
     for number, version in enumerate(("3.12", "3.13")):
         if version in here:
@@ -151,8 +153,6 @@ def jobs() -> Iterator[Job]:
     yield Job("zope", "make test-zope WORKERS=0", needs=["environment-zope"])
     yield Job("examples", "make test-examples", needs=["environment"])
     yield Job("serve", ".ci/serve-a-clone", needs=["programs"])
-    yield Job("environment-bench", environment(".venv-bench-ci", "bench-ci"), needs=["environment"])
-    yield Job("bench", "make bench-ci", needs=["environment-bench"])  # the least of many short rounds
 
 
 def memory(wanted: int = 8 * 2**30) -> str | None:
