@@ -87,7 +87,7 @@ class Site:
 
     def page(self, path: str) -> list[str]:
         """Return status and body for the administrator, without what differs from one start to the next: addresses
-        of objects, and the order of resources in the head."""
+        of objects, the time of day, and the order of resources in the head."""
         login = b64encode(b"admin:secret").decode()
         request = Request(self.url(path), headers={"Authorization": f"Basic {login}"})
         try:
@@ -96,7 +96,7 @@ class Site:
             answer = error
         body = answer.read().decode()
         resource = re.compile(r".*/fanstatic/.*")
-        lines = re.sub(r" at 0x\w+", "", body).splitlines()
+        lines = re.sub(r" at 0x\w+|\b\d\d/\d\d/\d\d \d\d:\d\d\b", "", body).splitlines()
         rest = [line for line in lines if not resource.match(line)]
         tags = [tag for line in lines if resource.match(line) for tag in line.replace("><", ">\n<").split("\n")]
         return [f"{path} {answer.code}", *rest, *sorted(tags)]
