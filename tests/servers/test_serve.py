@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -502,7 +503,8 @@ MISTAKES = {
 def test_a_mistake_is_a_page_until_it_is_mended(
     tmp_path: Path, start: Callable[..., Any], free_port: int
 ) -> None:
-    """Also if a file is changed while the site starts: the reloader has not looked at it yet."""
+    """Also if a file is changed while the site starts, when the reloader has not looked at it yet; and if a backup,
+    which has an older time, is put back."""
     name = f"mended_{free_port}"
     files = {"ini": tmp_path / "site.ini", "views": tmp_path / f"{name}_views.py"}
     files["ini"].write_text(SITE.format(name=name))
@@ -528,10 +530,14 @@ def test_a_mistake_is_a_page_until_it_is_mended(
     cookie = re.findall(r"debug-key=\S+", server.output.read_text())[0]
     for which, change, word in MISTAKES.values():
         right = files[which].read_text()
+        backup = Path(shutil.copy2(files[which], tmp_path / "backup"))
         files[which].write_text(change(right))
         _, page, refresh = until(500)
         assert word in page and refresh == "1"
-        files[which].write_text(right)
+        if which == "ini":
+            backup.replace(files[which])
+        else:
+            files[which].write_text(right)
         assert until(200)[1:] == ("a page", None)
     files["views"].write_text(f"import made_{name}\n{VIEWS}")
     until(500)

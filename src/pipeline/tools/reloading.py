@@ -71,3 +71,11 @@ class Monitor(PollingFileMonitor):  # type: ignore[misc]
                 changed = 0
             self.mtimes[path] = changed
         super().add_path(path)
+
+    def check_reload(self, paths: list[str]) -> None:
+        """Report the files that changed. The time of one that was put back from a backup is older."""
+        for path in sorted(paths):
+            changed = get_mtime(path)
+            if changed and changed != self.mtimes.setdefault(path, changed):
+                self.mtimes[path] = changed
+                self.callback(path)
