@@ -32,6 +32,7 @@ class Postgres(Server):
         settings = ["listen_addresses=127.0.0.1", "max_connections=200", "max_prepared_transactions=50"]
         settings += ["recovery_init_sync_method=syncfs"]  # not file by file: there are thousands
         settings += ["deadlock_timeout=100ms"]  # as docs/reliability.rst advises
+        settings += ["dynamic_shared_memory_type=mmap"]  # in its directory, so that a killed server leaves none
         settings += [f"unix_socket_directories={self.directory}", *self.settings]
         options = [word for setting in settings for word in ("-c", setting)]
         return [self.program, "-D", self.data, "-p", str(self.port), *options]

@@ -115,7 +115,7 @@ def test_several_workers_know_one_key(
     """They inherit the key if the site is loaded before they are forked; else the environment has it."""
     port = unused_port()
     gunicorn = Path(sys.executable).with_name("gunicorn")
-    options = ["--bind", f"127.0.0.1:{port}", "--workers", "3", *(["--preload"] if preload else [])]
+    options = ["--bind", f"127.0.0.1:{port}", "--no-control-socket", "--workers", "3", *["--preload"] * preload]
     environment = {"PYTHONPATH": str(directory), "PYTHONWARNINGS": "ignore"}
     if not preload:
         environment["PIPELINE_DEBUG_KEY"] = "k" * 43
