@@ -68,13 +68,12 @@ def jobs() -> Iterator[Job]:
     make_uv = f"python3 -m venv --clear {CACHE}/tools\n{CACHE}/tools/bin/pip install -q uv"
     link = f"mkdir -p {UV.parent}\nln -sf {CACHE}/tools/bin/uv {UV}"
     yield Job("uv", f"if ! test -x {UV}; then {make_uv}\n{link}; fi")
-    yield Job("programs", ".ci/programs", processors=0)
     yield Job(
         "environment",
         f"{environment('.venv', 'test', 'lint')}\n"
         f"flock {CACHE}/lock {UV} pip install -q --python .venv/bin/python -e '.[servers]'\n"
         f"{UV} pip install -q --python .venv/bin/python --no-deps axe-playwright-python",
-        needs=["uv", "programs"],
+        needs=["uv"],
     )
     yield Job(
         "toxiproxy",
@@ -92,7 +91,7 @@ def jobs() -> Iterator[Job]:
     yield Job(
         "environment-servers",
         f'cd tests\nflock {CACHE}/lock-servers ../.venv/bin/python -c "{make}"',
-        needs=["environment", "programs"],
+        needs=["environment"],
     )
     # These wait for servers most of the time.
     timed = " ".join(f"tests/servers/{name}" for name in TIMED)
@@ -141,7 +140,7 @@ def jobs() -> Iterator[Job]:
             yield Job(
                 f"{version} -O{'' if not tests else ', a part'}",
                 quick(python, FURTHER) if not tests else suite(python, tests, FURTHER),
-                needs=[f"environment-{version}", "programs"],
+                needs=[f"environment-{version}"],
             )
     for version in ("3.14", "3.15"):
         venv = f".venv-{version}"
@@ -152,7 +151,7 @@ def jobs() -> Iterator[Job]:
     yield Job("lint", "make lint", needs=["environment"])
     yield Job("zope", "make test-zope WORKERS=0", needs=["environment-zope"])
     yield Job("examples", "make test-examples", needs=["environment"])
-    yield Job("serve", ".ci/serve-a-clone", needs=["programs"])
+    yield Job("serve", ".ci/serve-a-clone")
 
 
 def memory(wanted: int = 8 * 2**30) -> str | None:
