@@ -17,6 +17,7 @@ def download(directory: Path) -> Path:
     subprocess.run(command, check=True)
     [archive] = directory.glob("pyramid-*.tar.gz")
     with tarfile.open(archive) as tar:
-        tar.extractall(directory, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # PEP 706; Debian's Python is 3.11.2
+        tar.extractall(directory)
     [top] = directory.glob("pyramid-*/docs/tutorials")
     return top
