@@ -73,7 +73,10 @@ def write(site: Site) -> Deployment:
             f"; the site believes each peer on it.\nsocket = {site.socket}\nchmod-socket = 660"
         )
     else:
-        bind = f"; HTTP, without the router: a reload cuts no answer.\nhttp-socket = {site.address}"
+        bind = (
+            "; HTTP, without the router, where a reload fails requests. It may still cut what a client reads\n"
+            f"; slowly: put nginx in front (pipeline deploy nginx --behind uwsgi).\nhttp-socket = {site.address}"
+        )
     mount = "module = wsgi:application"
     if site.prefix:
         mount = f"; The path of the site on the server.\nmount = {site.prefix}=wsgi.py\nmanage-script-name = true"
