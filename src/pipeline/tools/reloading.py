@@ -76,6 +76,6 @@ class Monitor(PollingFileMonitor):  # type: ignore[misc]
         """Report the files that changed. The time of one that was put back from a backup is older."""
         for path in sorted(paths):
             changed = get_mtime(path)
-            if changed and changed != self.mtimes.setdefault(path, changed):
+            if changed and changed != self.mtimes[path]:
                 self.mtimes[path] = changed
                 self.callback(path)
