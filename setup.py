@@ -208,8 +208,8 @@ setup(
     package_data={
         "pipeline": ["py.typed"],
         # What `pipeline new` writes.
-        "pipeline.tools.new": ["site/**/*.txt"],
-        "pipeline.tools.inspector": ["templates/*"],
+        "pipeline.tools": ["site/**/*.txt"],
+        "pipeline.telling": ["templates/*"],
         "pipeline.demo": ["*.md", "static/*", "templates/*"],
     },
     cmdclass={"build_py": BuildWithPages},
@@ -242,7 +242,7 @@ setup(
             "ztk_publisher = pipeline.ztk.publisher:ztk_publisher",
         ],
         "paste.composite_factory": ["switch = pipeline.switch:switch"],
-        "paste.server_factory": ["granian = pipeline.tools.servers.on_granian:granian"],
+        "paste.server_factory": ["granian = pipeline.serving.on_granian:granian"],
         "zodburi.resolvers": ["mariadb = pipeline.database.mariadb:resolver"],
     },
     classifiers=[

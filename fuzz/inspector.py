@@ -18,7 +18,7 @@ KEY = os.environ["PIPELINE_DEBUG_KEY"] = "k" * 40
 from fuzz.target import ROOT, Broken, Environ, Folder, Pipeline, Request, environ, judged, pipeline, run, view
 
 with atheris.instrument_imports(include=["pipeline"]):
-    import pipeline.tools.inspector.inspecting
+    import pipeline.inspector.inspecting
     from pipeline.elements.inspector import PATH, inspector
 
 SECRET = "swordfish"

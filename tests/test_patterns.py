@@ -19,7 +19,7 @@ LOCAL = {
     "pipeline/tools/check.py": {"name": "debug"},
     "pipeline/proving/proof.py": {"view": ".*", "points": ".*"},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
-    "pipeline/tools/serving.py": {"section": "server:main"},
+    "pipeline/checking/servers.py": {"section": "server:main"},
 }
 """Examples for the patterns that are made of something else."""
 FOUND = list(patterns(TOP / "src", LOCAL))

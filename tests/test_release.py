@@ -101,7 +101,7 @@ def test_a_release_is_built_and_tried_in_an_empty_environment(tmp_path: Path) ->
 
     with ZipFile(clone / "dist" / wheel) as packed:
         names = packed.namelist()
-    assert "pipeline/py.typed" in names and "pipeline/tools/new/site/var/dot-gitignore.txt" in names
+    assert "pipeline/py.typed" in names and "pipeline/tools/site/var/dot-gitignore.txt" in names
     assert "pipeline/testing/plugin.py" in names
     assert not [name for name in names if name.startswith(("tests/", "examples/"))]
     with tarfile.open(clone / "dist" / sdist) as packed_source:

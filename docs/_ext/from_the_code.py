@@ -25,8 +25,8 @@ from zope.interface.interface import InterfaceClass
 
 import pipeline
 from pipeline.composition import Element
+from pipeline.telling.descriptions import Description, Option, description_of, read, split
 from pipeline.tools.command import COMMANDS
-from pipeline.tools.descriptions import Description, Option, description_of, read, split
 
 GROUPS = {
     "paste.filter_factory": "filter",

@@ -28,8 +28,8 @@ MODULES = {
 }
 
 FOR_DEVELOPERS = {
-    "pipeline.elements.errors": "pipeline.tools.debug_page",
-    "pipeline.elements.inspector": "pipeline.tools.inspector",
+    "pipeline.elements.errors": "pipeline.explaining.debug_page",
+    "pipeline.elements.inspector": "pipeline.inspector",
 }
 """Elements that a developer switches on, each with the tools that it then shows. No other site imports these."""
 OF_A_REQUEST = ("forms.fields", "http.cookies")
@@ -182,9 +182,7 @@ def lines_of_code(path: Path) -> int:
     documentation = {
         line
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
     return sum(

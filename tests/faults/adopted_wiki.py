@@ -40,10 +40,10 @@ from urllib.parse import urlencode
 
 import waitress
 
+from pipeline.adopting.asking import Hidden
 from pipeline.elements.retry import Start
 from pipeline.paste import load
 from pipeline.testing import Ledger
-from pipeline.tools.adopt.asking import Hidden
 
 sys.path.insert(0, str(Path.cwd()))
 fork = multiprocessing.get_context("fork")

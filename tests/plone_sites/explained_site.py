@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from pipeline.tools.explain import as_dict, explain, request_of
+from pipeline.loading.asking import request_of
+from pipeline.tools.explain import as_dict, explain
 
 
 def main(ini: str) -> None:

@@ -19,10 +19,10 @@ from asking import ask
 from pipeline import Pipeline, Request, Response, render, view
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
+from pipeline.explaining.causes import last_frame
 from pipeline.interfaces import IResult
 from pipeline.publisher import publisher
 from pipeline.publishing.jinja import environment, places
-from pipeline.tools.causes import last_frame
 from pipeline.views import adapter
 
 VIEWS = """

@@ -17,10 +17,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from pipeline.deploying import apache, site
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools import deploy
 from pipeline.tools.command import main
-from pipeline.tools.deploy import apache, site
 
 pytestmark = pytest.mark.once
 INI = str(Path(__file__).resolve().parents[2] / "etc" / "deploy.ini")
@@ -31,15 +31,15 @@ PRODUCTION = INI.replace("deploy.ini", "production.ini")
 def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written does not depend on what this machine has; tests/servers/test_matrix.py runs it."""
     for module in ("apache", "gunicorn", "granian", "lighttpd", "mod_python", "mod_wsgi_express", "nginx", "uwsgi"):
-        monkeypatch.setattr(f"pipeline.tools.deploy.{module}.need_program", lambda name, remedy: f"/usr/bin/{name}")
+        monkeypatch.setattr(f"pipeline.deploying.{module}.need_program", lambda name, remedy: f"/usr/bin/{name}")
     for module in ("gunicorn", "granian"):
-        monkeypatch.setattr(f"pipeline.tools.deploy.{module}.need_module", lambda name, remedy: None)
+        monkeypatch.setattr(f"pipeline.deploying.{module}.need_module", lambda name, remedy: None)
     monkeypatch.setattr(apache, "mod_wsgi", lambda: Path("/usr/lib/apache2/modules/mod_wsgi.so"))
-    monkeypatch.setattr("pipeline.tools.deploy.mod_python.mod_python", lambda: Path("mod_python.so"))
+    monkeypatch.setattr("pipeline.deploying.mod_python.mod_python", lambda: Path("mod_python.so"))
     monkeypatch.setattr(apache, "MODULES", Path(__file__).parent)
     monkeypatch.setattr(Path, "exists", lambda path, exists=Path.exists: path.suffix == ".so" or exists(path))
-    monkeypatch.setattr("pipeline.tools.deploy.container.lock_of", lambda root: "# A lock.\n")
-    monkeypatch.setattr("pipeline.tools.deploy.instances.module_line", lambda program: "")
+    monkeypatch.setattr("pipeline.deploying.container.lock_of", lambda root: "# A lock.\n")
+    monkeypatch.setattr("pipeline.deploying.instances.module_line", lambda program: "")
     for module in (apache, deploy):
         monkeypatch.setattr(module, "need_readable", lambda path, user: None)
 
@@ -368,9 +368,9 @@ def test_what_is_wrong_is_said_before_anything_is_written(
     assert "choose one without blanks" in refused("nginx", INI, str(tmp_path / "a site"))
     assert "a path begins with a slash" in refused("nginx", INI, directory, "--prefix", "app")
     monkeypatch.undo()
-    monkeypatch.setattr("pipeline.tools.deploy.site.find_spec", lambda name: None)
+    monkeypatch.setattr("pipeline.deploying.site.find_spec", lambda name: None)
     assert "the module gunicorn is missing" in refused("gunicorn", INI, directory)
-    monkeypatch.setattr("pipeline.tools.deploy.site.shutil.which", lambda name, path: None)
+    monkeypatch.setattr("pipeline.deploying.site.shutil.which", lambda name, path: None)
     assert "the program nginx is missing: apt install nginx" in refused("nginx", INI, directory)
 
 
@@ -413,7 +413,7 @@ def test_a_container_is_built_of_a_project(tmp_path: Path, capsys: pytest.Captur
 
 def test_a_lock_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert written(tmp_path, "container")["requirements.txt"] == "# A lock.\n"
-    monkeypatch.setattr("pipeline.tools.deploy.container.lock_of", lambda root: "# Newer versions.\n")
+    monkeypatch.setattr("pipeline.deploying.container.lock_of", lambda root: "# Newer versions.\n")
     assert written(tmp_path, "container")["requirements.txt"] == "# A lock.\n"
     (tmp_path / "site" / "requirements.txt").unlink()
     assert written(tmp_path, "container")["requirements.txt"] == "# Newer versions.\n"

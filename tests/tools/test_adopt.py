@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pipeline.tools.adopt.asking import with_hidden_fields
-from pipeline.tools.adopt.comparing import differences
-from pipeline.tools.adopt.reading import Existing
-from pipeline.tools.adopt.writing import parts_of
+from pipeline.adopting.asking import with_hidden_fields
+from pipeline.adopting.comparing import differences
+from pipeline.adopting.reading import Existing
+from pipeline.adopting.writing import parts_of
 from pipeline.tools.command import main
 
 pytestmark = pytest.mark.once

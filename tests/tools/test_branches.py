@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pipeline.checking.branches import of_lines
 from pipeline.switch import Branch, Switch, _test
-from pipeline.tools.branches import of_lines
 
 METHODS = ("GET", "POST", "PUT")
 PATHS = ("/", "/shop", "/shop/cart", "/other", "//shop/./x")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.tools.by_uwsgi import by_http
-from pipeline.tools.mod_python import break_off
+from pipeline.serving.by_uwsgi import by_http
+from pipeline.serving.mod_python import break_off
 
 Ends = tuple[socket.socket, socket.socket]
 

@@ -17,7 +17,8 @@ import hupper
 import pytest
 
 from pipeline.http import debug_key
-from pipeline.tools import loading, serve
+from pipeline.loading import site as loading
+from pipeline.tools import serve
 from pipeline.tools.command import COMMANDS, main
 from tools.conftest import Site
 
@@ -72,12 +73,12 @@ def test_a_mistake_of_ours_is_a_traceback_with_the_request_to_report_it(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not taken for a mistake in the ini, whatever its class: in a command, a reload, and a trial."""
-    monkeypatch.setattr("pipeline.tools.show.sentence", [].index)  # ValueError
+    monkeypatch.setattr("pipeline.telling.descriptions.sentence", [].index)  # ValueError
     assert main(["show", str(site.ini)]) == 1
     monkeypatch.setattr(debug_key, "_chosen", None)  # the test puts it back
     monkeypatch.setattr(hupper, "get_reloader", lambda: SimpleNamespace(watch_files=lambda files: None))
     monkeypatch.setattr(serve, "watched", {id: id}.__getitem__)  # KeyError, or TypeError
-    monkeypatch.setattr("pipeline.tools.servers.on_waitress.serve", lambda choice, listener, load: listener.close())
+    monkeypatch.setattr("pipeline.serving.on_waitress.serve", lambda choice, listener, load: listener.close())
     with pytest.raises(SystemExit):
         serve.reloaded([str(site.ini)], socket.create_server(("127.0.0.1", 0)).detach(), "", False)
     monkeypatch.setattr(loading, "deployed", [].index)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.tools.command import in_one_line
+from pipeline.telling.errors import in_one_line
 from tools.conftest import CODE, INI, Site
 
 TOP = Path(__file__).resolve().parents[2]
@@ -404,8 +404,8 @@ def test_a_header_and_a_path_that_are_malformed(site: Site, capsys: pytest.Captu
 
 def test_the_site_is_served_without_watchers(site: Site) -> None:
     """What watches is linked in at load when a command asks for it, and nowhere else."""
+    from pipeline.loading.building import build
     from pipeline.paste import load
-    from pipeline.tools.building import build
 
     sys.path.insert(0, str(site.directory))
     plain, built = load(f"config:{site.ini}"), build(str(site.ini), [])

@@ -23,9 +23,9 @@ from pipeline.elements.inspector import inspector
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.elements.vhost import vhost
+from pipeline.explaining import debug_page
 from pipeline.http import debug_key
 from pipeline.paste import load
-from pipeline.tools import debug_page
 from tools.conftest import CODE, INI, Site
 from tools.test_mistakes import hooked
 
@@ -255,7 +255,7 @@ def test_the_cause_is_told_also_if_the_way_cannot_be_walked_again(
         request.context = Gone()
         return request.context.name
 
-    monkeypatch.setattr("pipeline.tools.passed.walk_again", walk_again)
+    monkeypatch.setattr("pipeline.explaining.passed.walk_again", walk_again)
     page = page_of(call, failing, key)
     assert '<div class="cause">' in page and "could not find out more" not in page
 

@@ -10,7 +10,7 @@ import pytest
 import pipeline.elements
 from pipeline.composition import Element
 from pipeline.publisher import publisher
-from pipeline.tools.descriptions import description_of, split
+from pipeline.telling.descriptions import description_of, split
 
 FILES = sorted(Path(pipeline.elements.__file__).parent.glob("[a-z]*.py"))
 ELEMENTS = [getattr(import_module(f"pipeline.elements.{file.stem}"), file.stem) for file in FILES] + [publisher]

@@ -101,7 +101,7 @@ def luminance(colour: str) -> float:
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_it_can_be_read_in_light_and_dark(mode: str) -> None:
     """Text has a contrast of 4.5 to what is behind it."""
-    from pipeline.tools.drawing import STYLE
+    from pipeline.telling.drawing import STYLE
 
     light, _, dark = STYLE.partition("@media (prefers-color-scheme: dark)")
     colours = dict(re.findall(r"--(\w+): (#\w{6})", light if mode == "light" else dark))

@@ -28,10 +28,10 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.http import debug_key
+from pipeline.inspector import recording
 from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.publisher import publisher
-from pipeline.tools.inspector import recording
-from pipeline.tools.inspector.secrets import masked_query, masked_text, told, told_header, told_variable
+from pipeline.telling.secrets import masked_query, masked_text, told, told_header, told_variable
 from tools.conftest import CODE, INI, Site
 
 KEY = "k" * 40

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.tools import loading
+from pipeline.loading import site as loading
 
 HANGS = """\
 import time

@@ -11,10 +11,10 @@ import pytest
 from webtest import TestApp
 
 from pipeline.elements.zodb import close_all
+from pipeline.explaining.made_of import MadeOf
 from pipeline.http import debug_key
 from pipeline.http.noting import ALL, Noting
 from pipeline.paste import load
-from pipeline.tools.made_of import MadeOf
 from tools.conftest import Site
 
 INI = """\

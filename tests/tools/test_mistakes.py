@@ -20,12 +20,12 @@ import pytest
 import webob
 
 from pipeline.http import debug_key
+from pipeline.loading import site as loading
+from pipeline.loading.asking import answer_of, request_of
+from pipeline.loading.command_line import plan_of
+from pipeline.loading.site import application_of
 from pipeline.paste import load
-from pipeline.tools import loading
-from pipeline.tools.explain import answer_of, request_of
-from pipeline.tools.ini import plan_of
-from pipeline.tools.loading import application_of
-from pipeline.tools.not_loaded import site_of
+from pipeline.serving.not_loaded import site_of
 from tools.conftest import CODE, INI, Site
 from tools.test_commands import DATABASE, STORED
 
@@ -170,7 +170,7 @@ def old_setuptools(site: Site) -> Iterator[Mapping[str, str]]:
     (site.directory / "shop.egg-info").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(site.directory)
-        patch.setattr("pipeline.tools.serving.version", lambda name: "65.5.0")
+        patch.setattr("pipeline.checking.servers.version", lambda name: "65.5.0")
         yield {}
 
 

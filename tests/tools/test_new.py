@@ -98,7 +98,7 @@ def ini_of(path: Path) -> ConfigParser:
 def test_its_files_are_package_data(tmp_path: Path) -> None:
     """What setup.py puts into a wheel has all of them."""
     run(sys.executable, "-W", "ignore", "setup.py", "-q", "build_py", "--build-lib", tmp_path, cwd=TOP)
-    built = tmp_path / "pipeline" / "tools" / "new" / "site"
+    built = tmp_path / "pipeline" / "tools" / "site"
     names = {str(file.relative_to(FILES)) for file in FILES.rglob("*") if file.is_file()}
     assert len(names) == 15
     assert {str(file.relative_to(built)) for file in built.rglob("*") if file.is_file()} == names

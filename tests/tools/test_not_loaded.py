@@ -12,8 +12,8 @@ from webob import Request
 
 from pipeline.http import debug_key
 from pipeline.interfaces import OrderError
-from pipeline.tools import not_loaded
-from pipeline.tools.not_loaded import HELD, site_of
+from pipeline.serving import not_loaded
+from pipeline.serving.not_loaded import HELD, site_of
 
 KEY = "k" * 40
 

@@ -25,7 +25,7 @@ for name in ("SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "setitimer", "alarm"):
 import pipeline
 from pipeline.tools.command import main
 
-ON_LINUX = ("pipeline.running.process", "pipeline.tools.servers.on_gunicorn")
+ON_LINUX = ("pipeline.running.process", "pipeline.serving.on_gunicorn")
 OF_ZOPE = ("pipeline.toolkit", "pipeline.ztk", "pipeline.zope")
 for module in pkgutil.walk_packages(pipeline.__path__, "pipeline.", onerror=lambda name: None):
     if not module.name.startswith(ON_LINUX + OF_ZOPE):

@@ -24,8 +24,9 @@ from ZPublisher.BaseRequest import DefaultPublishTraverse
 from ZPublisher.BeforeTraverse import NameCaller, registerBeforeTraverse
 
 from pipeline.http import debug_key
+from pipeline.loading.asking import answer_of, request_of
 from pipeline.tools import views
-from pipeline.tools.explain import answer_of, as_dict, explain, request_of
+from pipeline.tools.explain import as_dict, explain
 from pipeline.zope.site import load
 from zope_sites.compared_site import ZCML, Plain, fill, pages
 

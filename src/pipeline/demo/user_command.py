@@ -15,7 +15,7 @@ from pipeline.demo.models import Folder, Site
 from pipeline.demo.names import BadText, clean_name
 from pipeline.demo.site import KEY, Unreachable, connected, root
 from pipeline.demo.users import add_member, let_edit, remove_user, set_password
-from pipeline.tools.ini import add_variables, options_of, plan_of
+from pipeline.loading.command_line import add_variables, options_of, plan_of
 
 SHORTEST = 8
 """Characters of a password."""

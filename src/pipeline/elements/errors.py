@@ -25,9 +25,9 @@ from pipeline.response import HTML, Response
 from pipeline.views import View
 
 if TYPE_CHECKING:
-    from pipeline.tools.debug_page import tell
+    from pipeline.explaining.debug_page import tell
 else:  # it is for developers alone: a site without ``debug`` never imports it
-    tell = on_demand("pipeline.tools.debug_page:tell")
+    tell = on_demand("pipeline.explaining.debug_page:tell")
 
 Reporter = Callable[[Request, Exception, str], object]
 

@@ -12,11 +12,11 @@ from pipeline.request import Request
 from pipeline.response import Response
 
 if TYPE_CHECKING:
-    from pipeline.tools.inspector.inspecting import Inspector
-    from pipeline.tools.inspector.recording import between
+    from pipeline.inspector.inspecting import Inspector
+    from pipeline.inspector.recording import between
 else:  # they are for developers alone: a site without ``inspector`` never imports them
-    Inspector = on_demand("pipeline.tools.inspector.inspecting:Inspector")
-    between = on_demand("pipeline.tools.inspector.recording:between")
+    Inspector = on_demand("pipeline.inspector.inspecting:Inspector")
+    between = on_demand("pipeline.inspector.recording:between")
 
 PATH = "/++inspect++"
 ADVICE = (

@@ -24,8 +24,8 @@ from pipeline.interfaces import Handler
 from pipeline.measuring.measures import Measures, attempts, broken_stream, is_failure, view_name
 from pipeline.request import Request
 from pipeline.response import Response
-from pipeline.tools.inspector.secrets import masked_query
-from pipeline.tools.words import is_of_the_site
+from pipeline.telling.secrets import masked_query
+from pipeline.telling.words import is_of_the_site
 
 METHODS = {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 """The methods that may stand in the name of a span. Clients invent others."""
@@ -38,7 +38,7 @@ WATCHERS = {
     str(OURS / file)
     for file in (
         *("elements/timing.py", "elements/inspector.py", "measuring/measures.py", "measuring/spans.py"),
-        *("tools/watching.py", "tools/inspector/recording.py", "tools/inspector/inspecting.py"),
+        *("explaining/watching.py", "inspector/recording.py", "inspector/inspecting.py"),
     )
 }
 """Files whose frames say nothing about an error."""

@@ -14,7 +14,7 @@ from pipeline.proving.asked import FORM, Asked
 from pipeline.proving.report import Report
 from pipeline.proving.runs import Run
 from pipeline.proving.site import Site
-from pipeline.tools.inspector.secrets import is_secret
+from pipeline.telling.secrets import is_secret
 from pipeline.views import View
 
 ELSEWHERE = "http://elsewhere.example"

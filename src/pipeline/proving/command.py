@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.loading.command_line import ini_parser, options_of
 from pipeline.proving.proof import JUDGES, KINDS, Proof
 from pipeline.proving.report import Waiver, put_begin, put_end
-from pipeline.tools.findings import put_json
-from pipeline.tools.ini import ini_parser, options_of
+from pipeline.telling.findings import put_json
 
 EPILOG = """\
 examples:

@@ -27,7 +27,7 @@ from pipeline.paste import Chain
 from pipeline.proving.asked import OWN, Asked, asked
 from pipeline.proving.runs import Run
 from pipeline.proving.site import Site
-from pipeline.tools.words import kind_name, place_of
+from pipeline.telling.words import kind_name, place_of
 from pipeline.views import View
 
 DEPTH = 4

@@ -16,9 +16,9 @@ from threading import Thread
 from time import monotonic
 from typing import IO, Any, Protocol
 
+from pipeline.loading.command_line import split_name
 from pipeline.proving.asked import Asked
 from pipeline.proving.rehearsed import Answer, Measured
-from pipeline.tools.ini import split_name
 
 MODULE = "pipeline.proving.rehearsed"
 GRACE = 2.0

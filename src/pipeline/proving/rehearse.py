@@ -10,13 +10,13 @@ from pathlib import Path
 from time import monotonic
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.loading.command_line import ini_parser, options_of
+from pipeline.loading.site import private_variables
 from pipeline.proving.logged import Logged, read_log
 from pipeline.proving.rehearsal import Line, Rehearsal, Tolerance, newest, rehearse
 from pipeline.proving.rehearsal_side import SideFailed, directory_of, started
-from pipeline.tools.findings import put_json
-from pipeline.tools.ini import ini_parser, options_of
-from pipeline.tools.loading import private_variables
-from pipeline.tools.words import bold
+from pipeline.telling.findings import put_json
+from pipeline.telling.words import bold
 
 BUDGET = 30.0
 """Seconds of a rehearsal. systemd waits 90 for a reload."""
@@ -146,7 +146,7 @@ def before_reload(ini: str, log: str, file: str | None = None, /, **variables: s
     empty, as in front of the first start, refuses nothing.
 
     log   the access log, with whose status the answers are compared
-    file  the file with the variables of the command line, as for ``pipeline.tools.loading.deployed``
+    file  the file with the variables of the command line, as for ``pipeline.loading.site.deployed``
     """
     if not Path(log).exists() or not (requests := requests_of(log)):
         print(f"{log} has no requests: nothing is rehearsed.")

@@ -23,17 +23,17 @@ from urllib.parse import urljoin, urlsplit
 
 from pipeline.database import forks
 from pipeline.database.only_look import if_locked
+from pipeline.explaining.causes import Cause, Late, causes, no_branch
+from pipeline.explaining.watching import Recorder
 from pipeline.interfaces import Handler
+from pipeline.loading.building import around, build
+from pipeline.loading.command_line import host_of, plan_of, split_name
 from pipeline.paste import Step
 from pipeline.proving.asked import Asked
 from pipeline.proving.runs import Run
 from pipeline.proving.site import EFFECTS, OF_DATABASES, Site, of_database, quiet
-from pipeline.tools.building import around, build
-from pipeline.tools.causes import Cause, Late, causes, no_branch
-from pipeline.tools.command import place_and_words
-from pipeline.tools.ini import host_of, plan_of, split_name
-from pipeline.tools.watching import Recorder
-from pipeline.tools.words import OUR_CODE, place_of
+from pipeline.telling.errors import place_and_words
+from pipeline.telling.words import OUR_CODE, place_of
 from pipeline.views import Views
 
 RUNS = 5

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.asked import Asked
 from pipeline.proving.runs import Run
-from pipeline.tools.words import bold
+from pipeline.telling.words import bold
 
 BAR = 30
 """Characters of the progress bar of a request."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ZODB.POSException import ConflictError
 
 from pipeline.interfaces import Unavailable
-from pipeline.tools.words import is_of_the_site
+from pipeline.telling.words import is_of_the_site
 
 Plan = Mapping[str, str]
 """The kind of the fault by point. The points of a name are numbered: ``load``, ``load#2``, and so on."""

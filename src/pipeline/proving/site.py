@@ -16,13 +16,13 @@ from unittest import mock
 from pipeline.composition import Pipeline
 from pipeline.database.transactions import watching_joins
 from pipeline.interfaces import Handler
+from pipeline.loading.building import around, build
+from pipeline.loading.command_line import host_of, plan_of
 from pipeline.paste import Chain, Step
 from pipeline.proving.asked import Asked
 from pipeline.proving.copies import Copies
 from pipeline.proving.runs import Gone, Run, joining, place, point, running, started
-from pipeline.tools.auditing import listening
-from pipeline.tools.building import around, build
-from pipeline.tools.ini import host_of, plan_of
+from pipeline.running.auditing import listening
 from pipeline.views import View, Views
 
 EFFECTS = ("socket.connect", "subprocess.Popen", "os.system", "sqlite3.connect", "open")

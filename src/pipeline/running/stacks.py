@@ -25,8 +25,8 @@ from pipeline.database import pools
 from pipeline.edge import Edge, resume
 from pipeline.http.streaming import SentBody
 from pipeline.request import Request
-from pipeline.tools.inspector.secrets import masked_query
-from pipeline.tools.words import is_of_the_site
+from pipeline.telling.secrets import masked_query
+from pipeline.telling.words import is_of_the_site
 
 EDGE = (Edge.__call__.__code__, resume.__code__)
 POOL: CodeType = pool._worker.__code__

@@ -10,10 +10,10 @@ from webtest import TestApp
 
 from pipeline.attributes import names_of
 from pipeline.interfaces import WSGIApp
+from pipeline.loading.command_line import make_importable, split_name
 from pipeline.paste import load
 from pipeline.request import Request
 from pipeline.response import Response
-from pipeline.tools.ini import make_importable, split_name
 
 R = TypeVar("R", bound=Request)
 

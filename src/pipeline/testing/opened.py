@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.interfaces import Facts
-from pipeline.tools.auditing import listening
+from pipeline.running.auditing import listening
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 """Flags of a file that is opened to be changed."""

@@ -11,8 +11,8 @@ from zope.publisher.interfaces import IRequest
 from zope.publisher.interfaces.browser import IDefaultBrowserLayer
 from zope.security.checker import CheckerPublic, getCheckerForInstancesOf
 
-from pipeline.tools.row import Row
-from pipeline.tools.words import kind_name, place_of
+from pipeline.telling.row import Row
+from pipeline.telling.words import kind_name, place_of
 
 MADE_BY_ZCML = ("Products.Five.browser.metaconfigure", "Products.Five.metaclass", "zope.browserpage.metaconfigure")
 

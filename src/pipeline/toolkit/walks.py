@@ -8,9 +8,9 @@ from pipeline.elements.transaction import TransactionRequest
 from pipeline.options import on_demand
 
 if TYPE_CHECKING:
-    from pipeline.tools.walking import Walk
+    from pipeline.explaining.walking import Walk
 else:  # only a request that is explained needs it
-    Walk = on_demand("pipeline.tools.walking:Walk")
+    Walk = on_demand("pipeline.explaining.walking:Walk")
 
 
 class WalkedRequest(TransactionRequest):

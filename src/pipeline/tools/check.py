@@ -8,19 +8,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from pipeline.checking.branches import of_switches
+from pipeline.checking.servers import is_for_development, of_logging, of_paster, of_server, text_of
 from pipeline.composition import Element
+from pipeline.explaining.unscanned import unscanned
 from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
+from pipeline.loading.building import Built, build
+from pipeline.loading.command_line import facts_of, ini_parser, options_of, parse_variables, plan_of, split_name
 from pipeline.paste import Chain, Step, refuse_unadded
-from pipeline.tools.branches import of_switches
-from pipeline.tools.building import Built, build
-from pipeline.tools.command import is_ours
-from pipeline.tools.element import providers
-from pipeline.tools.findings import Finding, Level, of_error, put_findings, put_json
-from pipeline.tools.ini import facts_of, ini_parser, options_of, parse_variables, plan_of, split_name
-from pipeline.tools.serving import is_for_development, of_logging, of_paster, of_server, text_of
-from pipeline.tools.unscanned import unscanned
-from pipeline.tools.words import place_of, written
+from pipeline.telling.errors import is_ours
+from pipeline.telling.findings import Finding, Level, of_error, put_findings, put_json
+from pipeline.telling.installed import providers
+from pipeline.telling.words import place_of, written
 
 ORDER = ("error", "warning", "note")
 WEAK = {"", "admin", "changeme", "password", "postgres", "root", "secret", "test", "zope"}

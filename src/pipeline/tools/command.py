@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
-import sysconfig
-import traceback
 from collections.abc import Callable, Sequence
-from configparser import (
-    DuplicateOptionError,
-    DuplicateSectionError,
-    InterpolationError,
-    MissingSectionHeaderError,
-    ParsingError,
-)
-from configparser import Error as IniError
 from importlib import import_module
 from importlib.metadata import version
 
-from pipeline.ini import sections_of
-from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
-from pipeline.tools.words import OUR_CODE, line_of_the_site
+from pipeline.telling.errors import put_error
 
 autocomplete = on_demand("argcomplete:autocomplete")
 
@@ -46,21 +33,6 @@ COMMANDS = {
     "demo-user": ("pipeline.demo.user_command", "add a user to the demo site, or set a password"),
 }
 """The module of each command, and what it does. ``main(arguments)`` returns the exit status."""
-
-OF_THE_SITE = (ConfigurationError, IniError, ImportError, OSError, SyntaxError)
-"""The errors that say what a user has to correct. Any other of our own code is a mistake of ours."""
-PLEASE = "\nThis is a mistake of wsgi-pipeline. Please report it, with all the lines above."
-STDLIB = sysconfig.get_path("stdlib")
-
-OF_EXTRAS = (
-    "argcomplete=completion argon2=auth brotli=brotli docutils=demo granian=granian gunicorn=gunicorn "
-    "itsdangerous=auth jinja2=demo limits=limits markdown_it=demo multipart=forms nh3=demo "
-    "opentelemetry=opentelemetry prometheus_client=prometheus psycopg2=postgresql relstorage=relstorage "
-    "sqlalchemy=sql tqdm=demo transaction=zodb ZEO=zeo ZODB=zodb zodburi=zodb zope.component=component "
-    "webtest=testing zope.event=component zope.sqlalchemy=sql zstandard=zstd zope.app=ztk ZPublisher=zope"
-)
-EXTRAS = dict(pair.split("=") for pair in OF_EXTRAS.split())
-"""The extra of wsgi-pipeline that installs a module."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -103,35 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def put_error(who: str, error: Exception) -> None:
-    """Print what an error says on one line, with the line of the site that met it. An error that a user cannot
-    correct has its traceback above."""
-    if not is_of_the_site(error):
-        traceback.print_exception(error)
-    please = [PLEASE] if is_ours(error) else []
-    print(f"{who}: {place_and_words(error)}", *please, file=sys.stderr, flush=True)
-
-
-def is_of_the_site(error: BaseException) -> bool:
-    """Return whether an error says what a user has to correct, or came up in the code of the site."""
-    return isinstance(error, OF_THE_SITE) or bool(line_of_the_site(error))
-
-
-def place_and_words(error: Exception) -> str:
-    """Return the line of the site that met an error, unless the error names its place, and what it says."""
-    place = "" if isinstance(error, OF_THE_SITE) else line_of_the_site(error)
-    return f"{place}{': ' if place else ''}{in_one_line(error)}"
-
-
-def is_ours(error: BaseException) -> bool:
-    """Return whether an error is a mistake of this package: its own code raised it, and not to refuse something."""
-    if is_of_the_site(error):
-        return False
-    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    others = [name for name in frames if "site-packages" in name or not name.startswith((STDLIB, "<"))]
-    return bool(others) and others[-1].startswith(OUR_CODE)
-
-
 def complete(parser: argparse.ArgumentParser) -> None:
     """Complete the command line that the shell has put into the environment, by argcomplete. Does not return.
 
@@ -145,48 +88,6 @@ def complete(parser: argparse.ArgumentParser) -> None:
         os.environ["_ARGCOMPLETE"] = str(first + 1)
         import_module(COMMANDS[command][0]).main([])
     autocomplete(parser)
-
-
-def in_one_line(error: BaseException) -> str:
-    """Return what an error says on one line, with the remedy if a module is missing."""
-    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("pipeline"):
-        extra = next((EXTRAS[name] for name in EXTRAS if f"{error.name}.".startswith(f"{name}.")), None)
-        remedy = f"pip install 'wsgi-pipeline[{extra}]'" if extra else "install it, or put it beside the ini"
-        return f"the module {error.name} is missing: {remedy}"
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}, line {error.lineno}: {error.msg}"
-    said = " ".join(str(error).split())
-    if isinstance(error, IniError):
-        return of_ini(error, said)
-    return said if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {said}"
-
-
-def of_ini(error: IniError, said: str) -> str:
-    """Return what is wrong with the lines of an ini, with the place in front.
-
-    said  what the error says by itself
-    """
-    match error:
-        case DuplicateOptionError():
-            where = f"{error.source}, section [{error.section}], line {error.lineno}"
-            return f"{where}: the option {error.option!r} stands twice"
-        case DuplicateSectionError():
-            return f"{error.source}, line {error.lineno}: the section [{error.section}] stands twice"
-        case MissingSectionHeaderError():
-            what = "this line stands above the first section, such as [app:main]"
-            return f"{error.source}, line {error.lineno}: {what}: {error.line.strip()}"
-        case ParsingError():
-            line, text = error.errors[0]
-            return f"{error.source}, line {line}: this line is not of the form name = value: {text}"
-        case InterpolationError():
-            found = re.match(r"Error in file (?P<file>\S+): (?:Bad value substitution: )?(?P<what>.*)", said)
-            if found is not None:
-                _, options = sections_of(found["file"]).get(str(error.section), (0, {}))
-                at = f", line {options[error.option][0]}" if error.option in options else ""
-                return f"{found['file']}, section [{error.section}]{at}: {found['what']}"
-    return said
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import load_current, p64, u64, z64
 
 from pipeline.database.storages import loggable_uri, patiently, storage_of, without_secrets
+from pipeline.loading.command_line import options_of
 from pipeline.options import resolve
-from pipeline.tools.ini import options_of
 
 READ_ONLY = ("file", "zeo", "postgres", "mysql", "mariadb", "sqlite", "oracle")
 """Schemes whose URIs take ``read_only``; only those of memory and of ZConfig do not."""

@@ -7,23 +7,18 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
-from warnings import catch_warnings
 
 from pipeline.composition import Element
 from pipeline.interfaces import ConfigurationError
+from pipeline.loading.command_line import options_of
 from pipeline.options import resolve
-from pipeline.tools.command import in_one_line
-from pipeline.tools.descriptions import Description, description_of
-from pipeline.tools.ini import options_of
-from pipeline.tools.words import place_of, sentence, short
-
-GROUPS = ("paste.filter_factory", "paste.app_factory")
-"""The groups of entry points that have elements. Those of the second are ends of pipelines."""
+from pipeline.telling.descriptions import Description, description_of
+from pipeline.telling.errors import in_one_line
+from pipeline.telling.installed import GROUPS, loaded
+from pipeline.telling.words import place_of, sentence, short
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,24 +65,6 @@ def describe(name: str | None) -> int:
     for line in lines(description_of(name, element)):
         print(line)
     return 0
-
-
-def loaded(point: EntryPoint) -> object:
-    """Load what is installed, without the warnings of packages that stand beside the elements."""
-    with catch_warnings(action="ignore"):
-        return point.load()
-
-
-@cache
-def providers(thing: str) -> str:
-    """Return the names of the installed elements that provide a thing, such as "zodb or sql"."""
-    found = []
-    for point in entry_points(group=GROUPS[0]):
-        with suppress(ImportError):
-            element = loaded(point)
-            if isinstance(element, Element) and thing in element.contract.provides:
-                found.append(point.name)
-    return " or ".join(sorted(found)) or f"an element that provides {thing!r}"
 
 
 def lines(described: Description) -> Iterator[str]:

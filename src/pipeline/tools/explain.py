@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from webob import Request
-
 from pipeline.database.only_look import if_locked
-from pipeline.interfaces import ConfigurationError
-from pipeline.tools.building import around, build
-from pipeline.tools.causes import Cause, Late, causes, no_branch, path_of
-from pipeline.tools.findings import put_json
-from pipeline.tools.ini import add_variables, options_of, split_name
-from pipeline.tools.telling import look_lines, look_title, walk_lines
-from pipeline.tools.watching import Recorder, Visit
-from pipeline.tools.words import bold, short
+from pipeline.explaining.causes import Cause, Late, causes, no_branch, path_of
+from pipeline.explaining.lines import look_lines, look_title, walk_lines
+from pipeline.explaining.watching import Recorder, Visit
+from pipeline.loading.asking import answer_of, request_of, say_read_only
+from pipeline.loading.building import around, build
+from pipeline.loading.command_line import add_variables, options_of, split_name
+from pipeline.telling.findings import put_json
+from pipeline.telling.words import bold, short
 
 EPILOG = """\
 examples:
@@ -114,24 +110,6 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if explained.failed else 0
 
 
-def request_of(method: str, path: str, headers: Sequence[str], data: Sequence[str]) -> dict[str, Any]:
-    """Return the environ of a request."""
-    environ: dict[str, Any] = Request.blank(path, base_url="http://localhost", method=method.upper()).environ
-    environ["REMOTE_ADDR"] = "127.0.0.1"
-    request = Request(environ)
-    if data:
-        parts = [Path(part[1:]).read_bytes() if part.startswith("@") else part.encode() for part in data]
-        request.body = b"&".join(parts)
-        kind = "application/json" if request.body[:1] in (b"{", b"[") else "application/x-www-form-urlencoded"
-        request.content_type = kind
-    for header in headers:
-        name, colon, value = header.partition(":")
-        if not colon:
-            raise ConfigurationError(f"{header!r} is not a header of the form 'Name: value'")
-        request.headers[name.strip()] = value.strip()
-    return environ
-
-
 def explain(
     ini: str, environ: dict[str, Any], words: list[str], *, user: str | None = None, commit: bool = False
 ) -> Explained:
@@ -159,38 +137,6 @@ def explain(
         late.append(Late("it reached the server", escaped))
     found = list(causes(recorder, int(line[:3]), split_name(ini)[0].parent, late, missed))
     return Explained(recorder, line, headers, sent, seconds, log.lines, found, escaped)
-
-
-def say_read_only(path: str) -> None:
-    """Say on the terminal that a database can only be read."""
-    print(
-        f"{path} is open read-only, since another process has it, such as the server of the site. Nothing can be "
-        f"stored.",
-        file=sys.stderr,
-        flush=True,
-    )
-
-
-def answer_of(app: Any, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes, BaseException | None]:
-    """Return status, headers and body of an answer, and the exception that ended it, as a server meets it."""
-    started: list[Any] = ["500 Internal Server Error", []]  # the answer of a server to an exception
-    blocks: list[bytes] = []
-
-    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-        started[:] = [status, headers]
-        return blocks.append
-
-    escaped = None
-    try:
-        body = app(environ, start_response)
-        try:
-            blocks.extend(body)
-        finally:
-            if hasattr(body, "close"):
-                body.close()
-    except Exception as error:
-        escaped = error
-    return started[0], started[1], b"".join(blocks), escaped
 
 
 def as_dict(explained: Explained) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.http import debug_key
 from pipeline.interfaces import ConfigurationError, WSGIApp
-from pipeline.tools.command import put_error
-from pipeline.tools.ini import (
+from pipeline.loading.command_line import (
     add_ini,
     facts_of,
     make_importable,
@@ -32,17 +31,18 @@ from pipeline.tools.ini import (
     refuse_several,
     split_name,
 )
-from pipeline.tools.loading import application_of
-from pipeline.tools.not_loaded import HELD, files_of, site_of
-from pipeline.tools.reloading import Monitor, Starts
-from pipeline.tools.servers import on_waitress
-from pipeline.tools.servers.choice import Choice, is_everywhere
-from pipeline.tools.servers.on_waitress import DRAIN
+from pipeline.loading.site import application_of
+from pipeline.serving import on_waitress
+from pipeline.serving.choice import Choice, is_everywhere
+from pipeline.serving.not_loaded import HELD, files_of, site_of
+from pipeline.serving.on_waitress import DRAIN
+from pipeline.serving.reloading import Monitor, Starts
+from pipeline.telling.errors import put_error
 
 SERVERS = {
-    "waitress": "pipeline.tools.servers.on_waitress",
-    "gunicorn": "pipeline.tools.servers.on_gunicorn",
-    "granian": "pipeline.tools.servers.on_granian",
+    "waitress": "pipeline.serving.on_waitress",
+    "gunicorn": "pipeline.serving.on_gunicorn",
+    "granian": "pipeline.serving.on_granian",
 }
 """The module of each server, whose ``serve(choice, listener, load)`` returns when the server has stopped."""
 

@@ -11,14 +11,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pipeline.database.only_look import if_locked
+from pipeline.explaining.watching import is_traverse
 from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.loading.asking import answer_of, request_of, say_read_only
+from pipeline.loading.building import around, build
+from pipeline.loading.command_line import add_ini, host_of, options_of, plan_of
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
-from pipeline.tools.building import around, build
-from pipeline.tools.explain import answer_of, request_of, say_read_only
-from pipeline.tools.ini import add_ini, host_of, options_of, plan_of
-from pipeline.tools.watching import is_traverse
-from pipeline.tools.words import short
+from pipeline.telling.words import short
 
 if TYPE_CHECKING:
     from pipeline.database.transactions import is_open

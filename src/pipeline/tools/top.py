@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.loading.command_line import ini_parser, options_of, plan_of
 from pipeline.running.instance import processes, state_of
 from pipeline.running.stacks import of_the_site
-from pipeline.tools.findings import put_json
-from pipeline.tools.ini import ini_parser, options_of, plan_of
-from pipeline.tools.words import bold
+from pipeline.telling.findings import put_json
+from pipeline.telling.words import bold
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from zope.interface import implementedBy
 
 from pipeline.interfaces import ConfigurationError, IRequest
+from pipeline.loading.building import build
+from pipeline.loading.command_line import ini_parser, options_of
 from pipeline.options import on_demand, resolve
 from pipeline.request import Request
-from pipeline.tools.building import build
-from pipeline.tools.findings import put_json
-from pipeline.tools.ini import ini_parser, options_of
-from pipeline.tools.row import Row
-from pipeline.tools.words import bold, kind_name, place_of
+from pipeline.telling.findings import put_json
+from pipeline.telling.row import Row
+from pipeline.telling.words import bold, kind_name, place_of
 from pipeline.typed import wanted_by
 from pipeline.views import Views
 

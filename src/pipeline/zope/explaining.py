@@ -27,9 +27,9 @@ from ZPublisher.BaseRequest import UNSPECIFIED_ROLES, DefaultPublishTraverse
 from ZPublisher.BaseRequest import __file__ as WALK_FILE
 from ZPublisher.BeforeTraverse import __file__ as HOOK_FILE
 
+from pipeline.explaining.walking import Taken, Walk, near
+from pipeline.telling.words import kind_name, line_of_the_site, place_of, short
 from pipeline.toolkit.pages import bare_class, template_of
-from pipeline.tools.walking import Taken, Walk, near
-from pipeline.tools.words import kind_name, line_of_the_site, place_of, short
 from pipeline.zope.themes import theme_is_off
 
 log = logging.getLogger("pipeline.zope")

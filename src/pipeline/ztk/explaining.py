@@ -19,8 +19,8 @@ from zope.security.proxy import removeSecurityProxy
 from zope.traversing.interfaces import ITraversable
 from zope.traversing.namespace import nsParse
 
-from pipeline.tools.walking import Taken, Walk, near
-from pipeline.tools.words import place_of, short
+from pipeline.explaining.walking import Taken, Walk, near
+from pipeline.telling.words import place_of, short
 
 
 def watch(walk: Walk, request: Any) -> Any:

@@ -1,0 +1,1 @@
+"""A site that exists: read, asked, written anew and compared."""

@@ -1,0 +1,221 @@
+"""The ini that puts a pipeline around a site: a table of what is found, what is set for it, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipeline.adopting.reading import Existing, Middleware
+from pipeline.checking.servers import text_of
+
+
+class Known(NamedTuple):
+    """A middleware that is known: what becomes of it, and why."""
+
+    is_kept: bool
+    why: str
+    without: tuple[str, ...] = ()
+    """Elements that are not put around it."""
+
+
+OF_THE_THREAD = "manager = pipeline.toolkit.manager:ImplicitManager"
+"""The option of ``zodb`` or ``transaction`` for code that uses the transaction of the thread."""
+ZOPE = "Zope2.Startup.run:"
+"""The factory of a Zope site begins so."""
+TRUSTED_PROXY = re.compile(r"^[ \t]*trusted-proxy[ \t]", re.MULTILINE | re.IGNORECASE)
+"""A line of a zope.conf by which Zope itself reads ``X-Forwarded-For``, which ``vhost`` would drop."""
+
+MIDDLEWARE = {
+    "ZPublisher.httpexceptions:": Known(False, "the element zope_request makes the same answers of exceptions"),
+    "paste.translogger:": Known(True, "it writes the access log, so the element log is left out", ("log",)),
+    "repoze.tm:": Known(
+        True, "it begins and commits the transaction of the thread, so the element transaction is left out"
+    ),
+    "beaker.": Known(
+        True,
+        "a session is saved when the application has answered, whether or not its transaction is committed, as "
+        "before. With session.type = memory serve it with one process",
+    ),
+    "repoze.who.": Known(True, "it finds the user and answers 401 inside of the pipeline, as before"),
+    "paste.deploy.config:": Known(
+        True,
+        "it believes each visitor what a proxy would say; to be sure, leave it out and name the proxy in the "
+        "options trusted and accept of vhost",
+    ),
+    "paste.evalexception": Known(False, "it shows the program to visitors, and hides conflicts from retry"),
+    "paste.exceptions.": Known(False, "the element errors answers exceptions; this hides conflicts from retry"),
+    "weberror.": Known(False, "the element errors answers exceptions; this hides conflicts from retry"),
+}
+"""The middleware that is known, by the beginning of its factory."""
+
+OTHER = Known(True, "it is not known here, and stands where it stood: next to the application")
+
+
+class Line(NamedTuple):
+    """One thing that the new ini has, or that is left as it is."""
+
+    name: str
+    lines: tuple[str, ...]
+    """The lines of its section; none for what is left alone, and for a part that the pipeline names by a URI."""
+    why: str
+
+
+class Written(NamedTuple):
+    """The parts of the new ini."""
+
+    parts: list[Line]
+    """Elements, middleware and the application, outermost first."""
+    left: list[Line]
+    """Things that are left as they are, or left out."""
+
+
+def parts_of(existing: Existing, found: Mapping[str, Any]) -> Written:
+    """Return what is put around a site.
+
+    found  what its Pyramid application has included, from ``asking``
+    """
+    middleware = [(one, known(one)) for one in existing.filters]
+    left = [Line(one.name, (), row.why) for one, row in middleware if not row.is_kept]
+    without = {name for _, row in middleware for name in row.without}
+    if existing.factory.startswith(ZOPE):
+        elements: list[Line] = []
+        app = of_zope(existing)
+        if TRUSTED_PROXY.search(Path(existing.options["zope_conf"]).read_text("utf-8", "replace")):
+            without.add("vhost")
+            left.append(Line("vhost", (), "trusted-proxy of the zope.conf tells a visitor's address as before"))
+    else:
+        elements, app = of_transactions(existing, found, left)
+    outside = [
+        Line("log", ours("log"), "one line in the access log for each request"),
+        Line("vhost", ours("vhost"), "refuses a request without one valid Host; see its option allowed_hosts"),
+    ]
+    kept = [
+        Line(one.name, () if ":" in one.name else (f"use = config:{existing.path.name}#{one.name}",), row.why)
+        for one, row in middleware
+        if row.is_kept
+    ]
+    parts = [*(one for one in outside if one.name not in without), *elements, *kept, app]
+    return Written(parts, left)
+
+
+def known(one: Middleware) -> Known:
+    """Return what is known of a middleware."""
+    return next((row for prefix, row in MIDDLEWARE.items() if one.factory.startswith(prefix)), OTHER)
+
+
+def ours(name: str, *lines: str) -> tuple[str, ...]:
+    """Return the lines of the section of an element."""
+    return (f"use = egg:wsgi-pipeline#{name}", *lines)
+
+
+def of_zope(existing: Existing) -> Line:
+    """Return the line of a Zope site."""
+    conf = value_of(existing.options["zope_conf"], existing.path)
+    why = "retry, zodb, transaction and the steps of ZPublisher, each an element (docs/howto/zope.rst)"
+    return Line("site", ours("zope", f"zope_conf = {conf}"), why)
+
+
+def of_transactions(
+    existing: Existing, found: Mapping[str, Any], left: list[Line]
+) -> tuple[list[Line], Line]:
+    """Return the elements for an application that commits by pyramid_tm, by other means, or not at all, and the
+    line of the application."""
+    settings = existing.options if existing.factory else {}
+    begin = (f"use = config:{existing.path.name}#{existing.app}",)
+    errors = Line("errors", ours("errors"), "answers the exceptions that leave the application")
+    again = Line("retry", ours("retry"), "tries a request again that met a conflict, after milliseconds")
+    why = "the application, with the options that it has there"
+    app = Line("site", begin, why) if existing.factory else Line(begin[0].removeprefix("use = "), (), why)
+    if not any("pyramid_tm" in name for name in found.get("tweens", ())):
+        left.append(Line("transactions", (), "no pyramid_tm was found: the application commits as it did"))
+        return [errors], app
+    if "pyramid_retry" in found["modules"]:
+        left.append(Line("pyramid_retry", (), "outside of it, retry makes the further attempts"))
+    left += of_isolation(settings) if "zope.sqlalchemy" in found["modules"] else ()
+    is_explicit = bool(found["manager_hook"])
+    has_zodb = "" in found["databases"] and bool(settings.get("zodbconn.uri"))
+    has_sql = "zope.sqlalchemy" in found["modules"]
+    if not existing.factory or not (has_zodb or has_sql or is_explicit):
+        is_thread = "its code may use the transaction of the thread"
+        why = is_thread if existing.factory else "its options cannot be set from outside"
+        why += ". Conflicts of a ZODB are tried again, and not those of an SQL database"
+        left.append(Line("pyramid_tm", (), f"it commits as it did, since {why}"))
+        return [again, errors], app
+    lines = [f"veto = {found['commit_veto']}"] if found["commit_veto"] else []
+    why = "commits in the place of pyramid_tm, when the application has answered. An answer from 400 on aborts"
+    if not is_explicit and not has_zodb:
+        lines.append(OF_THE_THREAD)
+        why += "; its manager is transaction.manager while the application runs, as with pyramid_tm"
+    transaction = Line("transaction", ours("transaction", *lines), why)
+    includes = " ".join(["pipeline.mounting", *settings.get("pyramid.includes", "").split()])
+    shares = [f"pyramid.includes = {includes}"]
+    elements = [again, errors, transaction]
+    if has_zodb:
+        elements.insert(1, of_zodb(settings, existing.path, is_explicit))
+        shares += [f"{name} =" for name in settings if re.match(r"zodbconn\.uri(\.|$)", name)]
+    why = "pipeline.mounting has pyramid_tm and pyramid_zodbconn use the transaction of the pipeline"
+    return elements, Line("site", (*begin, *shares), why)
+
+
+def of_isolation(settings: Mapping[str, str]) -> Iterator[Line]:
+    """Yield each setting of SQLAlchemy that is not there, and without which changes of one row do not conflict."""
+    for name, value in settings.items():
+        setting = f"{name.removesuffix('.url')}.isolation_level"
+        if name.endswith(".url") and not value.startswith("sqlite") and setting not in settings:
+            why = "is not set, so in most databases the later of two changes of a row wins without a conflict"
+            yield Line(setting, (), f"{why}. SERIALIZABLE makes it a conflict, which is tried again")
+
+
+def of_zodb(settings: Mapping[str, str], path: Path, is_explicit: bool) -> Line:
+    """Return the element for the database of pyramid_zodbconn."""
+    others = [
+        f"    {name.removeprefix('zodbconn.uri.')} = {value_of(value, path)}"
+        for name, value in settings.items()
+        if name.startswith("zodbconn.uri.")
+    ]
+    lines = [f"uri = {value_of(settings['zodbconn.uri'], path)}"]
+    lines += ["databases =", *others] if others else []
+    why = "opens the database of zodbconn.uri, keeps its connections, and answers 503 while it is away"
+    if not is_explicit:
+        lines.append(OF_THE_THREAD)
+        why += "; its manager is transaction.manager while the application runs, as with pyramid_tm"
+    return Line("zodb", ours("zodb", *lines), why)
+
+
+def value_of(text: str, path: Path) -> str:
+    """Return a value as an ini has it, with ``%(here)s`` for the directory of the ini."""
+    return text.replace("%", "%%").replace(f"{path.parent}/", "%(here)s/")
+
+
+def text_of_ini(existing: Existing, written: Written) -> Iterator[str]:
+    """Yield the lines of the new ini."""
+    old = existing.path.name
+    yield f"# The site of {old} in a pipeline, written by `pipeline adopt {old}`."
+    yield f"# {old} is as it was, and serves the site without the pipeline."
+    yield ""
+    sections = sections_that_stay(existing.path)
+    if defaults := text_of(existing.path, "DEFAULT"):
+        yield f"[DEFAULT]\n{defaults.rstrip()}\n"
+    yield from (f"# {part.name}: {part.why}" for part in written.parts if not part.lines)
+    yield f"[pipeline:main]\npipeline = {' '.join(part.name for part in written.parts)}\n"
+    for part in written.parts:
+        if part.lines:
+            kind = "app" if part is written.parts[-1] else "filter"
+            yield "\n".join([f"# {part.why}", f"[{kind}:{part.name}]", *part.lines, ""])
+    for section, text in sections:
+        yield f"[{section}]\n{text.strip()}\n"
+
+
+def sections_that_stay(path: Path) -> Sequence[tuple[str, str]]:
+    """Return the sections of the server and of the logging, each with its text. The access log is told by the
+    handlers of the root logger."""
+    names = re.findall(r"(?m)^\[([^]\n]+)\]", path.read_text("utf-8"))
+    kinds = ("server:", "loggers", "handlers", "formatters", "logger_", "handler_", "formatter_")
+    stays = {name: text_of(path, name) for name in names if name.startswith(kinds)}
+    if "loggers" in stays:
+        lines = stays["loggers"].rstrip()
+        stays["loggers"] = f"{lines},{' ' if lines[-1:] != ',' else ''}pipeline_access"
+        stays["logger_pipeline_access"] = "level = INFO\nhandlers =\nqualname = pipeline.access"
+    return list(stays.items())

@@ -1,0 +1,1 @@
+"""The checks of ``pipeline check`` that need a module of their own."""

@@ -1,0 +1,122 @@
+"""The lines of a ``switch`` that no request can reach, since an earlier line takes each of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from paste.deploy.loadwsgi import APP, loadcontext
+
+from pipeline.ini import Source, sections_of
+from pipeline.switch import branch_lines, switch
+from pipeline.telling.findings import Finding
+
+REMEDY = "Put it before that line, give one of them another condition, or delete it."
+
+
+def of_switches(path: Path, variables: dict[str, str]) -> Iterator[Finding]:
+    """Yield the lines of the switches of an ini that no request can reach."""
+    for section in sections_of(str(path)):
+        kind, _, name = section.partition(":")
+        if kind in ("composite", "composit"):
+            context = loadcontext(APP, f"config:{path}", name=name.strip() or "main", global_conf=variables)
+            if context.object is switch:
+                lines = branch_lines(context.local_conf)
+                place = Source(context.global_conf, switch).option("branches")
+                yield from of_lines(lines, context.local_conf.get("default"), place)
+
+
+def of_lines(lines: list[str], default: str | None, place: str) -> Iterator[Finding]:
+    """Yield the lines of one switch that no request can reach.
+
+    place  the place of the option ``branches``
+    """
+    wanted = [line.split()[1:] for line in lines]
+    for number, conditions in enumerate(wanted):
+        where = _line(place, lines[number])
+        earlier = next((one for one in range(number) if takes_all(wanted[one], conditions)), None)
+        if earlier is not None:
+            what = f"no request reaches the line {lines[number]!r} of the switch: {lines[earlier]!r} takes them all"
+            yield Finding("warning", where, what, REMEDY)
+        elif (pair := contradiction(conditions)) is not None:
+            what = f"no request reaches the line {lines[number]!r} of the switch: it wants {' and '.join(pair)}"
+            yield Finding("warning", where, what, "All conditions of a line must hold. Write two lines, or a list.")
+    everything = next((number for number, one in enumerate(wanted) if takes_all(one, [])), None)
+    if default is not None and everything is not None:
+        what = f"no request reaches default = {default} of the switch: {lines[everything]!r} takes them all"
+        yield Finding("warning", _line(place, lines[everything]), what, REMEDY)
+
+
+def takes_all(earlier: list[str], conditions: list[str]) -> bool:
+    """Return whether each request with some conditions has the earlier ones, too."""
+    return all(_is_always(one) or any(_implies(other, one) for other in conditions) for one in earlier)
+
+
+def contradiction(conditions: list[str]) -> tuple[str, str] | None:
+    """Return two conditions of one line of which no request has both, or None."""
+    for number, one in enumerate(conditions):
+        for other in conditions[:number]:
+            kind, _, value = one.partition("=")
+            if other.partition("=")[0] == kind and _are_apart(kind, value, other.partition("=")[2]):
+                return other, one
+    return None
+
+
+def _are_apart(kind: str, one: str, other: str) -> bool:
+    if kind == "method":
+        return not {*one.upper().split(",")} & {*other.upper().split(",")}
+    if kind == "scheme":
+        return one != other
+    if kind == "path":
+        return _steps(one)[: len(_steps(other))] != _steps(other)[: len(_steps(one))]
+    return False
+
+
+def _is_always(condition: str) -> bool:
+    kind, _, value = condition.partition("=")
+    return kind == "path" and not _steps(value)
+
+
+def _implies(condition: str, wanted: str) -> bool:
+    """Return whether each request with a condition has the other one, too."""
+    kind, _, value = condition.partition("=")
+    wanted_kind, _, wanted_value = wanted.partition("=")
+    if kind.lower() != wanted_kind.lower() or kind == "view":  # each line asks its own app
+        return False
+    if kind == "method":
+        return {*value.upper().split(",")} <= {*wanted_value.upper().split(",")}
+    if kind == "path":
+        return _steps(value)[: len(_steps(wanted_value))] == _steps(wanted_value)
+    if kind == "scheme":
+        return value == wanted_value
+    words, taken = value.lower().split(","), wanted_value.lower().split(",")
+    return all(any(_covers(one, word) for one in taken) for word in words)
+
+
+def _covers(pattern: str, word: str) -> bool:
+    """Return whether a pattern with "*" matches all that another one matches. False if that is not certain."""
+    if pattern == word or pattern == "*":
+        return True
+    begin, star, end = pattern.partition("*")
+    if not star:
+        return False
+    if "*" not in end:
+        return len(word) >= len(begin + end) and word.startswith(begin) and word.endswith(end)
+    return begin == "" and end[-1:] == "*" and "*" not in end[:-1] and end[:-1] in word
+
+
+def _steps(path: str) -> list[str]:
+    return [segment for segment in path.split("/") if segment and segment != "."]
+
+
+def _line(place: str, text: str) -> str:
+    """Return the place of a line of an option of several lines, as exactly as can be told."""
+    head, _, number = place.rpartition(", line ")
+    file = head.partition(", section ")[0]
+    if not number.isdecimal():
+        return place
+    lines = Path(file).read_text("utf-8", "replace").splitlines()
+    words = text.split()
+    first = int(number)
+    found = (one for one, line in enumerate(lines, 1) if one >= first and line.split()[-len(words) :] == words)
+    return f"{head}, line {next(found, first)}"

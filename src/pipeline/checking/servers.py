@@ -1,0 +1,141 @@
+"""Findings of ``pipeline check`` about the server of an ini, its logging, and ``paster serve``."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from paste.deploy.loadwsgi import SERVER, loadcontext
+
+from pipeline.ini import sections_of
+from pipeline.paste import named_errors
+from pipeline.serving.choice import is_everywhere
+from pipeline.telling.findings import Finding, of_error
+
+SERVERS = ("waitress", "gunicorn", "granian")
+"""The packages of servers that a site is served by, as a rule."""
+MIB = 1024 * 1024
+OLDEST_SETUPTOOLS = 77
+"""The first setuptools whose pkg_resources finds installed packages with a dot in their name."""
+
+
+def text_of(path: Path, section: str) -> str:
+    """Return the lines of a section of an ini."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    found = re.search(rf"(?ms)^\[{re.escape(section)}\][^\n]*\n(.*?)(?=^\[|\Z)", text)
+    return found[1] if found else ""
+
+
+def is_for_development(path: Path) -> bool:
+    """Return whether the server of an ini is waitress, for this machine alone."""
+    keys = sections_of(str(path)).get("server:main", (0, {}))[1]
+    values = {key: keys[key][1] for key in ("use", "host") if key in keys}
+    return values == {"use": "egg:waitress#main", "host": "127.0.0.1"}
+
+
+def of_server(path: Path, variables: Mapping[str, str], max_body: int | None) -> Iterator[Finding]:
+    """Yield what is wrong with [server:main], and what is not safe.
+
+    max_body  bytes of the longest body that an element takes; None if none says it
+    """
+    if "server:main" in sections_of(str(path)):
+        uri = f"config:{path}"
+        try:
+            with named_errors(uri):
+                settings = loadcontext(SERVER, uri, "main", global_conf=dict(variables)).local_conf
+        except (LookupError, ModuleNotFoundError) as error:
+            yield of_missing_server(path, error)
+        else:
+            yield from of_port(path, str(settings.get("host", "127.0.0.1")), str(settings.get("port", "")))
+    yield from of_safety(path, max_body)
+
+
+def of_missing_server(path: Path, error: Exception) -> Finding:
+    """Return what is said of a server that is not there: a note, if it is one that other machines may have."""
+    finding = of_error(error, f"{path}, section [server:main]")
+    name = re.sub(r"^egg:|#.*$", "", sections_of(str(path))["server:main"][1].get("use", (0, None))[1] or "")
+    if name in SERVERS:
+        return finding._replace(level="note", remedy=f"pip install {name}")
+    near = get_close_matches(name, SERVERS, n=1)
+    return finding._replace(remedy=f"did you mean {near[0]}?" if near else f"Known are {', '.join(SERVERS)}.")
+
+
+def of_port(path: Path, host: str, port: str) -> Iterator[Finding]:
+    """Yield that the port of the server is in use, by this site or by another program."""
+    if not port.isdecimal() or ":" in host:
+        return
+    try:
+        socket.create_server(("" if is_everywhere(host) else host, int(port))).close()
+    except (OSError, OverflowError):
+        line, keys = sections_of(str(path))["server:main"]
+        number = keys.get("port", keys.get("get port", (line, None)))[0]
+        where = f"{path}, section [server:main], line {number}"
+        remedy = "If that is not this site, choose another port, or stop the program that has it."
+        yield Finding("note", where, f"{host}:{port} is in use", remedy)
+
+
+def of_logging(path: Path) -> Iterator[Finding]:
+    """Yield what is wrong with the sections of the logging, which a server reads before it loads the site."""
+    sections = sections_of(str(path))
+    listed: dict[str, list[str]] = {}
+    for kind in ("logger", "handler", "formatter") if "loggers" in sections else ():
+        line, keys = sections.get(f"{kind}s", (1, {}))
+        number, names = keys.get("keys", (line, ""))
+        listed[kind] = [name.strip() for name in (names or "").split(",") if name.strip()]
+        for name in listed[kind]:
+            if f"{kind}_{name}" not in sections:
+                where = f"{path}, section [{kind}s], line {number}"
+                yield Finding("error", where, f"[{kind}_{name}] is not there", "Add that section, or leave it out.")
+    for name in listed.get("logger", ()):
+        number, handlers = sections.get(f"logger_{name}", (1, {}))[1].get("handlers", (1, ""))
+        for handler in (word.strip() for word in (handlers or "").split(",") if word.strip()):
+            if handler not in listed["handler"]:
+                where = f"{path}, section [logger_{name}], line {number}"
+                what = f"the logger has the handler {handler!r}, which [handlers] does not list"
+                yield Finding("error", where, what, "Add it to the keys of [handlers].")
+
+
+def of_paster(directory: Path) -> Iterator[Finding]:
+    """Yield why ``paster serve`` fails in a directory, if PasteScript is installed."""
+    try:
+        if find_spec("paste.script") is None:
+            return
+    except ModuleNotFoundError:  # not even Paste
+        return
+    eggs = [egg for place in (directory, *directory.parents) for egg in sorted(place.glob("*.egg-info"))]
+    if eggs and int(version("setuptools").partition(".")[0]) < OLDEST_SETUPTOOLS:
+        yield Finding(
+            "warning",
+            str(eggs[0]),
+            "paster serve fails in this directory: PasteScript looks for the package of that name, and the "
+            "pkg_resources of this setuptools does not find what the package needs",
+            f"pip install 'setuptools>={OLDEST_SETUPTOOLS},<82', or use pipeline serve.",
+        )
+
+
+def of_safety(path: Path, max_body: int | None) -> Iterator[Finding]:
+    """Yield what is not safe about the server, and about middleware that is known to be for development."""
+    text = text_of(path, "server:main")
+    sections = sections_of(str(path))
+    line, keys = sections.get("server:main", (0, {}))
+    where = f"{path}, section [server:main], line"
+    for key in ("host", "listen", "bind"):
+        number, value = keys.get(key, (line, None))
+        if value is not None and is_everywhere(value):
+            remedy = "Listen on 127.0.0.1 behind a proxy that has TLS and limits."
+            yield Finding("warning", f"{where} {number}", f"the server listens on every address ({value})", remedy)
+    longest = 100 * MIB if max_body is None else max_body
+    if "waitress" in text and "max_request_body_size" not in text and longest < 1024 * MIB:
+        remedy = f"Set it to the longest body that an element takes: max_request_body_size = {longest}"
+        yield Finding("note", f"{where} {line}", "waitress takes bodies of up to 1 GiB", remedy)
+    debuggers = ("egg:paste#evalerror", "egg:weberror", "egg:werkzeug", "egg:backlash", "egg:pyramid_debugtoolbar")
+    for section, (_, keys) in sections.items():
+        number, value = keys.get("use", (0, None))
+        if value is not None and value.lower().startswith(debuggers):
+            where = f"{path}, section [{section}], line {number}"
+            yield Finding("warning", where, f"{value} lets visitors run code or see the program", "Delete it.")

@@ -1,0 +1,1 @@
+"""The files that ``pipeline deploy`` writes for each server."""

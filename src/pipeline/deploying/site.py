@@ -1,0 +1,309 @@
+"""The site, as every target of ``pipeline deploy`` gets it, and the deployment that a target returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from pipeline.interfaces import ConfigurationError, Facts
+from pipeline.loading.site import PRIVATE
+from pipeline.options import on_demand
+from pipeline.paste import Chain, Step
+
+# Systems without users as Linux has them can import this.
+getgrgid = on_demand("grp:getgrgid")
+getgrnam = on_demand("grp:getgrnam")
+getpwnam = on_demand("pwd:getpwnam")
+
+MIB = 1024 * 1024
+MARGIN = 64 * 1024
+"""Bytes by which a server's limit exceeds that of the elements, so that the site's own page says 413."""
+
+APPLICATION = '''\
+"""The site of {ini}, for every WSGI server: the object `application`.
+
+`{python} {file}` tries whether the site loads, and says in one line why not: run it before a reload.
+"""
+
+{imports}import sys
+
+from pipeline.loading.site import deployed, try_out
+
+INI = {ini!r}
+# The file with the variables of the command line, which may be secret. PIPELINE_VARIABLES takes its place.
+PRIVATE = {private!r}
+VARIABLES = {variables!r}
+{drain}
+if __name__ == "__main__":
+{check}
+application = deployed(INI, PRIVATE, **VARIABLES)
+'''
+DRAIN = """\
+# `health` says 503 while this file is there: what stops the site makes it, some seconds before (R9).
+os.environ["PIPELINE_DRAINING"] = {mark!r}
+"""
+CHECK = "    sys.exit(try_out(INI, PRIVATE, **VARIABLES))"
+REHEARSAL = """\
+    from pipeline.proving.rehearse import before_reload
+
+    # The new code answers what visitors asked last, by the access log. It is refused if an answer got worse.
+    sys.exit(try_out(INI, PRIVATE, **VARIABLES) or before_reload(INI, {log!r}, PRIVATE, **VARIABLES))"""
+VARIABLES = "variables.json"
+"""The file with the variables of the command line. Only the user that runs the service can read it (S25)."""
+ENVIRONMENT = "variables.env"
+"""The same for a container: a file for ``docker run --env-file``."""
+SECRET = (VARIABLES, ENVIRONMENT)
+_PASSWORD = re.compile(r"://[^:/@\s]*:(?!%\()[^@/?\s]+@|(?<!get )\bpass(?:word|wd)?\s*=\s*(?!%\()\S", re.IGNORECASE)
+
+
+StepFacts: TypeAlias = Sequence[tuple[Step, Facts]]
+
+
+class Tls(NamedTuple):
+    """The certificate of a site, and the names that it is found by."""
+
+    certificate: str
+    """The absolute path of a PEM file, with the certificates between it and the authority."""
+    key: str
+    names: Sequence[str]
+    http: str
+    """The address of the redirect: "0.0.0.0:80"."""
+    port: str
+    """The port in a URL: ":8443", or "" for 443."""
+
+
+class Site(NamedTuple):
+    """The site, and the choices of the command line."""
+
+    ini: str
+    """The absolute path, with ``#name`` if one was given."""
+    variables: Mapping[str, str]
+    directory: Path
+    """The directory for everything that is written."""
+    host: str
+    port: int
+    prefix: str
+    """The path of the site on the server: "" or "/app"."""
+    workers: int
+    threads: int
+    behind: str
+    """The server behind nginx."""
+    embedded: bool
+    user: str
+    """The user that runs the service under systemd, and the processes of an Apache that root starts."""
+    group: str
+    """The group of nginx, which may connect to the UNIX socket."""
+    max_body: int
+    """Bytes of a request body that the server lets through."""
+    health: str
+    """The path that says whether the site is ready; that of the site if the ini has none."""
+    writable: Sequence[str]
+    """Directories that the site writes to."""
+    leftovers: Sequence[str]
+    """Files that are removed before a start."""
+    servers: Sequence[str]
+    """Servers that the site connects to, as "host:port"."""
+    locations: Mapping[str, str]
+    """Directories whose files nginx sends itself, and their internal locations."""
+    facts: StepFacts
+    """The steps of the ini, each with its facts."""
+    passwords: Mapping[str, str]
+    """The lines of inis with a password, such as "line 7", by the path of the ini."""
+    upstreams: Sequence[str] = ()
+    """Instances on other addresses, which nginx asks in turn."""
+    rehearse: str = ""
+    """The access log whose requests are rehearsed before a reload; "" for no rehearsal."""
+    drain: int = 0
+    """Seconds from the mark that `health` reads to SIGTERM; 0 for no mark."""
+    mark: str = ""
+    """The file that says that the site is about to stop."""
+    tls: Tls | None = None
+    proxies: Sequence[str] = ()
+    """Addresses and networks of proxies before nginx, which is told by them how a visitor came."""
+    behind_proxy: bool = False
+    """True if the site listens on a UNIX socket for the proxy."""
+
+    @property
+    def address(self) -> str:
+        return address_of(self.host, self.port)
+
+    @property
+    def check(self) -> str:
+        """The command that asks whether the site is ready."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.address.rpartition(":")[0])
+        if self.tls:
+            name = self.tls.names[0]
+            resolved = f"--resolve {name}:{self.port}:{host}"
+            return f"curl -f {resolved} https://{name}{self.tls.port}{self.health}"
+        return f"curl -f http://{host}:{self.port}{self.health}"
+
+    @property
+    def socket(self) -> Path:
+        """The UNIX socket between a proxy and the server of the site."""
+        return self.directory / "run" / "site.sock"
+
+    @property
+    def python(self) -> str:
+        return sys.executable
+
+    @property
+    def path(self) -> str:
+        """The path of the site, with a slash at its end."""
+        return f"{self.prefix}/"
+
+    @property
+    def script(self) -> dict[str, str]:
+        """The script with the object ``application``, and the file with its variables."""
+        file = self.directory / VARIABLES
+        check = check_of(self.rehearse)
+        text = script_of(self, str(self.directory), self.ini, str(file), self.python, check)
+        variables = {VARIABLES: json.dumps(self.variables, indent=1)} if self.variables else {}
+        return {"wsgi.py": text, **variables}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The file with the variables for a container."""
+        return {ENVIRONMENT: f"{PRIVATE}={json.dumps(self.variables)}\n"} if self.variables else {}
+
+
+class Deployment(NamedTuple):
+    """The files of a target, and the commands to be printed."""
+
+    files: Mapping[str, str]
+    """Text by name. A name that ends with ``.sh`` is executable. One user alone can read a SECRET."""
+    start: Sequence[str]
+    stop: Sequence[str]
+    reload: Sequence[str]
+    syntax: Sequence[str]
+    """The server's own check of what was written; empty if it has none."""
+    notes: Sequence[str] = ()
+    group: str = ""
+    """The group of ``run/``, and so of the UNIX socket there; "" for that of this user."""
+
+
+def address_of(host: str, port: int) -> str:
+    """Return an address as servers read it."""
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def script_of(site: Site, directory: str, ini: str, private: str, python: str, check: str) -> str:
+    """Return the script of a site in a directory, with paths as they are where it runs."""
+    return APPLICATION.format(
+        ini=ini,
+        variables={},
+        private=private if site.variables else None,
+        python=python,
+        file=f"{directory}/wsgi.py",
+        check=check,
+        imports="import os\n" if site.drain else "",
+        drain=DRAIN.format(mark=site.mark) if site.drain else "",
+    )
+
+
+def check_of(log: str) -> str:
+    """Return the lines of the script that run before a reload. log is the access log of a rehearsal, or ""."""
+    return REHEARSAL.format(log=log) if log else CHECK
+
+
+def refuse_misread(path: str | Path) -> None:
+    """Refuse a path that a configuration would have to quote."""
+    if set(str(path)) & set(" \t\n'\"\\$;#{}%"):
+        raise ConfigurationError(f"{path}: a server would misread this name; choose one without blanks and signs")
+
+
+def need_program(name: str, remedy: str) -> str:
+    """Return the path of a program; ConfigurationError with the remedy if it is missing."""
+    found = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if found is None:
+        raise ConfigurationError(f"the program {name} is missing: {remedy}")
+    return found
+
+
+def need_module(name: str, remedy: str) -> None:
+    """Raise ConfigurationError with the remedy if the Python module is missing."""
+    if find_spec(name) is None:
+        raise ConfigurationError(f"the module {name} is missing in {sys.prefix}: {remedy}")
+
+
+def need_readable(path: str | Path, user: str) -> None:
+    """Raise ConfigurationError if a directory above the path is closed to other users."""
+    for place in (Path(path), *Path(path).parents):
+        needed = 0o005 if place.is_dir() else 0o004
+        if place.exists() and place.stat().st_mode & needed != needed:
+            raise ConfigurationError(
+                f"{place} cannot be read by {user}, who serves {path}: put it elsewhere, such as below /srv, or "
+                f"chmod o+{'rx' if place.is_dir() else 'r'} {place}"
+            )
+
+
+def refuse_distrust(site: Site, proxy: str) -> None:
+    """Refuse an element that reads what proxies say, and would take this one for each visitor (S22)."""
+    for step, told in site.facts:
+        reason = told.distrusts and told.distrusts("127.0.0.1" if site.upstreams else "unix", "X-Forwarded")
+        if reason:
+            raise ConfigurationError(
+                f"{step.where}: {step} would not believe what {proxy} says of the visitors. So all would have one "
+                f"address, and the failed logins of one would count for all. {reason}"
+            )
+
+
+def limit_of(facts: StepFacts) -> int:
+    """Return the bytes of a request body that no element would refuse."""
+    return max((told.max_body for _, told in facts if told.max_body is not None), default=100 * MIB) + MARGIN
+
+
+def need_health(chains: Sequence[Chain]) -> None:
+    """Refuse to drain a site without ``health``: no proxy could see it."""
+    if not any(chain.steps and chain.steps[-1].facts.is_health for chain in chains):
+        raise ConfigurationError(
+            "--drain: the ini has no health, which says that the site is about to stop: add [app:health] with "
+            "use = egg:wsgi-pipeline#health, at path=/@@health of a switch (docs/howto/serving.rst)"
+        )
+
+
+def health_of(chains: Sequence[Chain], prefix: str) -> str:
+    """Return the path that says whether the site is ready; that of the site if no app of the ini does."""
+    for chain in chains:
+        if chain.steps and chain.steps[-1].facts.is_health:
+            for word in chain.condition.replace(",", " ").split():
+                if word.startswith("path="):
+                    return prefix + word.removeprefix("path=")
+    return f"{prefix}/"
+
+
+def passwords_of(facts: StepFacts) -> dict[str, str]:
+    """Return the lines with a password in the inis of the site. A password of a variable is not in a file."""
+    inis = {file for step, _ in facts for file in step.source.inis}
+    return {file: line for file in sorted(inis) if (line := password_in(Path(file), facts))}
+
+
+def password_in(ini: Path, facts: StepFacts = ()) -> str:
+    """Return the first line of an ini with a password, or with a secret option, such as "line 7"; or ""."""
+    secrets = {step.strings.get(name, "") for step, told in facts for name in told.secrets} - {""}
+    for number, line in enumerate(ini.read_text("utf-8", "replace").splitlines(), 1):
+        if line.lstrip().startswith(("#", ";")):
+            continue
+        if _PASSWORD.search(line) or line.partition("=")[2].strip() in secrets:
+            return f"line {number}"
+    return ""
+
+
+def has_code(place: Path, *directories: Path) -> bool:
+    """Return whether code stands in a directory, or one of these directories is in it."""
+    return any(code.is_relative_to(place) for code in directories) or any(place.glob("*.py"))
+
+
+def directories_of(facts: StepFacts, directory: Path) -> list[str]:
+    """Return the directories that the site writes to. It runs in ``directory``."""
+    found = set()
+    for path in (path for _, told in facts for path in told.writes):
+        place = (directory / path).resolve()
+        found.add(str(place if path.endswith("/") and place.is_dir() else place.parent))
+    return sorted(found)

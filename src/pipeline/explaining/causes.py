@@ -1,0 +1,512 @@
+"""Why a request was answered as it was: where that was decided, and what to change."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from webob.exc import HTTPException, WSGIHTTPException
+
+from pipeline.explaining.candidates import Look
+from pipeline.explaining.noticed import Noticed, lost_headers, readers, set_twice
+from pipeline.explaining.remedies import REMEDIES, chain_of, remedy_of
+from pipeline.explaining.unscanned import unscanned
+from pipeline.explaining.walking import Walk
+from pipeline.explaining.watching import Recorder, Visit
+from pipeline.forms.converters import FieldError
+from pipeline.http.error_pages import text_of
+from pipeline.http.forwarding import READER, form_of_path
+from pipeline.http.origins import CrossSiteRequest
+from pipeline.telling.installed import providers
+from pipeline.telling.secrets import told_option
+from pipeline.telling.words import OUR_CODE, line_of_the_site, place_of, short
+from pipeline.views import View, Views
+
+
+class Cause(NamedTuple):
+    """The place where an answer was decided, the reason, and the remedy."""
+
+    where: str
+    why: str
+    remedy: str = ""
+
+
+def path_of(visits: list[Visit]) -> list[Visit]:
+    """Return the parts that the last attempt has passed, outermost first."""
+    path: list[Visit] = []
+    while visits:
+        path.append(visits[-1])
+        visits = visits[-1].inner
+    return path
+
+
+class Late(NamedTuple):
+    """An exception that no part of the pipeline has seen: it was raised when all of them had returned."""
+
+    when: str
+    error: BaseException
+
+
+def causes(
+    recorder: Recorder, status: int, directory: Path, late: Sequence[Late] = (), missed: Sequence[Cause] = ()
+) -> Iterator[Cause]:
+    """Yield the causes of an answer; the first is the cause of its status.
+
+    late    the exceptions that were logged or that reached the server; those that a part has seen are left out
+    missed  the switches that had no line for the request
+    """
+    path = path_of(recorder.visits)
+    yield from missed
+    if not path:
+        if not missed:
+            yield Cause(
+                "outside of every pipeline",
+                "no part of a pipeline saw this request: its length is malformed (see the log), or an app "
+                "outside of the pipelines answered it",
+                "See the method and the headers of the request.",
+            )
+        return
+    walk = next((visit.walk for visit in path if visit.walk is not None), None)
+    look = next((visit.look for visit in reversed(path) if visit.look is not None), None)
+    failed = [visit for visit in path if visit.error is not None]
+    if walk is not None and walk.decides(bool(failed)):
+        yield of_zope(walk, status, path[0].response.get("header Location", ""))
+        return
+    noticed = noticed_of(path)
+    misread = [Cause(*one) for one in readers(noticed)]
+    is_refused = failed and isinstance(failed[-1].error, HTTPException)
+    if is_refused:  # the form was not what it should be, or the view says so
+        yield from misread
+    met = {id(error) for visit in failed for error in chain_of(visit.error)}
+    unmet = [one for one in late if id(one.error) not in met]
+    if failed and not missed:
+        yield of_error(Failure(failed[-1].error, failed[-1], path, walk, look, directory))
+    for one in unmet:
+        yield of_late(one, path[-1], look)
+    if not failed and not missed and not (unmet and status >= 500):
+        yield of_answer(path[-1], look, status)
+    yield from swallowed(path)
+    if not is_refused:
+        yield from misread
+    yield from (Cause(*one) for one in set_twice(noticed))
+    end = place_of(look.chosen.function) if look is not None and look.chosen is not None else path[-1].step.where
+    yield from (Cause(*one) for one in lost_headers(end, recorder.late_headers))
+    yield from dropped(path)
+    if walk is not None:
+        yield from hidden(walk)
+
+
+def noticed_of(path: list[Visit]) -> list[Noticed]:
+    """Return the changes of the parts. The place of the end is that of its view."""
+    return [Noticed(one.step, _place(one), one.changed(), one.answered()) for one in path]
+
+
+def _place(visit: Visit) -> str:
+    if visit.look is not None and visit.look.chosen is not None:
+        return place_of(visit.look.chosen.function)
+    return visit.step.where if visit.step.element is not None else place_of(visit.step.factory)
+
+
+def of_zope(walk: Walk, status: int, location: str = "") -> Cause:
+    """Return the cause of an answer of a Zope site."""
+    if walk.cause is not None:
+        where, why, remedy = walk.cause
+        leads = f"redirected to {location}, because " if 300 <= status < 400 and location not in why else ""
+        return Cause(where, leads + why, remedy)
+    where, name = walk.view or ("", "")
+    return Cause(where, "; ".join([f"the view {name} answered {status}", *walk.surprises]))
+
+
+def no_branch(where: str, wanted: Sequence[str]) -> Cause:
+    """Return the cause of a 404 of a switch that has no line for the request."""
+    return Cause(
+        where,
+        f"no line of the switch is for it, and the switch has no default: {'; '.join(wanted)}",
+        "Add a line to branches for such requests, or the option default = NAME.",
+    )
+
+
+def of_answer(visit: Visit, look: Look | None, status: int) -> Cause:
+    """Return the cause of an answer that did not come of an exception."""
+    if look is not None and look.chosen is not None:
+        place, what = place_of(look.chosen.function), f"the view {_name(look.chosen)} answered {status}"
+        if status == 200 and visit.response.get("body") == "0 bytes":
+            return Cause(place, f"{what} with an empty page", "If it should show something, return that.")
+        return Cause(place, what)
+    where, who = visit.step.where, visit.name
+    if visit.step.element is None:
+        where, who = f"{where} ({place_of(visit.step.factory)})", f"the foreign middleware {who}"
+    return Cause(where, f"{who} answered {status} itself")
+
+
+def of_late(late: Late, end: Visit, look: Look | None) -> Cause:
+    """Return the cause of an exception that was raised when every part had returned."""
+    view = look.chosen if look is not None else None
+    where = last_frame(late.error) or (place_of(view.function) if view is not None else end.step.where)
+    return Cause(where, f"{late.when}: {_told(late.error)}", remedy_of(late.error))
+
+
+def swallowed(path: list[Visit]) -> Iterator[Cause]:
+    """Yield the foreign middleware that has made an answer of an exception."""
+    for outer, inner in pairwise(path):
+        if outer.step.element is None and outer.error is None and inner.error is not None:
+            yield Cause(
+                f"{outer.step.where} ({place_of(outer.step.factory)})",
+                f"the foreign middleware {outer.name} met {type(inner.error).__name__} and answered "
+                f"{outer.response.get('status', '')}: no element outside of it has seen the error",
+                "Put errors inside of that middleware, so that errors are answered before it.",
+            )
+
+
+def dropped(path: list[Visit]) -> Iterator[Cause]:
+    """Yield the headers of the request that an element has taken away."""
+    for visit in path:
+        gone = [name for name, value in visit.changed().items() if value == "(gone)" and "'HTTP_" in name]
+        if gone:
+            headers = ", ".join(name[14:-2].replace("_", "-").title() for name in gone)
+            remedy = ""
+            if visit.step.facts.distrusts is not None:
+                form = "the form that it uses (X-Forwarded, Forwarded or X-Vhm)"
+                remedy = trust(visit, form, ", in that section.")
+            yield Cause(visit.step.where, f"{visit.name} dropped {headers}", remedy)
+
+
+def hidden(walk: Walk) -> Iterator[Cause]:
+    """Yield the views that an item of the same name hides."""
+    for taken in walk.steps:
+        if taken.hides:
+            yield Cause(
+                taken.hides,
+                f"the item {taken.name!r} of {short(taken.obj)} hides the view of that name",
+                f"Write @@{taken.name} in the path for the view, or give one of them another name.",
+            )
+
+
+class Failure(NamedTuple):
+    """An exception that a part of the pipeline raised, and the request that met it."""
+
+    error: Any
+    visit: Visit
+    """The innermost part that the exception left."""
+    path: list[Visit]
+    walk: Walk | None
+    look: Look | None
+    directory: Path
+
+    @property
+    def here(self) -> str:
+        """The part, with its place in the ini."""
+        return f"{self.visit.name}, {self.visit.step.where}"
+
+    @property
+    def view(self) -> View | None:
+        """The view that raised the exception, or None."""
+        return self.look.chosen if self.visit.look is not None and self.look is not None else None
+
+    def cause(self, said: str, remedy: str = "") -> Cause:
+        """Return the cause as far as the exception itself tells it."""
+        actor, where = self.visit.name, self.here
+        if self.view is not None:
+            actor, where = f"the view {_name(self.view)}", place_of(self.view.function)
+        elif self.visit.step.element is None:
+            actor = f"the foreign middleware {actor}"
+        return Cause(last_frame(self.error) or where, f"{actor} raised {said}", remedy)
+
+
+def of_error(failure: Failure) -> Cause:
+    """Return the cause of an answer that came of an exception."""
+    for kind, explain in KINDS.items():
+        if isinstance(failure.error, kind) and (cause := explain(failure)) is not None:
+            return cause
+    return of_exception(failure)
+
+
+def of_field(failure: Failure) -> Cause | None:
+    """Return the cause if a field of a form has a bad value."""
+    view = failure.look.chosen if failure.look is not None else None
+    if view is None:
+        name, _, words = failure.error.field.partition(":")
+        remedy = f"The name of the field asks for {words!r}. Send that, or name the field {name!r} in the form."
+        why = f"{failure.visit.name} refused the form. {failure.error}"
+        return Cause(failure.here, why, remedy if words else "")
+    what = f"the view {_name(view)} refused the form. {failure.error}"
+    sent = failure.visit.request.get("environ['CONTENT_TYPE']") or "(none)"
+    if failure.error.value is None:
+        remedy = "Send the field, or give the parameter a default."
+        if failure.visit.request.get("environ['REQUEST_METHOD']") not in ("GET", "HEAD"):
+            remedy += f" A form has a Content-Type that says so; that of this request is {sent}."
+        return Cause(place_of(view.function), what, remedy)
+    return Cause(place_of(view.function), what, "Send a value of that type, or change the parameter.")
+
+
+def of_refusal(failure: Failure) -> Cause:
+    """Return the cause of an HTTP exception."""
+    error = failure.error
+    if failure.view is None or last_frame(error) is None:
+        for explain in (of_proxy, of_advice, STATUSES.get(error.status_int), of_traversed_path, of_limit):
+            if explain is not None and (cause := explain(failure)) is not None:
+                return cause
+    return failure.cause(f"{type(error).__name__}: {_detail(error)}")
+
+
+def of_exception(failure: Failure) -> Cause:
+    """Return the cause of an exception that is not an HTTP exception."""
+    error = failure.error
+    what, remedy = _told(error), remedy_of(error)
+    led = [f"{type(error.__cause__).__name__}: {text_of(error.__cause__)}"] if error.__cause__ is not None else []
+    if led := led or getattr(error, "__notes__", []):
+        what += f" (caused by {short(led[0], 200)})"
+    if stored := stored_by(error):
+        what += f", when {stored} was to be stored"
+        view = failure.look.chosen if failure.look is not None else None
+        where = place_of(view.function) if view is not None else failure.here
+        return Cause(where, f"{failure.visit.name} raised {what}", remedy or REMEDIES["NotStorable"])
+    opened = opened_by(error, failure.path) if last_frame(error) is None else None
+    if opened is None or opened is failure.visit or opened.step.element is None:
+        return failure.cause(what, remedy)
+    for option, value in opened.step.element.options.items():
+        if f"({option})" in str(error):
+            shown = told_option(option, value, opened.step.facts.secrets)
+            remedy = f"Change the option {option}, now {shown}, or find what needs more than that."
+            return Cause(opened.step.source.option(option), f"{opened.name}: {what}", remedy)
+    return Cause(opened.step.where, f"{opened.name}: {what}", remedy or "The log below says more.")
+
+
+def stored_by(error: BaseException) -> str:
+    """Return the persistent object that was being stored when an exception was raised, or ""."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_name == "_store_objects" and "obj" in frame.f_locals:
+            return short(frame.f_locals["obj"])
+    return ""
+
+
+def trust(visit: Visit, form: str, where: str) -> str:
+    """Return how a proxy is believed what it writes."""
+    peer = visit.request.get("environ['REMOTE_ADDR']", "the proxy")
+    return f"If {peer} is your proxy: trusted = {peer}, accept = {form} and allowed_hosts{where}"
+
+
+def of_proxy(failure: Failure) -> Cause | None:
+    """Return the cause of a 404 for a path of a proxy that no element has read."""
+    last = failure.walk.steps[-1] if failure.walk is not None and failure.walk.steps else None
+    form = form_of_path(last.name) if last is not None else None
+    if form is None:
+        return None
+    reader = next((visit for visit in failure.path if visit.step.facts.distrusts is not None), None)
+    why = f"the path has {form}, which a proxy writes for {READER}, and"
+    if reader is None:
+        remedy = f"Put {READER} into the pipeline, outside of traverse. {trust(failure.visit, form, '.')}"
+        return Cause(failure.here, f"{why} the pipeline has no {READER}", remedy)
+    peer = failure.visit.request.get("environ['REMOTE_ADDR']", "the proxy")
+    remedy = trust(failure.visit, form, ", in that section.")
+    return Cause(reader.step.where, f"{why} {reader.name} does not read it from {peer}", remedy)
+
+
+def of_missing_view(failure: Failure) -> Cause | None:
+    """Return the cause of a 404 of the publisher."""
+    visit, look = failure.visit, failure.look
+    if visit.look is None or look is None:
+        return None
+    return no_view(visit.step.where, visit.views, look, failure.walk, failure.directory)
+
+
+def of_method(failure: Failure) -> Cause | None:
+    """Return the cause of a 405."""
+    return wrong_method(failure.visit.step.where, failure.look) if failure.look is not None else None
+
+
+def of_permission(failure: Failure) -> Cause | None:
+    """Return the cause of a 401 or 403 for a view."""
+    look = failure.look
+    return refused(failure, look, look.chosen) if look is not None and look.chosen is not None else None
+
+
+def of_traversed_path(failure: Failure) -> Cause | None:
+    """Return the cause of an answer of the element that traverses."""
+    if failure.walk is None or not failure.visit.fields:
+        return None
+    return of_traversal(failure.here, failure.error, failure.walk)
+
+
+def of_other_site(failure: Failure) -> Cause:
+    """Return the cause if another site made a browser send the request (S23)."""
+    sent, view = failure.visit.request, failure.view
+    who, where, option = failure.visit.name, failure.here, "cross_site = true of vhost"
+    if view is not None:
+        who, where, option = f"the view {_name(view)}", place_of(view.function), "@view(cross_site=True)"
+    host = sent.get("environ['HTTP_HOST']", "")
+    origin = sent.get("environ['HTTP_ORIGIN']") or sent.get("environ['HTTP_SEC_FETCH_SITE']")
+    return Cause(
+        where,
+        f"{who} refuses what other sites have a browser send (S23). The browser says that it comes from {origin}, "
+        f"and the Host is {host}",
+        "If the page is of this site, the proxy has changed the Host: let it pass on the Host of the visitor "
+        f"(docs/howto/virtual-hosting.rst). If other sites may send such requests: {option}.",
+    )
+
+
+def of_advice(failure: Failure) -> Cause | None:
+    """Return the cause of an HTTP exception that has a remedy of its own, as its attribute ``remedy``."""
+    remedy = getattr(failure.error, "remedy", None)
+    if remedy is None:
+        return None
+    return Cause(failure.here, f"{failure.visit.name} refused the request: {_detail(failure.error)}", remedy)
+
+
+def of_limit(failure: Failure) -> Cause | None:
+    """Return the cause of an answer that the options of an element decide."""
+    element, facts = failure.visit.step.element, failure.visit.step.facts
+    names = facts.limits.get(failure.error.status_int)
+    if element is None or names is None:
+        return None
+    given = {name: element.options[name] for name in names if element.options.get(name)}
+    set_to = ", ".join(f"{name} = {told_option(name, value, facts.secrets)}" for name, value in given.items())
+    remedy = f"See its options {', '.join(names)}{f' (now {set_to})' if set_to else ''}, and the request."
+    return Cause(failure.here, f"{failure.visit.name} refused the request: {_detail(failure.error)}", remedy)
+
+
+Explain = Callable[[Failure], "Cause | None"]
+"""Returns the cause of a failure, or None if another function must tell it."""
+
+KINDS: dict[type[BaseException], Explain] = {
+    FieldError: of_field,
+    CrossSiteRequest: of_other_site,
+    WSGIHTTPException: of_refusal,
+}
+"""The function that explains an exception, by its class. ``of_exception`` explains all others."""
+
+STATUSES: dict[int, Explain] = {
+    401: of_permission,
+    403: of_permission,
+    404: of_missing_view,
+    405: of_method,
+}
+"""The function that first explains an HTTP exception, by its status."""
+
+
+def opened_by(error: BaseException | None, path: list[Visit]) -> Visit | None:
+    """Return the element that failed to open what another one needs, such as a database."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    for frame in reversed(frames):
+        for visit in path:
+            element = visit.step.element
+            if element is not None and inspect.getsourcefile(element.factory) == frame.filename:
+                return visit
+    return None
+
+
+def of_traversal(where: str, error: WSGIHTTPException, walk: Walk) -> Cause:
+    """Return the cause of an answer that traversal gave."""
+    raised, detail = error.status_int, _detail(error)
+    if raised in (301, 302, 303, 307, 308):
+        remedy = "Ask for the address with the slash, or set slash_redirect = false."
+        return Cause(where, f"{short(walk.end)} is a container: the address of its page ends in a slash", remedy)
+    if walk.lost_root:
+        lost = walk.steps[-1]
+        return Cause(
+            where,
+            f"the virtual root of this host is not there: {short(lost.obj)} has no item {lost.name!r}",
+            "Correct the path in the option hosts of vhost (or that the proxy sends), or make the object.",
+        )
+    last = walk.steps[-1] if walk.steps else None
+    if raised == 404 and last is not None and not last.ok and last.name.startswith("++"):
+        remedy = "Add the module of the namespace to scan (pipeline.publishing.namespaces), or correct the value."
+        what = f"the step {last.name!r} from {short(last.obj)} leads nowhere"
+        return Cause(where, f"{what}: {last.answered_by}", remedy)
+    if (raised == 404 and not walk.steps) or (last is not None and last.ok and last.name == ""):
+        remedy = "A name in a path must not start with '_' (S3)."
+        return Cause(where, f"the path is refused before any step: {detail}", remedy)
+    if raised == 404 and last is not None and last.ok:
+        remedy = "Classes, modules and functions are never published (S1)."
+        return Cause(where, f"the step behind {last.name!r} leads to a part of the program", remedy)
+    what = f"the step {last.name!r} from {short(last.obj)}" if last is not None else "the path"
+    who = f" ({last.answered_by})" if last is not None else ""
+    return Cause(where, f"{what} was answered {raised}{who}: {detail}")
+
+
+def no_view(where: str, views: Views, look: Look, walk: Walk | None, directory: Path) -> Cause:
+    """Return the cause of a 404 for want of a view."""
+    if look.is_empty:
+        remedy = "Name the modules of your views: scan = package.module"
+        return Cause(where, "the publisher has no views at all", remedy)
+    missed = walk.steps[-1] if walk is not None and walk.steps and not walk.steps[-1].ok else None
+    if missed is not None and missed.source == "default step":
+        return Cause(
+            where,
+            f"the default step {missed.name!r} leads nowhere ({walk.default if walk else ''})",
+            "The names that default_steps returns must be items, and the last an item or a view.",
+        )
+    what = f"view {look.name!r}" if look.name else "default view"
+    why = f"there is no {what} for {look.context}"
+    if missed is not None and not missed.name.startswith("@@"):
+        why = f"{look.context} has no item {missed.name!r} ({missed.answered_by}), and no view has that name"
+    if walk is not None and walk.default and missed is None:
+        why += f"; the path was led on by the {walk.default}, and default steps are taken once"
+    for candidate in look.candidates:
+        remedy = "Register the view for that class, interface or type of request, too, or ask another object."
+        view = candidate.view
+        return Cause(place_of(view.function), f"{why}: {_name(view)} is {candidate.verdict}", remedy)
+    for other in unscanned([views], directory):
+        if other.name == look.name:
+            remedy = f"Name its module in the option scan: {where}"
+            why += f"; {other.function} is one, but no scan names its module"
+            return Cause(f"{other.file}, line {other.line}", why, remedy)
+    if missed is not None and missed.near:
+        return Cause(where, f"{why}; did you mean the item {missed.near!r}?")
+    if near := look.near():
+        return Cause(where, f"{why}; did you mean {near!r}?", "pipeline views INI lists every view.")
+    names = ", ".join(name or "(the default view)" for name in look.others[:12])
+    have = f"Its views are: {names}" if names else "No view is for it"
+    return Cause(where, why, f"{have}. pipeline views INI lists every view.")
+
+
+def wrong_method(where: str, look: Look) -> Cause:
+    """Return the cause of a 405."""
+    view = next((candidate.view for candidate in look.candidates if candidate.fits), None)
+    what = f"view {look.name!r}" if look.name else "default view"
+    return Cause(
+        place_of(view.function) if view is not None else where,
+        f"no {what} for {look.context} accepts {look.method}; it accepts {', '.join(look.allowed)}",
+        f"Add the method to the view: @view(methods=(..., {look.method!r})), or send another one.",
+    )
+
+
+def refused(failure: Failure, look: Look, view: View) -> Cause:
+    """Return the cause of a 401 or 403."""
+    who = next((v for v in reversed(failure.path) if "request.principal" in v.request), None)
+    principal = repr(who.request["request.principal"]) if who is not None else "a visitor who is not logged in"
+    guards = ((visit, visit.step.facts.why_refused) for visit in failure.path)
+    guard, why_refused = next(((visit, why) for visit, why in guards if why is not None), (None, None))
+    if guard is None or why_refused is None:
+        remedy = f"Put {providers('principal')} into the pipeline, or declare the view permission='public'."
+        return Cause(place_of(view.function), f"{_name(view)} needs the permission {view.permission!r}", remedy)
+    why = why_refused(view, look.method, principal)
+    if look.grants:
+        why += f". On the context and above it, {'; '.join(look.grants)}"
+    remedy = f"Log in (try --user NAME), grant it, or declare @view(permission='public'). See {guard.step.where}"
+    return Cause(place_of(view.function), why, remedy)
+
+
+def last_frame(error: BaseException | None) -> str | None:
+    """Return ``file, line N`` of the last line of the site that has raised an error, or None."""
+    if error is None:
+        return None
+    return line_of_the_site(error) or line_of_the_site(error, f"{OUR_CODE}/demo/") or None
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {short(text_of(error), 600)}"
+
+
+def _detail(error: BaseException | None) -> str:
+    if isinstance(error, HTTPException):
+        return str(getattr(error, "detail", None) or error)
+    return text_of(error)
+
+
+def _name(view: View) -> str:
+    return f"{view.function.__module__}.{view.function.__qualname__}"

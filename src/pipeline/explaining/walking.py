@@ -1,0 +1,212 @@
+"""Traversal, walked again with a note of each step: who answered it, and what it led to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from webob.exc import HTTPException
+from zope.interface import alsoProvides, providedBy
+
+from pipeline.interfaces import IDefaultSteps, INamespace, IPublishTraverse
+from pipeline.names import checked
+from pipeline.publishing.kinds import CONTAINER, TRAVERSER, known_kind
+from pipeline.publishing.steps import (
+    VIEW,
+    call_hooks,
+    default_steps,
+    is_lost,
+    name_view,
+    parse,
+    step,
+)
+from pipeline.telling.words import place_of, short
+
+FIELDS = "context default_steps lacks_slash more_steps namespaces principal subpath".split()  # noqa: SIM905
+FIELDS += "traversal_hooks view_name virtual_root virtual_root_path".split()  # noqa: SIM905
+"""What traversal reads and sets on the request."""
+
+MOST_NAMES = 1_000
+"""Names of items that are compared with one that is not there."""
+
+
+class Taken(NamedTuple):
+    """One step."""
+
+    name: str
+    """The name of the step; "" for the root."""
+    source: str
+    """The source of the step: the path, the virtual root, or a default step."""
+    obj: Any
+    """The object that the step leads on from."""
+    answered_by: str
+    result: str
+    ok: bool = True
+    hides: str = ""
+    """The view that cannot be reached by this name, because an item has it."""
+    near: str = ""
+    """The item that was meant, most likely."""
+
+
+class Walk:
+    """All steps of a request."""
+
+    def __init__(self) -> None:
+        self.steps: list[Taken] = []
+        self.error: BaseException | None = None
+        self.end: Any = None
+        self.view_name = ""
+        self.lost_root = False
+        """True if the virtual root is missing."""
+        self.default = ""
+        """The source of the default steps."""
+        self.view: tuple[str, str] | None = None
+        """In a Zope site: place and name of the view that was called."""
+        self.surprises: list[str] = []
+        """In a Zope site: steps that the path does not show, such as an acquired object."""
+        self.cause: tuple[str, str, str] | None = None
+        """In a Zope site: the place of an error, its cause, and its remedy."""
+
+    def decides(self, has_failed: bool = False) -> bool:
+        """Return whether a Zope site has noted here why it answered so; an error of another element comes before
+        the view that was found."""
+        return self.cause is not None or (self.view is not None and not has_failed)
+
+    def reset(self) -> None:
+        """Forget the steps of the attempt before."""
+        self.steps.clear()
+        self.surprises.clear()
+        self.view = self.cause = None
+        self.default = ""
+
+
+def walked_fields(request: Any) -> Mapping[str, Any]:
+    """Return the fields of traversal as they are before it."""
+    return {name: getattr(request, name) for name in FIELDS}
+
+
+def walk_again(request: Any, fields: Mapping[str, Any], options: Mapping[str, Any] = {}) -> Walk:
+    """Walk the path of a request again; the request is left as it was found.
+
+    fields   what ``walked_fields`` returned before traversal
+    options  those of the element ``traverse``
+    """
+    now = request.snapshot()
+    for name, value in fields.items():
+        setattr(request, name, value)
+    walk = Walk()
+    if options.get("request_type") is not None:
+        alsoProvides(request, options["request_type"])
+    try:
+        _Walker(request, walk).run(options.get("max_segments", 128))
+    except Exception as error:
+        walk.error = error
+    walk.view_name = request.view_name
+    request.restore(now)
+    return walk
+
+
+class _Walker:
+    """Does what ``traverse`` does, and notes each step."""
+
+    def __init__(self, request: Any, walk: Walk) -> None:
+        self.request = request
+        self.steps = walk.steps
+        self.said = walk
+
+    def run(self, max_segments: int) -> None:
+        """Walk from the root to the end."""
+        request = self.request
+        names, _, _ = parse(request.environ.get("PATH_INFO", ""), max_segments)
+        obj = request.root
+        self.steps.append(Taken("", "", obj, "the root", short(obj)))
+        self.said.end = obj
+        known_kind(obj)
+        added = call_hooks(request, obj)
+        if request.virtual_root_path:
+            obj, kind = self.walk(obj, (*added, *checked(request.virtual_root_path)), "virtual root")
+            if kind == VIEW:
+                self.said.lost_root = True
+                return
+            request.virtual_root = obj
+            added = ()
+        obj, kind = self.walk(obj, (*added, *names), "path")
+        views = request.views
+        if views is not None and views.has_defaults and kind != VIEW:
+            further = default_steps(request, obj)
+            if further:
+                factory = views.lookup1(providedBy(obj), IDefaultSteps)
+                self.said.default = f"default steps of {short(obj)}, by {_called(factory or type(obj))}"
+                request.default_steps = further
+                obj, kind = self.walk(obj, further, "default step")
+        self.said.end = obj
+
+    def walk(self, obj: Any, names: Iterable[str], source: str) -> tuple[Any, int]:
+        """Walk over names from an object, as ``pipeline.publishing.steps.walk`` does."""
+        request = self.request
+        kind = known_kind(obj)
+        ahead = iter(names)
+        for name in ahead:
+            who = self.who(obj, kind, name)
+            try:
+                found = step(request, obj, kind, name)
+                next_kind = known_kind(found)
+            except LookupError as error:
+                if is_lost(error):
+                    self.steps.append(Taken(name, source, obj, who, f"a lost object: {error}", False))
+                    raise
+                result = "no such item: the name of a view"
+                self.steps.append(Taken(name, source, obj, who, result, False, near=near(obj, name)))
+                self.said.end = obj
+                return obj, name_view(request, name, ahead)
+            except Exception as error:
+                what = "refused" if isinstance(error, HTTPException) else "raised"
+                self.steps.append(Taken(name, source, obj, who, f"{what}: {type(error).__name__}: {error}", False))
+                raise
+            self.steps.append(Taken(name, source, obj, who, short(found), True, self.hidden(obj, name)))
+            obj, kind = found, next_kind
+            self.said.end = obj
+            if request.traversal_hooks and (added := call_hooks(request, obj)):
+                return self.walk(obj, chain(added, ahead), source)
+        return obj, kind
+
+    def who(self, obj: Any, kind: int, name: str) -> str:
+        """Return what answers a step from an object."""
+        views = self.request.views
+        if name.startswith("@@"):
+            return "its mark: a view"
+        if name.startswith("++"):
+            space = name[2:].partition("++")[0]
+            known = views is not None and space in views.adapter_names
+            factory = views.adapter_for(obj, self.request, INamespace, space) if known else None
+            return f"the namespace {space}: {_called(factory) if factory else 'it is not registered'}"
+        if views is not None and views.has_traversers:
+            factory = views.adapter_for(obj, self.request, IPublishTraverse)
+            if factory is not None:
+                return f"IPublishTraverse adapter {_called(factory)}"
+        if kind == TRAVERSER:
+            return f"{type(obj).__qualname__}.publishTraverse"
+        if kind == CONTAINER:
+            return f"{type(obj).__qualname__}.__getitem__"
+        return f"nothing: a {type(obj).__qualname__} is not a container"
+
+    def hidden(self, obj: Any, name: str) -> str:
+        """Return the view that an item of the same name hides, or ""."""
+        views = self.request.views
+        view = views and views.find(obj, self.request, self.request.environ["REQUEST_METHOD"], name)
+        return str(view) if view is not None else ""
+
+
+def near(obj: Any, name: str) -> str:
+    """Return the name of an item of a container that is close to a name, or ""; not all of a large one are read."""
+    try:
+        names = [key for key in islice(obj.keys(), MOST_NAMES) if isinstance(key, str)]
+    except Exception:  # it is not a mapping, or says so in its own way
+        return ""
+    return next(iter(get_close_matches(name, names, n=1)), "")
+
+
+def _called(factory: Any) -> str:
+    return f"{getattr(factory, '__qualname__', factory)} ({place_of(factory)})"

@@ -1,0 +1,152 @@
+"""The changes of an element to a request or a response, as text: a record keeps no object of the request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
+
+from pipeline.explaining.noticed import BODY, bytes_read, header_key
+from pipeline.explaining.watching import TOLD, UNTOLD
+from pipeline.http.noting import unnoted
+from pipeline.telling.secrets import LONGEST, PLAIN, is_plain, told, told_header, told_variable, value_of
+
+GONE = "(gone)"
+
+INTERNAL = {"pipeline.request", "pipeline.response", "pipeline.before", "wsgi.errors", "wsgi.input"}
+INTERNAL |= {f"wsgi.{name}" for name in ("version", "multithread", "multiprocess", "run_once", "file_wrapper")}
+"""Variables of the environ that say nothing to a person."""
+HIDDEN = {*UNTOLD, "inspected"}
+"""Attributes of the request that say nothing to a person."""
+
+MOST_SHAPES = 500
+"""Environs with other names that are remembered."""
+_STRINGS = {str}
+_told_of = attrgetter(*TOLD)
+
+
+class Shape(NamedTuple):
+    """The names of an environ, and how its values are kept. Most environs of a site have the same names."""
+
+    names: tuple[str, ...]
+    """The names that are kept, first those of ``plain``."""
+    plain: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    """Returns the values that may be kept as they are."""
+    others: tuple[str, ...]
+    """The names of values that are masked, or told in words."""
+
+
+_shapes: dict[tuple[str, ...], Shape] = {}
+
+
+def shape_of(environ: Mapping[str, Any], names: tuple[str, ...]) -> Shape:
+    """Return the shape of an environ with these names, and remember it."""
+    kept = [name for name in names if name not in INTERNAL]
+    plain = [name for name in kept if type(environ[name]) is str and is_plain(name)]
+    others = [name for name in kept if name not in plain]
+    if len(_shapes) >= MOST_SHAPES:
+        _shapes.clear()
+    # ``itemgetter`` returns a tuple only for two names or more. Each environ has more.
+    made = _shapes[names] = Shape((*plain, *others), itemgetter(*plain), tuple(others))
+    return made
+
+
+class Environ(NamedTuple):
+    """An environ without secrets and objects."""
+
+    names: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+def kept_environ(environ: Mapping[str, Any]) -> Environ:
+    """Return an environ without secrets and objects."""
+    names = tuple(environ)
+    shape = _shapes.get(names) or shape_of(environ, names)
+    values = shape.plain(environ)
+    if {*map(type, values)} != _STRINGS:
+        values = tuple([told_variable(name, environ[name]) for name in shape.names[: len(values)]])
+    return Environ(shape.names, (*values, *[told_variable(name, environ[name]) for name in shape.others]))
+
+
+class State(NamedTuple):
+    """The environ and the attributes of a request at one moment."""
+
+    environ: Mapping[str, Any]
+    added: Mapping[str, Any]
+    """The attributes that elements have added, and those of the core that are not fields."""
+    fields: tuple[Any, ...]
+    """The fields of ``pipeline.explaining.watching.TOLD``."""
+    read: int
+    """Bytes of the body that were read."""
+
+
+def state_of(request: Any) -> State:
+    """Return the state of a request."""
+    return State(unnoted(request.environ).copy(), request.__dict__.copy(), _told_of(request), bytes_read(request))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two things are the same; those that cannot be compared are not."""
+    try:
+        return bool(one == other)
+    except Exception:
+        return False
+
+
+def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is different in an environ."""
+    changed = {
+        name: told_variable(name, value)
+        for name, value in environ.items()
+        if before.get(name) is not value and name not in INTERNAL
+    }
+    if len(before) + len(changed) > len(environ):
+        changed |= {name: GONE for name in before if name not in environ}
+    return changed
+
+
+def changed_request(before: State, now: State) -> dict[str, str]:
+    """Return what is different on a request."""
+    changed = {} if same(before.environ, now.environ) else changed_variables(before.environ, now.environ)
+    for name, value in now.added.items():
+        if before.added.get(name, GONE) is not value and name not in HIDDEN and name[0] != "_":
+            changed[f"request.{name}"] = value_of(name, value)
+    if not same(before.fields, now.fields):
+        for name, value, was in zip(TOLD, now.fields, before.fields, strict=True):
+            if value is not was:
+                changed[f"request.{name}"] = value_of(name, value)
+    if now.read != before.read:
+        changed[BODY] = f"{now.read} bytes read"
+    return changed
+
+
+def kept_headers(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the headers of an answer without secrets."""
+    return [
+        pair if pair[0] in PLAIN and len(pair[1]) <= LONGEST else (pair[0], told_header(*pair)) for pair in headers
+    ]
+
+
+Answer = tuple[str, Any, Any, list[tuple[str, str]]]
+"""The status, the body, the output filters and the headers of a response."""
+NO_ANSWER: tuple[Any, ...] = (None, None, (), [])
+
+
+def changed_response(before: tuple[Any, ...], now: Answer) -> dict[str, str]:
+    """Return what is different on a response since the part inside has answered."""
+    was_status, was_body, was_filters, was = before
+    status, body, filters, headers = now
+    changed: dict[str, str] = {}
+    if was_status != status:
+        changed["status"] = status
+    if headers != was:
+        known = set(was)
+        new = kept_headers([pair for pair in headers if pair not in known])
+        changed |= {header_key(*pair): pair[1] for pair in new}
+        left = {name for name, _ in headers}
+        changed |= {name: GONE for name, _ in was if name not in left}
+    if body is not was_body:
+        changed["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else told(body)
+    if filters is not was_filters and filters:
+        changed["output filters"] = ", ".join(map(told, filters))
+    return changed

@@ -1,0 +1,110 @@
+"""The inspector of one pipeline: it records requests, and shows them to the developer."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from functools import partial
+from time import perf_counter, time
+from typing import Any, NamedTuple
+
+from webob.exc import HTTPException
+
+from pipeline.explaining.noticed import watch_stream
+from pipeline.inspector import pages
+from pipeline.inspector.databases import listen
+from pipeline.inspector.explaining import explain, explain_zope, is_of_zope
+from pipeline.inspector.recording import Record, current, is_error, linked
+from pipeline.interfaces import Handler
+
+MINUTE = 60.0
+
+
+class Counters(NamedTuple):
+    """Numbers about the last requests."""
+
+    kept: int
+    rate: float
+    """Requests a second, over the last minute or as long as requests are kept."""
+    median: float
+    p95: float
+    p99: float
+    """Seconds that half, 95 % and 99 % of the requests took at most."""
+    errors: int
+    repaired: int
+    """Requests that were answered after a conflict, by another attempt."""
+    failed: int
+    """Requests for which no attempt was left, or that a database did not serve: 503."""
+
+
+class Inspector:
+    """Keeps what is noted of the last requests."""
+
+    def __init__(self, next: Handler, keep: int, slow: float) -> None:
+        self.next = next
+        self.slow = slow
+        self.records: deque[Record] = deque(maxlen=keep)
+        self.lock = threading.Lock()
+        self.steps = linked()
+        listen(current.get)
+
+    def record(self, request: Any, response: Any) -> None:
+        """Have a request answered, and note the way that it takes."""
+        record = Record(request)
+        request.on_close(partial(record.close, request, response))
+        with self.lock:
+            self.records.append(record)
+        current.set(record)  # until the request is closed: its body may write to the log
+        try:
+            self.next(request, response)
+        except BaseException as escaped:
+            record.answered = perf_counter()
+            explain(record, escaped, 0)
+            explain_zope(record, 500)
+            raise
+        record.answered = perf_counter()
+        watch_stream(response, partial(setattr, record, "late_headers"))
+        error = next((part.error for part in record.failed_parts()), None) if record.has_failed else None
+        status = int(response.status_line[:3])
+        is_expected = isinstance(error, HTTPException) and not is_error(error)
+        if is_of_zope(record) and status < 500:  # it raises redirects and refusals as well
+            is_expected = True
+        if error is not None and not is_expected:
+            explain(record, error, status)
+        explain_zope(record, status, response.headers.get("Location", ""))
+
+    def show(self, request: Any, response: Any) -> None:
+        """Answer a request for a page of the inspector."""
+        pages.show_page(self, request, response)
+
+    def kept(self) -> list[Record]:
+        """Return the records, the last request first."""
+        with self.lock:
+            return list(reversed(self.records))
+
+    def find(self, number: int) -> Record | None:
+        """Return the record with a number, or None."""
+        return next((record for record in self.kept() if record.number == number), None)
+
+    def counters(self) -> Counters:
+        """Return numbers about the requests that are kept."""
+        records = [record for record in self.kept() if record.closed]
+        now = time()
+        last = [record for record in records if now - record.when <= MINUTE]
+        span = min(MINUTE, now - last[-1].when) if last else MINUTE
+        times = sorted(record.seconds for record in records)
+        return Counters(
+            len(records),
+            len(last) / max(span, 1.0),
+            share(times, 0.5),
+            share(times, 0.95),
+            share(times, 0.99),
+            sum(record.code >= 500 for record in records),
+            sum(record.attempts > 1 and record.code != 503 for record in records),
+            sum(record.code == 503 for record in records),
+        )
+
+
+def share(times: list[float], of: float) -> float:
+    """Return the time that a share of the requests took at most; ``times`` are sorted."""
+    return times[min(len(times) - 1, int(len(times) * of))] if times else 0.0

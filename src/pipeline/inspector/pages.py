@@ -1,0 +1,301 @@
+"""The pages of the inspector. They load nothing, run no script, and are usable without a mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import groupby
+from time import localtime, strftime
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
+
+from pipeline.database import pools
+from pipeline.explaining.lines import look_lines, look_title
+from pipeline.inspector.changes import GONE
+from pipeline.inspector.explaining import noticed_of, parts_by_attempt, walk_of
+from pipeline.inspector.recording import Part, Record
+from pipeline.interfaces import ConfigurationError
+from pipeline.paste import Chain
+from pipeline.response import NOSNIFF
+from pipeline.telling.descriptions import described
+from pipeline.telling.drawing import drawing
+from pipeline.telling.secrets import value_of
+from pipeline.telling.styling import TEMPLATES, policy, style
+
+try:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+except ImportError as error:
+    raise ConfigurationError(
+        "inspector: its pages need Jinja2. Install it: pip install 'wsgi-pipeline[inspector]'"
+    ) from error
+
+PER_PAGE = 100
+SECONDS_BETWEEN = 3
+"""Seconds after which a live page is loaded again."""
+CLASSES = ("1", "2", "3", "4", "5")
+
+
+class Filters(NamedTuple):
+    """The choices of the developer on the list of requests."""
+
+    status: str = ""
+    """The first digit of the status, or the whole status."""
+    method: str = ""
+    path: str = ""
+    slow: str = ""
+    error: str = ""
+    before: str = ""
+    """Number of a request: older ones are shown."""
+    live: str = ""
+
+    def fits(self, record: Record, slow: float) -> bool:
+        """Return whether a request is to be shown."""
+        return (
+            record.status.startswith(self.status)
+            and self.method in ("", record.method)
+            and self.path.lower() in f"{record.path}?{record.query}".lower()
+            and not (self.slow and record.seconds < slow)
+            and not (self.error and not (record.error or record.code >= 500))
+            and not (self.before.isdecimal() and record.number >= int(self.before))
+        )
+
+    def query(self, **changed: str) -> str:
+        """Return the query of the address with these filters, some of them changed."""
+        given = {name: value for name, value in (self._asdict() | changed).items() if value}
+        return f"?{urlencode(given)}" if given else "./"
+
+
+def show_page(inspector: Any, request: Any, response: Any) -> None:
+    """Answer a request for a page; its path begins with the address of the inspector."""
+    if request.environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        raise HTTPMethodNotAllowed(headers=[("Allow", "GET, HEAD")])
+    _, _, rest = request.environ["PATH_INFO"].strip("/").partition("/")
+    if not rest and not request.environ["PATH_INFO"].endswith("/"):
+        response.status = 303
+        response.headers["Location"] = f"{request.script_name}{request.environ['PATH_INFO']}/"
+        return
+    given = dict(parse_qsl(request.environ.get("QUERY_STRING", ""))[:50])
+    filters = Filters(**{name: given[name][:200] for name in Filters._fields if name in given})
+    if not rest:
+        put(response, "list.html", **listed(inspector, filters))
+        if filters.live:
+            response.headers["Refresh"] = str(SECONDS_BETWEEN)
+    elif rest == "pipeline":
+        chains = drawn(inspector.steps)
+        shown = drawing(chains, "The parts that a request passes")
+        put(response, "pipeline.html", chains=chains, drawing=Markup(shown))
+    else:
+        record = inspector.find(int(rest)) if rest.isascii() and rest.isdecimal() and len(rest) < 16 else None
+        if record is None:
+            raise HTTPNotFound("The inspector does not have that request, or not any more.")
+        put(response, "request.html", **told_request(record, inspector))
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """Return the templates."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["ms"] = milliseconds
+    made.filters["clock"] = lambda when: strftime("%H:%M:%S", localtime(when))
+    made.globals["style"] = style()
+    return made
+
+
+def put(response: Any, template: str, **values: Any) -> None:
+    """Put a page on the response."""
+    text = environment().get_template(template).render(**values)
+    headers = [
+        ("Content-Type", "text/html; charset=UTF-8"),
+        policy(),
+        ("Cache-Control", "no-store"),
+        ("Referrer-Policy", "no-referrer"),
+        NOSNIFF,
+    ]
+    response.adopt("200 OK", headers, [text.encode("utf-8", "replace")])
+
+
+def milliseconds(seconds: float) -> str:
+    """Return a time in milliseconds."""
+    taken = seconds * 1_000
+    return f"{taken:.0f}" if taken >= 100 else f"{taken:.1f}" if taken >= 10 else f"{taken:.2f}"
+
+
+def listed(inspector: Any, filters: Filters) -> dict[str, Any]:
+    """Return what the list of requests shows."""
+    kept = inspector.kept()
+    found = [record for record in kept if filters.fits(record, inspector.slow)]
+    shown = found[:PER_PAGE]
+    longest = max((record.seconds for record in shown), default=0.0) or 1.0
+    return {
+        "filters": filters,
+        "records": shown,
+        "count": len(found),
+        "kept": len(kept),
+        "older": filters.query(before=str(shown[-1].number)) if len(found) > len(shown) else "",
+        "live": filters.query(live="" if filters.live else "1", before=""),
+        "longest": longest,
+        "slow": inspector.slow,
+        "methods": sorted({record.method for record in kept} | {"GET", "POST"}),
+        "classes": CLASSES,
+        "counters": inspector.counters(),
+        "pools": sorted(pools.usages()),
+    }
+
+
+class Bar(NamedTuple):
+    """One row of the waterfall."""
+
+    name: str
+    where: str
+    depth: int
+    left: float
+    """Begin and width, each in percent of the whole request."""
+    width: float
+    own: float
+    waited: float
+    seconds: float
+    own_width: float
+    waited_width: float
+    raised: str
+    foreign: bool
+
+
+def bars_of(record: Record, parts: Iterable[Part]) -> list[Bar]:
+    """Return the rows of the waterfall; the last is the body."""
+    whole = record.seconds or 1e-9
+
+    def percent(seconds: float) -> float:
+        return round(min(100.0, max(0.0, seconds / whole * 100)), 2)
+
+    def bar(part: Part) -> Bar:
+        began = percent(part.began - record.began)
+        foreign = part.step.element is None
+        own = record.own(part)
+        waited = min(part.waited, own)
+        widths = percent(part.seconds), own, waited, part.seconds, percent(own), percent(waited)
+        return Bar(part.name, part.step.where, part.depth, began, *widths, part.raised, foreign)
+
+    rows = [bar(part) for part in parts]
+    if record.closed:
+        began, seconds = record.answered - record.began, max(0.0, record.closed - record.answered)
+        width = percent(seconds)
+        rows.append(Bar("(body)", "", 0, percent(began), width, seconds, 0.0, seconds, width, 0.0, "", False))
+    return rows
+
+
+def told_request(record: Record, inspector: Any) -> dict[str, Any]:
+    """Return what the page of a request shows."""
+    attempts = [(number, bars_of(record, parts)) for number, parts in parts_by_attempt(record)]
+    try:
+        walked, failure = walk_of(record), ""
+    except Exception as error:
+        walked, failure = None, f"{type(error).__name__}: {error}"
+    look = walked.look if walked is not None else None
+    return {
+        "record": record,
+        "causes": [*record.causes, *noticed_of(record, look)],
+        "slow": inspector.slow,
+        "bars": attempts[-1][1] if attempts else bars_of(record, ()),
+        "attempts": attempts,
+        "walked": walked,
+        "walk_failure": failure,
+        "look_title": look_title(look) if look is not None else "",
+        "look_lines": list(look_lines(look)) if look is not None else [],
+        "seen": seen_by(record),
+        "notes": grouped(record),
+        "newer": number_beside(inspector, record, 1),
+        "older": number_beside(inspector, record, -1),
+    }
+
+
+def number_beside(inspector: Any, record: Record, step: int) -> int | None:
+    """Return the number of the request before or after another one, or None."""
+    number = record.number + step
+    return number if inspector.find(number) is not None else None
+
+
+class Seen(NamedTuple):
+    """The headers that one part of the pipeline saw, and its changes."""
+
+    name: str
+    changed: dict[str, str]
+    answered: dict[str, str]
+    headers: dict[str, str]
+    """The headers of the request as the part saw them."""
+
+
+def seen_by(record: Record) -> list[Seen]:
+    """Return what each part of the last attempt saw and changed."""
+    headers = {header_name(name): value for name, value in record.environ.items() if is_header(name)}
+    found = []
+    parts = list(record.parts)
+    for number, part in enumerate(parts):
+        for name, value in part.changed.items():
+            if is_header(name):
+                headers = {key: old for key, old in headers.items() if key != header_name(name)}
+                if value != GONE:
+                    headers[header_name(name)] = value
+        if part.attempt != record.attempts:
+            continue
+        following = parts[number + 1] if number + 1 < len(parts) else None
+        inward = following.changed if following is not None and following.depth > part.depth else {}
+        found.append(Seen(part.name, inward, part.answered, headers))
+    return found
+
+
+def is_header(name: str) -> bool:
+    """Return whether a variable of the environ is a header."""
+    return name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
+
+
+def header_name(name: str) -> str:
+    """Return the header that a variable of the environ is made of."""
+    return name.removeprefix("HTTP_").replace("_", "-").title()
+
+
+class Notes(NamedTuple):
+    """Notes of one kind."""
+
+    title: str
+    total: int
+    seconds: float
+    lines: list[Any]
+
+
+TITLES = {"statement": "SQL statements", "open": "Opened", "load": "Objects loaded", "change": "Objects changed"}
+
+
+def grouped(record: Record) -> dict[str, Notes]:
+    """Return the notes of a request by their kind."""
+    kinds = sorted(record.notes, key=lambda note: note.kind)
+    return {
+        kind: Notes(TITLES.get(kind, kind), record.counts[kind], sum(n.seconds for n in found), found)
+        for kind, found in ((kind, list(notes)) for kind, notes in groupby(kinds, key=lambda note: note.kind))
+    }
+
+
+def drawn(steps: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the pipelines as ``pipeline show`` describes them, with secrets masked."""
+    chains = [described(Chain("", tuple(chain))) for chain in chains_of(steps)]
+    for part in (part for chain in chains for part in chain["parts"]):
+        part["options"] = {name: value_of(name, value) for name, value in part["options"].items()}
+    return chains
+
+
+def chains_of(steps: Iterable[Any]) -> list[list[Any]]:
+    """Return the parts of each pipeline, outermost first; ``steps`` are in the order in which they were linked."""
+    chains: list[list[Any]] = []
+    for step in steps:
+        if not chains or (step.element is not None and step.element.is_end):
+            chains.append([])
+        chains[-1].insert(0, step)
+    return chains

@@ -1,0 +1,62 @@
+"""One request from the command line: its environ, and the answer of an app."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from webob import Request
+
+from pipeline.interfaces import ConfigurationError
+
+
+def request_of(method: str, path: str, headers: Sequence[str], data: Sequence[str]) -> dict[str, Any]:
+    """Return the environ of a request."""
+    environ: dict[str, Any] = Request.blank(path, base_url="http://localhost", method=method.upper()).environ
+    environ["REMOTE_ADDR"] = "127.0.0.1"
+    request = Request(environ)
+    if data:
+        parts = [Path(part[1:]).read_bytes() if part.startswith("@") else part.encode() for part in data]
+        request.body = b"&".join(parts)
+        kind = "application/json" if request.body[:1] in (b"{", b"[") else "application/x-www-form-urlencoded"
+        request.content_type = kind
+    for header in headers:
+        name, colon, value = header.partition(":")
+        if not colon:
+            raise ConfigurationError(f"{header!r} is not a header of the form 'Name: value'")
+        request.headers[name.strip()] = value.strip()
+    return environ
+
+
+def say_read_only(path: str) -> None:
+    """Say on the terminal that a database can only be read."""
+    print(
+        f"{path} is open read-only, since another process has it, such as the server of the site. Nothing can be "
+        f"stored.",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def answer_of(app: Any, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes, BaseException | None]:
+    """Return status, headers and body of an answer, and the exception that ended it, as a server meets it."""
+    started: list[Any] = ["500 Internal Server Error", []]  # the answer of a server to an exception
+    blocks: list[bytes] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        started[:] = [status, headers]
+        return blocks.append
+
+    escaped = None
+    try:
+        body = app(environ, start_response)
+        try:
+            blocks.extend(body)
+        finally:
+            if hasattr(body, "close"):
+                body.close()
+    except Exception as error:
+        escaped = error
+    return started[0], started[1], b"".join(blocks), escaped

@@ -1,0 +1,232 @@
+"""An ini as it is loaded, with watchers linked in outside each of its parts.
+
+The commands that look into a site load it this way. The watchers are made as those of an element that watches
+(``pipeline.between``), by a function of a part and what it offers. A site is served without those of a command.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple
+
+from paste.deploy import loadwsgi, util
+from paste.deploy.loadwsgi import APP, LoaderContext, loadcontext
+
+from pipeline.between import openers
+from pipeline.composition import Element, Offers, Pipeline
+from pipeline.interfaces import ConfigurationError, Handler
+from pipeline.loading.command_line import make_importable, parse_variables, split_name
+from pipeline.order import Contract
+from pipeline.paste import Step, named_errors, plan, step_of
+from pipeline.switch import Switch, branch_lines
+from pipeline.telling.words import place_of
+from pipeline.views import Views
+
+Maker = Callable[[Step, Offers], Offers]
+"""``(step, offers)`` returns what is linked in the place of a part: what it offers, with a watcher."""
+Missed = Callable[[str, list[str]], None]
+"""``(where, wanted)``: the place of a switch in the ini, and for each of its lines what a request lacks."""
+Watch = Callable[[Step, Handler, Any, Any], None]
+"""``(step, handler, request, response)`` calls the handler of a step with the request and the response."""
+ChangeOptions = Callable[[Step, dict[str, str]], None]
+"""``(step, options)``: the options are those of the ini, as text."""
+
+
+class Built(NamedTuple):
+    """An ini that is loaded."""
+
+    app: Any
+    ends: list[tuple[Step, Pipeline]]
+    """The end of each pipeline, innermost: a publisher, as a rule."""
+
+    def views(self) -> Iterator[tuple[Step, Views]]:
+        """Yield each publisher and its views."""
+        for step, pipeline in self.ends:
+            if "views" in pipeline.offered:
+                yield step, pipeline.offered["views"]
+
+
+def build(
+    ini: str,
+    words: Sequence[str] = (),
+    between: Sequence[Maker] = (),
+    missed: Missed | None = None,
+    options: ChangeOptions | None = None,
+) -> Built:
+    """Load an ini, with its middleware and its switches; no database is opened.
+
+    between  make the watchers around each part of a pipeline, the innermost first
+    missed   is called when a switch has no line for a request
+    options  is called with each step before it is made, and its options, which it may change
+    """
+    logging.getLogger("pipeline").addHandler(logging.NullHandler())  # what loading logs is for who serves the site
+    path, name = split_name(ini)
+    make_importable(path)
+    uri, variables = f"config:{path}", parse_variables(list(words))
+    for chain in plan(uri, name, **variables):
+        chain.check_order()
+    building = Building(between, missed, options)
+    with named_errors(uri):
+        context = loadcontext(APP, uri, name=name, global_conf=variables)
+        app = building.app(context)
+    if isinstance(app, Pipeline):
+        app.finish()
+    return Built(app, building.ends)
+
+
+class Building:
+    """Does what Paste Deploy does with the contexts of an ini, and puts the watchers around each part."""
+
+    def __init__(self, between: Sequence[Maker], missed: Missed | None, options: ChangeOptions | None) -> None:
+        self.between = between
+        self.options = options
+        self.missed = missed
+        self.ends: list[tuple[Step, Pipeline]] = []
+        self.numbers = count(1)
+
+    def app(self, context: LoaderContext) -> Any:
+        """Return the app of a context."""
+        kind = context.object_type.name
+        if kind == "pipeline":
+            app = self.app(context.app_context)
+            for inner in reversed(context.filter_contexts):
+                app = self.around(inner, app)
+            return app
+        if kind in ("filter_app", "filtered_with"):
+            return self.around(context.filter_context, self.app(context.next_context))
+        if context.protocol in ("paste.composite_factory", "paste.composit_factory"):
+            context.loader = _Loader(context.loader, self)
+            app = context.create()
+            if isinstance(app, Switch) and self.missed is not None and not context.local_conf.get("default"):
+                app.default = Unmatched(app, step_of(context), self.missed)
+            return app
+        step = self.step_of(context)
+        app = context.create()
+        if isinstance(app, Pipeline):
+            self.ends.append((step, app))
+        return self.watched(step, app)
+
+    def around(self, context: LoaderContext, app: Any) -> Any:
+        """Return the app with a filter around it."""
+        if context.object_type.name == "filtered_with":  # a filter that is filtered itself
+            return self.around(context.filter_context, self.around(context.next_context, app))
+        step = self.step_of(context)
+        return self.watched(step, filtered(context, app), getattr(app, "offered", {}))
+
+    def step_of(self, context: LoaderContext) -> Step:
+        """Return the step of a context, with its options as they are to be."""
+        if self.options is not None:
+            self.options(step_of(context), context.local_conf)
+        return step_of(context)
+
+    def watched(self, step: Step, app: Any, known: Mapping[str, Any] = {}) -> Any:
+        """Return the app of a step with its watchers around it.
+
+        known  what the parts inside of the step offer
+        """
+        offered = getattr(app, "offered", {})
+        own, adds = {}, None  # a foreign app, or a pipeline: its own elements offer what they declare
+        if step.element is not None:
+            own = {name: value for name, value in offered.items() if known.get(name) is not value}
+            adds = step.element.contract.adds
+        for maker in self.between:
+            contract = Contract(f"(watcher {next(self.numbers)})", adds=adds)
+            app = Element(linked_by(maker, step, own), contract)(app)
+        return app
+
+
+def linked_by(maker: Maker, step: Step, own: Mapping[str, Any]) -> Callable[[Handler], Offers]:
+    """Return the factory of an element that stands around a step, and is what a maker links in there.
+
+    own  what the step offers
+    """
+
+    def watcher(next: Handler) -> Offers:
+        return maker(step, Offers(next, **own))
+
+    return watcher
+
+
+def around(watch: Watch, opened: Callable[[Any, Any], None] | None = None) -> Maker:
+    """Return a maker of watchers that call one function for each part.
+
+    watch   is called in the place of each part
+    opened  ``(request, value)``, is called when a request has opened what an element offers on first use, such as a
+            database
+    """
+
+    def maker(step: Step, offers: Offers) -> Offers:
+        told = {} if opened is None else {
+            name: telling(opener, opened) for name, opener in openers(step, offers).items()
+        }
+        return Offers(partial(watch, step, offers.handler), **{**offers.attributes, **told})
+
+    return maker
+
+
+def telling(opener: Callable[[Any], Any], opened: Callable[[Any, Any], None]) -> Callable[[Any], Any]:
+    """Return the function that opens what an element offers, and tells ``opened`` of it."""
+
+    def open_told(request: Any) -> Any:
+        value = opener(request)
+        opened(request, value)
+        return value
+
+    return open_told
+
+
+def filtered(context: LoaderContext, app: Any) -> Any:
+    """Return the app with a filter around it. Say it plainly if the filter is a function of another kind."""
+    try:
+        return context.create()(app)
+    except TypeError as error:
+        last = traceback.extract_tb(error.__traceback__)[-1].filename
+        if last not in CALLERS:
+            raise
+        step = step_of(context)
+        name = getattr(step.factory, "__name__", step.factory)
+        raise ConfigurationError(
+            f"{step.where}: the function {name} ({place_of(step.factory)}) is not a filter of Paste Deploy: "
+            f"{error}. If it is an element, write @element above it"
+        ) from error
+
+
+CALLERS = (__file__, loadwsgi.__file__, util.__file__)
+"""The files whose code calls a filter."""
+
+
+class Unmatched:
+    """The app that a switch without a default gives a request to if no line is for it."""
+
+    def __init__(self, switch: Switch, step: Step, missed: Missed) -> None:
+        self.default = switch.default
+        self.switch = switch
+        self.step = step
+        self.missed = missed
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        wanted = []
+        for line, branch in zip(branch_lines(self.step.strings), self.switch.branches, strict=True):
+            name, *conditions = line.split()
+            failing = [text for text, test in zip(conditions, branch.tests, strict=True) if not test(environ)]
+            wanted.append(f"{name} wants {' and '.join(failing)}")
+        self.missed(self.step.source.option("branches"), wanted)
+        return self.default(environ, start_response)
+
+
+class _Loader:
+    """The loader that a composite gets: what it loads has watchers, too."""
+
+    def __init__(self, loader: Any, building: Building) -> None:
+        self.loader = loader
+        self.building = building
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
+    def get_app(self, name: str | None = None, global_conf: Any = None) -> Any:
+        return self.building.app(self.loader.app_context(name, global_conf=global_conf))

@@ -1,0 +1,150 @@
+"""An ini as a running site: its logging, the directories that its code comes from, and its app.
+
+``pipeline serve`` and the scripts that ``pipeline deploy`` writes use the same function.
+"""
+
+from __future__ import annotations
+
+import json
+import logging.config
+import os
+import signal
+import traceback
+from configparser import ConfigParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paste.deploy import loadwsgi, util
+
+from pipeline.interfaces import ConfigurationError, WSGIApp
+from pipeline.loading.command_line import make_importable, split_name
+from pipeline.options import on_demand
+from pipeline.paste import load, plan
+from pipeline.telling.errors import put_error
+
+if TYPE_CHECKING:
+    from pipeline.loading.building import build
+else:  # a site that loads does not need it
+    build = on_demand("pipeline.loading.building:build")
+
+PASTE = (loadwsgi.__file__, util.__file__)
+"""The files whose code calls the factories of an ini."""
+LONGEST_LOAD = 30
+"""Seconds that the site may take to load before a reload."""
+
+DEFAULT_LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+        "bare": {"format": "%(message)s"},
+    },
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line"},
+        "access": {"class": "logging.StreamHandler", "formatter": "bare", "stream": "ext://sys.stdout"},
+    },
+    "root": {"level": "WARNING", "handlers": ["stderr"]},
+    "loggers": {
+        "pipeline": {"level": "INFO"},
+        "pipeline.access": {"level": "INFO", "handlers": ["access"], "propagate": False},
+        "waitress.queue": {"level": "ERROR"},  # it warns at every request that waits for a thread
+    },
+}
+"""Logging for an ini without [loggers]: the access log and the log of the site, both on the terminal."""
+PRIVATE = "PIPELINE_VARIABLES"
+"""The variable of the environment with the variables of a deployed site, as a JSON object."""
+
+
+def application_of(ini: str, **variables: str) -> WSGIApp:
+    """Return the app of an ini, complete, with its logging set up; ``variables`` beat its ``[DEFAULT]``.
+
+    The code of the site may stand in the working directory or beside the ini.
+    """
+    path, name = split_name(ini)
+    make_importable(path)
+    set_up_logging(path, variables)
+    try:
+        app = load(f"config:{path}", name, **variables)
+    except TypeError as error:
+        if traceback.extract_tb(error.__traceback__)[-1].filename in PASTE:  # no part of the site is at work
+            build(ini, [f"{variable}={value}" for variable, value in variables.items()])  # which says it plainly
+        raise
+    for chain in plan(f"config:{path}", name, **variables):
+        if (watch := chain.steps[-1].facts.watch) is not None:
+            watch.start()
+    return app
+
+
+def deployed(ini: str, file: str | None = None, /, **variables: str) -> WSGIApp:
+    """Return the app of an ini as ``pipeline deploy`` has written it down.
+
+    file       the file with the variables of the command line, which may be secret (S25), or None. The environment
+               variable ``PIPELINE_VARIABLES`` takes its place
+    variables  further variables, which those beat
+    """
+    return application_of(ini, **variables | private_variables(file))
+
+
+def private_variables(file: str | None) -> dict[str, str]:
+    """Return the variables in ``PIPELINE_VARIABLES``, or else those in the file. No message has their values."""
+    text = os.environ.get(PRIVATE)
+    where = f"the environment variable {PRIVATE}" if text is not None else file
+    try:
+        if text is None:
+            if file is None:
+                return {}
+            text = Path(file).read_text("utf-8")
+        found = json.loads(text)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file} cannot be read: {error.strerror}. It has the variables of the site, for the user that runs "
+            f"it. Run `pipeline deploy` again, or set {PRIVATE} in the environment to its text"
+        ) from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ConfigurationError(f'{where} must be a JSON object of texts, such as {{"zodb_uri": "zeo://..."}}')
+    return found
+
+
+def try_out(ini: str, file: str | None = None, /, **variables: str) -> int:
+    """Load an ini and say in one line whether that works; return the exit status. For use before a reload.
+
+    Loading that takes more than ``LONGEST_LOAD`` seconds counts as a failure.
+    """
+
+    def give_up(number: int, frame: object) -> None:
+        raise TimeoutError(f"it is not loaded after {LONGEST_LOAD} s")
+
+    signal.signal(signal.SIGALRM, give_up)
+    # Again each second: the code that is being imported may catch the first one.
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_LOAD, 1)
+    try:
+        try:
+            deployed(ini, file, **variables)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except Exception as error:
+        put_error(f"{ini} does not load", error)
+        return 1
+    print(f"{ini} loads.")
+    return 0
+
+
+def set_up_logging(ini: Path, variables: dict[str, str]) -> None:
+    """Set up what the sections [loggers], [handlers] and [formatters] say, or ``DEFAULT_LOGGING``."""
+    parser = ConfigParser({"here": str(ini.parent), "__file__": str(ini)})
+    parser.read(ini, encoding="utf-8")
+    defaults: Any = parser.defaults()
+    if not parser.has_section("loggers"):
+        logging.config.dictConfig(DEFAULT_LOGGING)
+        return
+    for variable, value in variables.items():
+        defaults[parser.optionxform(variable)] = value.replace("%", "%%")
+    try:
+        logging.config.fileConfig(parser, disable_existing_loggers=False)
+    except (KeyError, ValueError, AttributeError, ImportError) as error:
+        raise ConfigurationError(
+            f"{ini}: the logging in [loggers], [handlers] and [formatters] cannot be set up: "
+            f"{type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,1 @@
+"""Parts, findings and errors in words, without secrets."""

@@ -1,0 +1,191 @@
+"""``pipeline adopt INI``: put a pipeline around a site that exists, and show that it answers as before.
+
+============  ==============================================================================================
+reading.py    the ini of the site: its middleware and its application
+writing.py    the table of what is found, what is set and why, and the new ini
+asking.py     a process that loads an ini, asks for pages, and says what a Pyramid application has included
+comparing.py  the answers before and after
+============  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from webob import Request
+
+from pipeline.adopting.comparing import differences
+from pipeline.adopting.reading import read
+from pipeline.adopting.writing import Written, parts_of, text_of_ini
+from pipeline.interfaces import ConfigurationError
+from pipeline.loading.asking import request_of
+from pipeline.loading.command_line import add_ini, options_of
+from pipeline.options import on_demand
+from pipeline.proving.asked import OWN, Asked
+from pipeline.telling.words import bold
+
+Proof: Any = on_demand("pipeline.proving.proof:Proof")
+BUDGET = 20.0
+"""Seconds after which nothing more is proved."""
+
+EPILOG = """\
+examples:
+  pipeline adopt production.ini
+  pipeline adopt production.ini --page / --page /docs -H "Cookie: auth_tkt=..."
+  pipeline adopt production.ini --page /docs/edit --write '/docs/edit text=New'
+
+The INI is not changed. Both inis are loaded, one after the other, each in a process of its own, with the databases
+of the site, so stop a site that has a Data.fs open. Each page is asked for as a visitor does who has the cookies of
+the pages before it. --write sends a POST that stores something: use a copy of the site for it. The page at that
+path is asked first, and its hidden fields, such as a token, are sent along. The old ini is asked again behind it.
+If the database is a ZODB, the same requests are proved (pipeline prove), on copies. Exit status: 0 the new ini
+answers as the old one, 1 it does not, or something is refused, 2 wrong usage."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="pipeline adopt",
+        description="Reads the ini of a site of Pyramid, Zope or Paste Deploy, and writes one with a pipeline "
+        "around the site, which is unchanged. Says what each part does, and what was left alone. Asks both for "
+        "pages, and compares the answers.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_ini(parser)
+    parser.add_argument("-o", metavar="FILE", dest="output", default="pipeline.ini", help="default pipeline.ini")
+    what = "a page to compare; default /"
+    parser.add_argument("--page", metavar="PATH", dest="pages", action="append", help=what)
+    what = "send a POST, with the body behind a blank or in @FILE, and look at the pages again"
+    parser.add_argument("--write", metavar="'PATH DATA'", dest="writes", action="append", default=[], help=what)
+    parser.add_argument("-H", metavar="HEADER", dest="headers", action="append", default=[], help="'Name: value'")
+    options = options_of(parser, arguments)
+    existing = read(options.ini, options.variables)
+    if Path(options.output).name != options.output:
+        raise ConfigurationError(f"-o {options.output}: name a file, since the new ini stands beside the old one")
+    target = existing.path.with_name(options.output)
+    if target.exists():
+        raise ConfigurationError(f"{target} is there already: delete it, or name another by -o")
+    pages = [request(path, options.headers) for path in options.pages or ["/"]]
+    twice = [*pages, pages[0] | {"is_new_visitor": True}, *pages[1:]]
+    before = asked(existing.ini, options.variables, twice, is_ours=False)
+    written = parts_of(existing, before["pyramid"])
+    target.write_text("\n".join(text_of_ini(existing, written)), "utf-8")
+    put(target, written)
+    words = (one.partition(" ") for one in options.writes)
+    writes = [request(path, options.headers, data) for path, _, data in words]
+    after = asked(str(target), options.variables, [*twice, *writes, *pages, *pages], is_ours=True)
+    problems = compared(pages, before, after)
+    if writes:
+        again = asked(existing.ini, options.variables, [*pages, *pages], after["cookies"], is_ours=False)
+        problems += stored(pages, writes, after, again)
+    if any(part.name == "zodb" for part in written.parts):
+        answers = after["asked"][len(twice) :]
+        sent = [one | {"data": got["data"]} for one, got in zip(writes, answers, strict=False)]
+        problems += proved(str(target), options.variables, [*pages, *sent], after["cookies"])
+    print(bold("\nit does not answer as before" if problems else "\nit answers as before"))
+    for problem in problems:
+        print(f"  {problem}")
+    print(f"\nFurther: pipeline check {target.name}, pipeline show {target.name}, pipeline serve {target.name}")
+    return 1 if problems else 0
+
+
+def request(path: str, headers: Sequence[str], data: str | None = None) -> dict[str, Any]:
+    """Return a request for ``asking``: a GET, or a POST if there are data."""
+    if not path.startswith("/"):
+        raise ConfigurationError(f"the path {path!r} must start with /")
+    method = "GET" if data is None else "POST"
+    return {"method": method, "path": path, "headers": list(headers), "data": [data] if data else []}
+
+
+def asked(
+    ini: str,
+    words: Sequence[str],
+    requests: Sequence[dict[str, Any]],
+    cookies: Sequence[str] = (),
+    *,
+    is_ours: bool,
+) -> dict[str, Any]:
+    """Ask an ini in a process of its own, as a visitor with these cookies; return what it found."""
+    with tempfile.TemporaryDirectory() as directory:
+        job, answers = Path(directory, "job"), Path(directory, "answers")
+        told = {"ini": ini, "words": list(words), "requests": list(requests), "cookies": list(cookies)}
+        job.write_text(json.dumps(told | {"is_ours": is_ours}), "utf-8")
+        command = [sys.executable, "-m", "pipeline.adopting.asking", str(job), str(answers)]
+        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if not answers.exists():
+            lines = ran.stderr.strip().splitlines() or [f"exit status {ran.returncode}"]
+            raise ConfigurationError(f"{ini} does not load: {lines[-1]}")
+        found: dict[str, Any] = json.loads(answers.read_text("utf-8"))
+        return found
+
+
+def proved(ini: str, words: Sequence[str], requests: Sequence[dict[str, Any]], cookies: Sequence[str]) -> list[str]:
+    """Ask with every failure at every point, on copies of the databases; return what was found, in words."""
+    if find_spec("webtest") is None:
+        print("  not proved: that needs pip install 'wsgi-pipeline[testing]'")
+        return []
+    corpus = []
+    for told in requests:
+        made = Request(request_of(told["method"], told["path"], told["headers"], told["data"]))
+        given = {name: value for name, value in made.headers.items() if name not in ("Host", "Content-Length")}
+        given["Cookie"] = "; ".join([*filter(None, [given.get("Cookie")]), *cookies])
+        headers = [(name, value) for name, value in given.items() if value]
+        corpus.append(Asked(told["method"], told["path"], made.body, (*headers, *OWN)))
+    proof = Proof(ini, words, corpus=corpus, budget=BUDGET)
+    with proof.loaded():
+        report = proof.faults().report
+    print(f"  pipeline prove: {report.runs} runs with failures, on copies, {len(report.found)} kinds of findings")
+    found: list[str] = report.text().splitlines()
+    return found
+
+
+def put(target: Path, written: Written) -> None:
+    """Print what the new ini has, and what was left alone."""
+    print(bold(f"{target} is written: {' '.join(part.name for part in written.parts)}"))
+    for part in written.parts:
+        print(f"  {part.name:14} {part.why}")
+        for line in part.lines[1:]:
+            print(f"  {'':14}     {line}")
+    for part in written.left:
+        print(f"  {part.name:14} left alone or left out: {part.why}")
+
+
+def compared(pages: Sequence[dict[str, Any]], before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Return how the pages differ, in words. Each was asked for twice."""
+    count, found = len(pages), []
+    for number, page in enumerate(pages):
+        old, new = (one["asked"][number : 2 * count : count] for one in (before, after))
+        print(f"  GET {page['path']}: {old[0]['status']}, {len(old[0]['body'])} bytes")
+        found += [f"GET {page['path']}: {one}" for one in differences(old, new)]
+    return found
+
+
+def stored(
+    pages: Sequence[dict[str, Any]], writes: Sequence[dict[str, Any]], after: dict[str, Any], again: dict[str, Any]
+) -> list[str]:
+    """Return why writes were not stored, in words: a page must have changed, and the old ini must show the same."""
+    count = len(pages)
+    answers = after["asked"][2 * count :]
+    found, is_changed = [], False
+    for write, answer in zip(writes, answers, strict=False):
+        print(f"  POST {write['path']}: {answer['status']}")
+        if answer["status"] >= "400":
+            found.append(f"POST {write['path']} was answered {answer['status']}")
+    changed = answers[len(writes) :]
+    for number, page in enumerate(pages):
+        first, new, old = (one[number : 2 * count : count] for one in (after["asked"], changed, again["asked"]))
+        is_changed = is_changed or any(differences(first, new))
+        found += [f"GET {page['path']}, by the old ini after the write: {one}" for one in differences(new, old)]
+    if not is_changed:
+        remedy = "name one that shows it by --page, and log in before the POST if it needs that"
+        found.append(f"no page has changed behind the POST: {remedy}")
+    return found

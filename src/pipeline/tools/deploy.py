@@ -1,0 +1,287 @@
+"""``pipeline deploy TARGET INI DIR [name=value ...]``: write all that a server needs, and say how it is run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pipeline.deploying import (
+    apache,
+    container,
+    granian,
+    gunicorn,
+    kubernetes,
+    lighttpd,
+    mod_python,
+    mod_wsgi_express,
+    nginx,
+    systemd,
+    tls,
+    uwsgi,
+)
+from pipeline.deploying.site import (
+    SECRET,
+    Deployment,
+    Site,
+    directories_of,
+    getgrnam,
+    getpwnam,
+    health_of,
+    limit_of,
+    need_health,
+    need_readable,
+    passwords_of,
+    refuse_misread,
+)
+from pipeline.interfaces import ConfigurationError
+from pipeline.loading.command_line import (
+    facts_of,
+    make_importable,
+    options_of,
+    parse_variables,
+    plan_of,
+    port,
+    refuse_several,
+    split_name,
+)
+
+TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
+    "apache": (apache.write, "Apache with mod_wsgi: daemon processes, or --embedded"),
+    "container": (container.write, "a Dockerfile, with a lock of the packages"),
+    "granian": (granian.write, "Granian"),
+    "gunicorn": (gunicorn.write, "gunicorn with threads"),
+    "kubernetes": (kubernetes.write, "the container, with manifests"),
+    "lighttpd": (lighttpd.write, "lighttpd in front of gunicorn"),
+    "mod_python": (mod_python.write, "Apache with mod_python"),
+    "mod_wsgi-express": (mod_wsgi_express.write, "the Apache of pip's mod_wsgi"),
+    "nginx": (nginx.write, "nginx in front of gunicorn, granian, systemd or uwsgi (--behind)"),
+    "systemd": (systemd.write, "a socket and a service with gunicorn"),
+    "uwsgi": (uwsgi.write, "uWSGI by HTTP"),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    options = parse(arguments)
+    if not hasattr(os, "geteuid"):  # Windows
+        raise ConfigurationError("it writes configurations for Linux: run it on the machine that serves the site")
+    site = site_of(options)
+    deployment = TARGETS[options.target][0](site)
+    if site.drain and "gunicorn.conf.py" not in deployment.files:  # gunicorn does so itself, on SIGTERM
+        deployment = deployment._replace(stop=[f"touch {site.mark} && sleep {site.drain}", *deployment.stop])
+    refuse_unreadable(site)
+    if site.rehearse and "wsgi.py" not in deployment.files:
+        raise ConfigurationError("--rehearse: the site runs elsewhere, so nothing is reloaded here")
+    put(site, deployment)
+    say(options.target, site, deployment)
+    return check_deployment(options.target, site, deployment) if options.check else 0
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of the command line."""
+    width = max(map(len, TARGETS))
+    parser = argparse.ArgumentParser(
+        prog="pipeline deploy",
+        description="Writes the configuration of a server into DIR, and prints the commands to start, stop, reload "
+        "and check it. Nothing else is changed.",
+        epilog="\n".join(["targets:", *(f"  {name:{width}}  {what}" for name, (_, what) in TARGETS.items())]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("target", metavar="TARGET", choices=TARGETS, help="the server; see below")
+    parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
+    parser.add_argument("directory", metavar="DIR", help="where everything is written; made if it is missing")
+    parser.add_argument(
+        "variables", metavar="name=value", nargs="*", default=[], help="variables; they beat those of [DEFAULT]"
+    )
+    parser.add_argument("--host", help="the address to listen on (default: 127.0.0.1, or 0.0.0.0 with --tls)")
+    parser.add_argument("--port", type=port, help="the port (default: 8080, or 443 with --tls)")
+    tls.add_options(parser)
+    parser.add_argument(
+        "--prefix", default="", metavar="/PATH", help="where the site is on the server (default: /)"
+    )
+    parser.add_argument("--workers", type=int, help="processes (default: 2, or 1 if an element needs that)")
+    parser.add_argument("--threads", type=int, help="threads of each process (default: 4, or 8 in one process)")
+    parser.add_argument(
+        "--behind",
+        choices=nginx.BEHIND,
+        default="gunicorn",
+        help="nginx: the server behind it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--upstream",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="nginx: an instance of the site that runs elsewhere, instead of one here; once for each",
+    )
+    parser.add_argument(
+        "--drain",
+        type=int,
+        default=0,
+        metavar="SECONDS",
+        help="let `health` say 503 for so long before a stop, while requests are answered: for one of several "
+        "instances (default: %(default)s)",
+    )
+    parser.add_argument("--embedded", action="store_true", help="apache: in its own processes, not in daemons")
+    parser.add_argument(
+        "--user",
+        default="www-data",
+        help="systemd, and Apache that root starts: who runs it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--group",
+        default="www-data",
+        help="nginx: its group, which may connect to the UNIX socket of the site (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rehearse",
+        metavar="LOG",
+        help="before a reload, ask for what visitors asked last, by this access log in JSON: see pipeline rehearse",
+    )
+    parser.add_argument("--check", action="store_true", help="have the server check what was written")
+    return options_of(parser, arguments)
+
+
+def site_of(options: argparse.Namespace) -> Site:
+    """Return the site; refuse an ini that does not load and options that do not fit it."""
+    path, name = split_name(options.ini)
+    make_importable(path)
+    chains = plan_of(options.ini, options.variables)
+    for chain in chains:
+        chain.check_order()
+    facts = facts_of(chains)
+    prefix = options.prefix.rstrip("/")
+    if prefix and not prefix.startswith("/"):
+        raise ConfigurationError(f"--prefix {options.prefix}: a path begins with a slash")
+    workers = options.workers or (1 if any(told.one_process for _, told in facts) else 2)
+    refuse_several(workers, facts)
+    directory = Path(options.directory).absolute()
+    refuse_misread(directory)
+    mark = f"{directory}/run/draining"
+    leftovers = [str(directory / file) for _, told in facts for file in told.leftovers]
+    if options.drain:
+        need_health(chains)
+        leftovers.append(mark)
+    host = options.host or ("0.0.0.0" if options.tls else "127.0.0.1")
+    number = options.port or (443 if options.tls else 8080)
+    return Site(
+        ini=f"{path}#{name}" if name else str(path),
+        variables=parse_variables(options.variables),
+        directory=directory,
+        host=host,
+        port=number,
+        tls=tls.tls_of(options, host, number),
+        proxies=tuple(options.trusted_proxy),
+        prefix=prefix,
+        workers=workers,
+        threads=options.threads or (4 if workers > 1 else 8),
+        behind=options.behind,
+        embedded=options.embedded,
+        user=options.user,
+        group=options.group,
+        upstreams=tuple(options.upstream),
+        drain=options.drain,
+        mark=mark,
+        rehearse=str(Path(options.rehearse).absolute()) if options.rehearse else "",
+        max_body=limit_of(facts),
+        health=health_of(chains, prefix),
+        writable=directories_of(facts, directory),
+        leftovers=leftovers,
+        servers=sorted({server for _, told in facts for server in told.servers}),
+        locations={place: location for _, told in facts for place, location in told.locations.items()},
+        facts=facts,
+        passwords=passwords_of(facts),
+    )
+
+
+def refuse_unreadable(site: Site) -> None:
+    """Refuse a directory that Apache's or nginx' own user cannot enter, if root starts the server."""
+    if os.geteuid() == 0:
+        need_readable(site.directory, "the server's own user")
+
+
+def put(site: Site, deployment: Deployment) -> None:
+    """Write the files."""
+    for directory in (site.directory, site.directory / "run", site.directory / "log"):
+        directory.mkdir(parents=True, exist_ok=True)
+    if deployment.group:
+        run = site.directory / "run"
+        os.chown(run, -1, getgrnam(deployment.group).gr_gid)
+        run.chmod(0o2755)  # what is made there gets the group
+    for name in SECRET:
+        (site.directory / name).unlink(missing_ok=True)
+    for name, text in deployment.files.items():
+        path = site.directory / name
+        if name in SECRET:
+            put_secret(path, text, site.user)
+            continue
+        path.write_text(text, encoding="utf-8")
+        if name.endswith(".sh"):
+            path.chmod(0o755)
+
+
+def put_secret(path: Path, text: str, user: str) -> None:
+    """Write a new file that one user alone can read: this one, or the user of the service if this is root (S25)."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        if os.geteuid() == 0:
+            with suppress(KeyError):  # this machine does not have the user
+                os.fchown(file.fileno(), getpwnam(user).pw_uid, -1)
+        file.write(text)
+
+
+def say(target: str, site: Site, deployment: Deployment) -> None:
+    """Print the commands."""
+    print(f"Written to {site.directory}: {', '.join(sorted(deployment.files))}")
+    groups = (
+        ("start", deployment.start),
+        ("stop", deployment.stop),
+        ("reload", deployment.reload),
+        ("check", [" ".join(deployment.syntax), site.check]),
+    )
+    for title, commands in groups:
+        for command in filter(None, commands):
+            print(f"  {title:7} {command}")
+            title = ""
+    for note in (*deployment.notes, *notes_on_leftovers(site, deployment), *notes_on_passwords(site)):
+        print(f"  note    {note}")
+
+
+def notes_on_leftovers(site: Site, deployment: Deployment) -> list[str]:
+    """Name the files to be removed before a start, unless the server removes them itself."""
+    text = "".join(deployment.files.values())
+    return [f"Before a start: rm -f {one}" for one in site.leftovers if Path(one).name not in text]
+
+
+def notes_on_passwords(site: Site) -> list[str]:
+    """Warn of inis with a password that every user of the machine can read (S25)."""
+    return [
+        f"{ini}, {line}, has a password, and every user of this machine can read it: chmod o-r {ini}, or give the "
+        f"value as a variable (name=value), which is written to a file for the user of the service alone."
+        for ini, line in site.passwords.items()
+        if os.stat(ini).st_mode & 0o004
+    ]
+
+
+def check_deployment(target: str, site: Site, deployment: Deployment) -> int:
+    """Try whether the site loads, and have the server check what was written; return the exit status."""
+    if target in ("container", "kubernetes"):
+        print("  checked: nothing yet; its health check says whether the site serves")
+        return 0
+    trial = [site.python, str(site.directory / "wsgi.py")] if "wsgi.py" in deployment.files else []
+    for command in (trial, deployment.syntax):
+        if not command:
+            continue
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+        if done.returncode:
+            sys.stderr.write(done.stdout.decode(errors="replace"))
+            print(f"pipeline deploy: {' '.join(command)}: refused, see above", file=sys.stderr)
+            return 1
+    print(f"  checked: {'good' if deployment.syntax else 'the site loads; the server has no check of its own'}")
+    return 0

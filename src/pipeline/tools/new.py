@@ -1,0 +1,76 @@
+"""``pipeline new DIR``: a site to start from. Its files stand in ``site``, with the word NAME for its package."""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.loading.command_line import options_of
+
+FILES = Path(__file__).with_name("site")
+SUFFIX = ".txt"
+"""Suffix of each file here, so that no tool takes them for code of this package."""
+
+EPILOG = """\
+The name of the directory becomes the name of the package: my-site makes the package my_site. The directory must be
+new or empty. Exit status: 0 made, 1 refused, 2 wrong usage."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="pipeline new",
+        description="Makes a site to start from: objects in a database, views with templates, an element, an ini "
+        "for development and one for production, and tests.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("directory", metavar="DIR", type=Path, help="the directory to make, such as my-site")
+    directory: Path = options_of(parser, arguments).directory
+    name = package_name(directory.absolute().name)
+    for file in make(directory, name):
+        print(f"  {file}")
+    print(
+        f"The site is made. To serve it:\n\n"
+        f"    cd {directory}\n"
+        f"    {Path(sys.executable).name} -m pip install -e '.[test]'\n"
+        f"    pipeline serve development.ini\n\n"
+        f"README.rst says what the files are for. Its tests: {Path(sys.executable).name} -m pytest"
+    )
+    return 0
+
+
+def package_name(directory: str) -> str:
+    """Return the name of the package for a directory. Raise ConfigurationError if it cannot be one."""
+    name = directory.replace("-", "_").lower()
+    remedy = "choose a name of letters, digits and hyphens that begins with a letter, such as my-site"
+    if not (name.isascii() and name.isidentifier()) or name[0] == "_" or keyword.iskeyword(name):
+        raise ConfigurationError(f"{directory!r} cannot be the name of a package: {remedy}")
+    if name in ("test", "tests") or is_taken(name):
+        hidden = f"there is a module {name!r} already, which the new package would hide"
+        raise ConfigurationError(f"{hidden}: choose another")
+    return name
+
+
+def is_taken(name: str) -> bool:
+    """Return whether a module of that name can be imported. A directory without code does not count."""
+    found = find_spec(name) if name not in sys.stdlib_module_names else None
+    return name in sys.stdlib_module_names or (found is not None and found.origin is not None)
+
+
+def make(directory: Path, name: str) -> Iterator[Path]:
+    """Write the site and yield each file. Nothing is replaced: the directory must be new or empty."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ConfigurationError(f"{directory} is not empty: name a directory that is new or empty")
+    for source in sorted(FILES.rglob(f"*{SUFFIX}")):
+        place = str(source.relative_to(FILES)).removesuffix(SUFFIX).replace("NAME", name).replace("dot-", ".")
+        target = directory / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("x", encoding="utf-8") as file:
+            file.write(source.read_text("utf-8").replace("NAME", name))
+        yield target
