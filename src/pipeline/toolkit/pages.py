@@ -28,7 +28,7 @@ def browser_pages() -> Iterator[Row]:
         cls = bare_class(one.factory)
         template = template_of(one.factory)
         method = getattr(one.factory, "__page_attribute__", "__call__")
-        function = f"{getattr(cls, '__module__', '')}.{getattr(cls, '__qualname__', type(cls).__qualname__)}"
+        function = dotted(cls)
         yield Row(
             kind=context,
             context=kind_name(context),
@@ -67,3 +67,17 @@ def template_of(cls: Any) -> str:
     if getattr(bare_class(cls), "__module__", "") != "zope.browserpage.simpleviewclass":
         return ""
     return str(getattr(getattr(cls, "index", None), "filename", ""))
+
+
+def called(factory: Any) -> str:
+    """Return the name and the place of an adapter or view, without the wrapper that ZCML has put around it."""
+    template = template_of(factory)
+    if template:
+        return f"the template {template}"
+    factory = bare_class(factory)
+    return "(none is registered)" if factory is None else f"{dotted(factory)} ({place_of(factory)})"
+
+
+def dotted(factory: Any) -> str:
+    """Return the dotted name of a class or function; of another object that of its class."""
+    return f"{getattr(factory, '__module__', '')}.{getattr(factory, '__qualname__', type(factory).__qualname__)}"

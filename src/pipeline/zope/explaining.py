@@ -29,7 +29,7 @@ from ZPublisher.BeforeTraverse import __file__ as HOOK_FILE
 
 from pipeline.explaining.walking import Taken, Walk, near
 from pipeline.telling.words import kind_name, line_of_the_site, place_of, short
-from pipeline.toolkit.pages import bare_class, template_of
+from pipeline.toolkit.pages import bare_class, called, dotted, template_of
 from pipeline.zope.themes import theme_is_off
 
 log = logging.getLogger("pipeline.zope")
@@ -391,16 +391,3 @@ def place_of_view(found: Any) -> str:
     is_named = isinstance(found, MethodType) and found.__name__ != "__call__"
     template = template_of(type(aq_base(found)))
     return template if template and not is_named else place_of(found.__func__ if is_named else class_of(found))
-
-
-def called(factory: Any) -> str:
-    """Return the name of an adapter, without what ZCML has put around it."""
-    template = template_of(factory)
-    if template:
-        return f"the template {template}"
-    factory = bare_class(factory)
-    return "(none is registered)" if factory is None else f"{dotted(factory)} ({place_of(factory)})"
-
-
-def dotted(factory: Any) -> str:
-    return f"{factory.__module__}.{getattr(factory, '__qualname__', type(factory).__qualname__)}"

@@ -21,6 +21,7 @@ from zope.traversing.namespace import nsParse
 
 from pipeline.explaining.walking import Taken, Walk, near
 from pipeline.telling.words import place_of, short
+from pipeline.toolkit.pages import bare_class, called, dotted
 
 
 def watch(walk: Walk, request: Any) -> Any:
@@ -142,24 +143,10 @@ def checker_of(ob: Any, name: str) -> str:
 
 
 def class_of(view: Any) -> type:
-    """Return the class of a view, or of the object that it is a method of. ZCML makes subclasses, which do not
-    count."""
-    cls = type(getattr(view, "__self__", view))
-    while cls.__module__ == "zope.browserpage.metaconfigure" and cls.__bases__[0] is not object:
-        cls = cls.__bases__[0]
+    """Return the class of a view, or of the object that it is a method of."""
+    cls: type = bare_class(type(getattr(view, "__self__", view)))
     return cls
 
 
 def bare(ob: Any) -> Any:
     return removeSecurityProxy(ob)
-
-
-def called(factory: Any) -> str:
-    """Return the name of an adapter, without what ZCML has put around it."""
-    while hasattr(factory, "factory"):
-        factory = factory.factory
-    return "(none is registered)" if factory is None else f"{dotted(factory)} ({place_of(factory)})"
-
-
-def dotted(factory: Any) -> str:
-    return f"{factory.__module__}.{getattr(factory, '__qualname__', type(factory).__qualname__)}"

@@ -87,8 +87,6 @@ class Ways(NamedTuple):
     """``supportsRetry``, ``retry`` and ``retry_max_count``"""
     inputs: bool
     """``processInputs``"""
-    url: bool
-    """``getURL``"""
     without_proxies: bool
     """True if the publication is one of Grok's, which takes security proxies off."""
     without_body: bool
@@ -127,7 +125,6 @@ def _ways(publication: type, request: type, own: frozenset[str]) -> Ways:
         retries=chain(request, "supportsRetry") == chain(request, "retry") == HTTP_REQUEST
         and chain(request, "retry_max_count") == (HTTPRequest,),
         inputs=chain(request, "processInputs") == (BrowserRequest, BaseRequest),
-        url=chain(request, "getURL") == (HTTPRequest,),
         without_proxies=issubclass(publication, ZopePublicationSansProxy),
         without_body=issubclass(publication, BrowserPublication),
     )

@@ -39,7 +39,7 @@ from zope.publisher.interfaces import IDefaultSkin, ISkinnable, ISkinType
 from zope.publisher.interfaces.http import IResult
 from zope.publisher.skinnable import setDefaultSkin
 
-from pipeline.ztk.known import Ways, has_plain_headers, is_plain_request, is_plain_response
+from pipeline.ztk.known import has_plain_headers, is_plain_request, is_plain_response
 
 OURS = ("pipeline.request", "pipeline.response")
 
@@ -215,17 +215,6 @@ def put_default_skin(request: Any) -> None:
 
 skinned: Callable[[Any, Any], Any] = lru_cache(maxsize=256)(Provides)
 """Makes what ``directlyProvides`` puts on a request of a class with a skin."""
-
-
-_UNQUOTED = re.compile(r"[A-Za-z0-9_.~/+@-]*")
-
-
-def url_of(request: Any, ways: Ways) -> str:
-    """Return the URL of a request, as ``getURL`` does."""
-    path = "/".join(request._app_names + request._traversed_names)
-    if ways.url and path and _UNQUOTED.fullmatch(path):
-        return f"{request._app_server}/{path}"
-    return request.getURL()  # type: ignore[no-any-return]
 
 
 # The response.

@@ -20,7 +20,7 @@ from pipeline.elements.transaction import TransactionRequest
 from pipeline.response import Response
 from pipeline.toolkit.site import facts_of
 from pipeline.ztk.known import Ways, plain_call
-from pipeline.ztk.lean import put_result, url_of
+from pipeline.ztk.lean import put_result
 from pipeline.ztk.request import ZopeRequest
 from pipeline.ztk.site import load
 
@@ -93,7 +93,7 @@ def annotate(request: ZopeRequest) -> None:
         if path is not None:
             transaction.setExtendedInfo("location", path)
     transaction.setExtendedInfo("request_type", request_type(providedBy(zope)))
-    transaction.setExtendedInfo("request_info", f"{zope.method} {url_of(zope, request.ways)}")
+    transaction.setExtendedInfo("request_info", f"{zope.method} {zope.getURL()}")
 
 
 @lru_cache(maxsize=256)

@@ -21,7 +21,6 @@ from pipeline.response import Response
 from pipeline.toolkit.events import are_usual, tell
 from pipeline.ztk.kinds import Kind, kind, optional
 from pipeline.ztk.known import Ways
-from pipeline.ztk.lean import url_of
 from pipeline.ztk.principals import at_place
 from pipeline.ztk.request import CONNECTION, ZopeRequest
 
@@ -188,7 +187,7 @@ def put_base(zope: Any, ways: Ways) -> None:
     """Set the base of relative links, unless it is set."""
     response = zope.response
     if not response.getBase():
-        response.setBase(url_of(zope, ways))
+        response.setBase(zope.getURL())
 
 
 def walk_stack(request: ZopeRequest, zope: Any, publication: Any, ways: Ways, found: Any) -> Any:
