@@ -8,9 +8,9 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from pipeline.database import sql_dialects
-from pipeline.database.sql_dialects import GROUP, Dialect, Errors, codes, dialect_of, dialects, time_outs
+from pipeline.database.sql_dialects import GROUP, Dialect, Errors, dialect_of, dialects, time_outs
 from pipeline.database.sql_drivers import PYSQLITE
-from pipeline.database.sql_errors import means
+from pipeline.database.sql_errors import Judge
 from pipeline.interfaces import ConfigurationError
 
 OTHER = Dialect(
@@ -26,16 +26,16 @@ class Deadlock(Exception):
 def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     point = EntryPoint("other", f"{__name__}:OTHER", GROUP)
     monkeypatch.setattr(sql_dialects, "entry_points", lambda group: [point] if group == GROUP else [])
-    for kept in (dialects, codes):
-        kept.cache_clear()
+    dialects.cache_clear()
     yield
-    for kept in (dialects, codes):
-        kept.cache_clear()
+    dialects.cache_clear()
 
 
 def test_another_package_adds_a_database(other: None) -> None:
     assert dialect_of("other", "otherdb")[0] is OTHER
-    assert means(Deadlock(), "transient") and not means(Deadlock(), "gone")
+    judge = Judge(OTHER.errors, Deadlock)
+    assert judge.means(Deadlock(), "transient") and not judge.means(Deadlock(), "gone")
+    assert not judge.was_refused(Deadlock()), "at COMMIT only what the package declares is an answer"
     assert list(time_outs(OTHER, "other", None, 1.6)) == ["SET WAIT 2"]
     with pytest.raises(ConfigurationError, match="statement_timeout': other does not have it"):
         list(time_outs(OTHER, "other", 1.0, None))
@@ -43,13 +43,7 @@ def test_another_package_adds_a_database(other: None) -> None:
         dialect_of("other", "mystery")
 
 
-def test_no_code_has_two_databases() -> None:
-    """So that the code of an error tells its meaning, whatever the database."""
-    of = {name: dialect for name, dialect in dialects().items() if name != "mariadb"}
-    for meaning in Errors.__dataclass_fields__:
-        found = [code for dialect in of.values() for code in getattr(dialect.errors, meaning)]
-        assert len(found) == len(set(found))
-
-
-def test_without_the_package_its_codes_mean_nothing() -> None:
-    assert not means(Deadlock(), "transient")
+def test_a_code_means_what_its_own_database_says(other: None) -> None:
+    """The codes of a package that is installed beside it change nothing for another database."""
+    for name, dialect in dialects().items():
+        assert Judge(dialect.errors, Deadlock).means(Deadlock(), "transient") is (name == "other")

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import sqlite3
+import sys
 import threading
 import time
 import weakref
@@ -18,6 +19,8 @@ from typing import Any
 import pytest
 import sqlalchemy
 import webob
+from psycopg2 import errorcodes
+from pymysql.constants import ER
 from sqlalchemy import String, create_engine, event, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
@@ -33,7 +36,8 @@ from pipeline.database import sql_databases as module
 from pipeline.database.outages import Outage
 from pipeline.database.pools import Usage
 from pipeline.database.sql_databases import Database, close_all
-from pipeline.database.sql_errors import code_of, is_transient, was_answered
+from pipeline.database.sql_dialects import MYSQL, POSTGRESQL, SQLITE, Dialect
+from pipeline.database.sql_errors import Judge, code_of
 from pipeline.database.sql_sessions import Bound
 from pipeline.elements import transaction as transaction_module
 from pipeline.elements.errors import errors
@@ -820,47 +824,165 @@ def test_an_object_that_another_has_changed_is_tried_again(url: str) -> None:
     assert ask(site(url, view)).status_int == 200
 
 
+class DriverError(Exception):
+    """The class ``Error`` of a driver."""
+
+
 def driver_error(**attributes: Any) -> BaseException:
     attributes = dict(attributes)
-    error: BaseException = attributes.pop("of", Exception)(*attributes.pop("args", ()))
+    error: BaseException = attributes.pop("of", DriverError)(*attributes.pop("args", ()))
     for name, value in attributes.items():
         setattr(error, name, value)
     return error
 
 
 CODES = [
-    ("psycopg2 serialization", {"pgcode": "40001"}, "40001", True, True),
-    ("psycopg2 deadlock", {"pgcode": "40P01"}, "40P01", True, True),
-    ("psycopg serialization", {"sqlstate": "40001"}, "40001", True, True),
-    ("psycopg2 unique", {"pgcode": "23505"}, "23505", False, True),
-    ("psycopg2 connection lost", {"pgcode": None}, None, False, False),
-    ("mysqlclient deadlock", {"args": (1213, "Deadlock found")}, 1213, True, True),
-    ("mysqlclient lock wait", {"args": (1205, "Lock wait timeout")}, 1205, True, True),
-    ("mysqlclient gone away", {"args": (2006, "gone away")}, 2006, False, False),
-    ("connector deadlock", {"errno": 1213, "sqlstate": "40001"}, 1213, True, True),
-    ("connector lost", {"errno": 2013, "sqlstate": None}, 2013, False, False),
-    ("mariadb changed", {"args": (1020, "Record has changed")}, 1020, True, True),
-    ("pg8000 deadlock", {"args": ({"S": "ERROR", "C": "40P01"},)}, "40P01", True, True),
-    ("sqlite busy", {"sqlite_errorname": "SQLITE_BUSY"}, "SQLITE_BUSY", True, True),
-    ("sqlite snapshot", {"sqlite_errorname": "SQLITE_BUSY_SNAPSHOT"}, "SQLITE_BUSY", True, True),
-    ("sqlite locked", {"sqlite_errorname": "SQLITE_LOCKED"}, "SQLITE_LOCKED", True, True),
-    ("sqlite constraint", {"sqlite_errorname": "SQLITE_CONSTRAINT_UNIQUE"}, "SQLITE_CONSTRAINT", False, True),
-    ("sqlite disk", {"sqlite_errorname": "SQLITE_IOERR_WRITE"}, "SQLITE_IOERR", False, False),
-    ("pg8000 connection lost", {"of": ConnectionResetError, "args": (104, "reset by peer")}, None, False, False),
-    ("nothing known", {"args": ("oops",)}, None, False, False),
+    (POSTGRESQL, "psycopg2 serialization", {"pgcode": "40001"}, "40001", True, True),
+    (POSTGRESQL, "psycopg2 deadlock", {"pgcode": "40P01"}, "40P01", True, True),
+    (POSTGRESQL, "psycopg serialization", {"sqlstate": "40001"}, "40001", True, True),
+    (POSTGRESQL, "psycopg2 unique", {"pgcode": "23505"}, "23505", False, True),
+    (POSTGRESQL, "a trigger", {"pgcode": "P0001"}, "P0001", False, True),
+    (POSTGRESQL, "completion unknown", {"pgcode": "40003"}, "40003", False, False),
+    (POSTGRESQL, "terminated", {"pgcode": "57P01"}, "57P01", False, False),
+    (POSTGRESQL, "disk full", {"pgcode": "53100"}, "53100", False, False),
+    (POSTGRESQL, "psycopg2 connection lost", {"pgcode": None}, None, False, False),
+    (POSTGRESQL, "pg8000 deadlock", {"args": ({"S": "ERROR", "C": "40P01"},)}, "40P01", True, True),
+    (MYSQL, "mysqlclient deadlock", {"args": (1213, "Deadlock found")}, 1213, True, True),
+    (MYSQL, "mysqlclient lock wait", {"args": (1205, "Lock wait timeout")}, 1205, True, True),
+    (MYSQL, "mysqlclient gone away", {"args": (2006, "gone away")}, 2006, False, False),
+    (MYSQL, "connector deadlock", {"errno": 1213, "sqlstate": "40001"}, 1213, True, True),
+    (MYSQL, "connector lost", {"errno": 2013, "sqlstate": None}, 2013, False, False),
+    (MYSQL, "mariadb changed", {"args": (1020, "Record has changed")}, 1020, True, True),
+    (MYSQL, "galera lost its quorum", {"args": (1180, "Got error 6 during COMMIT")}, 1180, False, False),
+    (SQLITE, "sqlite busy", {"sqlite_errorname": "SQLITE_BUSY"}, "SQLITE_BUSY", True, True),
+    (SQLITE, "sqlite snapshot", {"sqlite_errorname": "SQLITE_BUSY_SNAPSHOT"}, "SQLITE_BUSY", True, True),
+    (SQLITE, "sqlite locked", {"sqlite_errorname": "SQLITE_LOCKED"}, "SQLITE_LOCKED", True, True),
+    (SQLITE, "sqlite unique", {"sqlite_errorname": "SQLITE_CONSTRAINT_UNIQUE"}, "SQLITE_CONSTRAINT", False, True),
+    (SQLITE, "sqlite disk", {"sqlite_errorname": "SQLITE_IOERR_WRITE"}, "SQLITE_IOERR", False, False),
+    (SQLITE, "nothing known", {"args": ("oops",)}, None, False, False),
+    # The number of another database means nothing: 1205 is a deadlock of SQL Server, which rolls back.
+    (SQLITE, "another database", {"args": (1205, "lock wait")}, 1205, False, False),
 ]
 
 
-@pytest.mark.parametrize(("name", "attributes", "code", "transient", "answered"), CODES)
+@pytest.mark.parametrize(("dialect", "name", "attributes", "code", "transient", "refused"), CODES)
 def test_what_databases_say(
-    name: str, attributes: dict[str, Any], code: Any, transient: bool, answered: bool
+    dialect: Dialect, name: str, attributes: dict[str, Any], code: Any, transient: bool, refused: bool
 ) -> None:
     error = driver_error(**attributes)
+    judge = Judge(dialect.errors, DriverError)
     assert code_of(error) == code
-    assert is_transient(DBAPIError("SELECT", {}, error)) is transient
-    assert was_answered(error) is answered
-    assert is_transient(DBAPIError("SELECT", {}, error, connection_invalidated=True))
-    assert not is_transient(error), "nobody knows where it comes from"
+    assert judge.is_transient(DBAPIError("SELECT", {}, error)) is transient
+    assert judge.was_refused(error) is refused
+    assert judge.is_transient(DBAPIError("SELECT", {}, error, connection_invalidated=True))
+    assert not judge.is_transient(error), "nobody knows where it comes from"
+
+
+@pytest.mark.parametrize("dialect", [POSTGRESQL, MYSQL, SQLITE])
+def test_only_the_driver_speaks_for_the_database__R4(dialect: Dialect) -> None:
+    """An exception of the site has no code, whatever its arguments look like."""
+
+    class Limit(Exception):
+        """The time limit of a site, in seconds."""
+
+    judge = Judge(dialect.errors, DriverError)
+    for code in (*dialect.errors.refused, *dialect.errors.transient):
+        shapes = [{"args": (code,)}, {"errno": code}, {"pgcode": code}, {"sqlite_errorname": code}]
+        for attributes in [*shapes, {"args": ({"C": code},)}]:
+            error = driver_error(of=Limit, **attributes)
+            assert not judge.was_refused(error)
+            assert not judge.is_transient(DBAPIError("COMMIT", {}, error))
+
+
+UNKNOWN_AFTER = {
+    "postgresql": ["08", "53", "58", "57P", "XX", "F0", "HV", "40003", "00", "01", "02", "03", "0L", "20", "26"],
+    "mysql": [1180, 1026, 1030, 1021, 1037, 1041, 1047, 1053, 1158, 1159, 1160, 1161, 1317, 1927, 1969, 3024],
+}
+"""Codes of errors at COMMIT after which the changes may be stored."""
+
+
+def test_every_code_of_postgresql_has_a_class_at_commit__R4() -> None:
+    """The list is the one that psycopg2 makes of the server's own errcodes.txt."""
+    names = [name for name in vars(errorcodes) if name.isupper() and not name.startswith("CLASS")]
+    codes = {name: getattr(errorcodes, name) for name in names}
+    assert len(codes) > 200
+    judge = Judge(POSTGRESQL.errors, DriverError)
+    unknown = tuple(UNKNOWN_AFTER["postgresql"])
+    for name, code in codes.items():
+        refused = judge.was_refused(driver_error(pgcode=code))
+        assert not (refused and code.startswith(unknown)), name
+    refused_now = {code for code in codes.values() if judge.was_refused(driver_error(pgcode=code))}
+    assert {"23505", "23503", "23514", "40001", "40P01", "P0001", "22003", "42501"} <= refused_now
+
+
+def test_every_code_of_mariadb_but_a_few_is_unknown_at_commit__R4() -> None:
+    """The list is the one of PyMySQL, which is the server's."""
+    codes = {value for value in vars(ER).values() if isinstance(value, int)} | set(range(2000, 3000))
+    assert len(codes) > 800
+    judge = Judge(MYSQL.errors, DriverError)
+    refused = {code for code in codes if judge.was_refused(driver_error(args=(code, "")))}
+    assert refused == MYSQL.errors.refused & codes
+    assert refused.isdisjoint(UNKNOWN_AFTER["mysql"])
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("disk I/O error"), TimeoutError(30), RuntimeError(30)])
+def test_an_error_at_commit_that_is_no_answer_is_never_tried_again__R4(
+    url: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        add(request, response)
+        dialect = database(url).engine.dialect
+        original = dialect.do_commit
+
+        def stored_and_then(connection: Any) -> None:
+            monkeypatch.setattr(dialect, "do_commit", original)
+            original(connection)
+            raise error
+
+        monkeypatch.setattr(dialect, "do_commit", stored_and_then)
+
+    answer = ask(site(url, view))
+    assert (answer.status_int, answer.headers["X-Outcome"]) == (500, "unknown")
+    assert attempts == [1] and titles(url)[3:] == ["new"]
+
+
+@pytest.mark.parametrize("limit", [RuntimeError("a limit"), RuntimeError(30), ConflictError()])
+def test_an_error_that_anything_raises_after_commit_tells_that_the_outcome_is_unknown__R4(
+    url: str, limit: Exception
+) -> None:
+    """A limit that a signal raises may strike between the answer of the database and any note of it."""
+    attempts = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        add(request, response)
+        strike_after_commit(limit)
+
+    answer = ask(site(url, view))
+    assert answer.status_int >= 500 and answer.headers["X-Outcome"] == "unknown"
+    assert attempts == [1] and titles(url)[3:] == ["new"]
+
+
+def strike_after_commit(error: Exception) -> None:
+    """Raise an error at the first line that runs once the driver has committed, as a signal may."""
+
+    def trace(frame: Any, event: str, argument: object) -> Any:
+        if frame.f_code.co_name == "do_commit" and event == "return":
+            armed.append(True)
+        elif armed and event == "line":
+            sys.settrace(None)
+            raise error
+        return trace
+
+    armed: list[bool] = []
+    frame = sys._getframe()
+    while frame is not None:
+        frame.f_trace = trace
+        frame = frame.f_back  # type: ignore[assignment]
+    sys.settrace(trace)
 
 
 def test_what_sqlite_really_says(url: str) -> None:
@@ -929,8 +1051,8 @@ def test_r4_a_commit_that_the_database_refuses_is_tried_again(url: str, monkeypa
 
     def refused(connection: Any) -> None:
         monkeypatch.setattr(database(url).engine.dialect, "do_commit", original)
-        error = sqlite3.OperationalError("could not serialize access")
-        error.pgcode = "40001"  # type: ignore[attr-defined]
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorname = "SQLITE_BUSY"
         raise error
 
     def view(request: Request, response: Response) -> None:

@@ -15,7 +15,8 @@ from sqlalchemy.exc import DBAPIError
 
 from inis import ini_of
 from pipeline.database import forks
-from pipeline.database.sql_errors import is_lost, is_transient
+from pipeline.database.sql_dialects import dialects
+from pipeline.database.sql_errors import Judge
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.asked import asked
 from pipeline.proving.proof import Proof
@@ -165,13 +166,14 @@ def test_faults_are_those_that_the_driver_raises(place: Place) -> None:
         run = Run({"sql.execute:before": "conflict"})
         with started(run), pytest.raises(DBAPIError) as conflict:
             connection.exec_driver_sql("SELECT 1")
-        assert is_transient(conflict.value)
+        judge = Judge(dialects()[engine.dialect.name].errors, engine.dialect.loaded_dbapi.Error)
+        assert judge.is_transient(conflict.value)
         connection.rollback()
         run = Run({"sql.commit:before": "error"})
         connection.exec_driver_sql("UPDATE entry SET title = 'lost'")
         with started(run), pytest.raises(DBAPIError) as lost:
             connection.commit()
-        assert lost.value.connection_invalidated or is_lost(lost.value.orig)
+        assert lost.value.connection_invalidated or judge.is_lost(lost.value.orig)
     engine.dispose()
     assert "prove_" not in place.databases()
 

@@ -14,7 +14,7 @@ from weakref import WeakSet
 from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.engine.default import DefaultDialect
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
@@ -24,7 +24,7 @@ from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
 from pipeline.database.sql_dialects import dialect_of, time_outs
 from pipeline.database.sql_drivers import execute
-from pipeline.database.sql_errors import is_lost, means, was_answered
+from pipeline.database.sql_errors import Judge
 from pipeline.database.sql_sessions import (
     Bound,
     Commits,
@@ -66,6 +66,7 @@ class Database:
             raise ConfigurationError(f"sql: {type(error).__name__}: {error}") from error
         dialect = self.engine.dialect
         self.dialect = own
+        self.judge = Judge(own.errors, dialect.loaded_dbapi.Error)
         self.is_pooled = isinstance(self.engine.pool, Connections)
         self.has_savepoint = own.has_savepoint
         self.in_doubt = own.in_doubt
@@ -204,18 +205,23 @@ class Database:
         if connection.closed or connection.invalidated:
             return
         bound = connection.bound if isinstance(connection, RequestConnection) else None
-        if bound is not None and bound.only_reads() and means(error, "read_only"):
+        if bound is not None and bound.only_reads() and self.judge.means(error, "read_only"):
             raise bound.refusal(context.statement) from error
         if bound is not None and bound.on_replica and bound.failure:  # the view has swallowed the first error
             raise bound.need_primary("what follows an error") from error
-        if is_lost(error):
+        if self.judge.is_lost(error):
             context.is_disconnect = True
+            if isinstance(error, OSError) and not (bound is not None and bound.committing):
+                statement, values = context.statement, context.parameters
+                raise OperationalError(statement, values, error, connection_invalidated=True) from error
         if bound is not None:
-            if bound.committing and bound.changed and (context.is_disconnect or not was_answered(error)):
-                lost = f"the connection was lost during COMMIT: {type(error).__name__}"
-                raise CommitUncertain(lost) from error
+            if bound.committing and bound.changed:
+                if context.is_disconnect or not self.judge.was_refused(error):
+                    what = "COMMIT failed with an error that does not say that nothing is stored"
+                    raise CommitUncertain(f"{what}: {type(error).__name__}") from error
+                bound.note_refusal()
             bound.note(context)
-        if means(error, "not_now") and context.sqlalchemy_exception is not None:
+        if self.judge.means(error, "not_now") and context.sqlalchemy_exception is not None:
             make_unavailable(context.sqlalchemy_exception)
 
     def connections_in_use(self) -> list[Any]:
@@ -259,6 +265,8 @@ class Connections(QueuePool):
             return super().connect()
         except PoolTimeout as error:
             raise Unavailable(f"every connection to the database is in use: {error}") from error
+        except OSError as error:  # pg8000 raises what the socket raises
+            raise Unavailable(f"the database cannot be reached: {type(error).__name__}: {error}") from error
 
 
 def leave_transactions_to_us(connection: Any, record: object) -> None:

@@ -52,8 +52,12 @@ class Errors:
     """The write was refused, because the transaction only reads."""
     rolls_back: frozenset[str | int] = frozenset()
     """The database has rolled back the whole transaction, and its driver does not say so."""
-    of_the_disk: frozenset[str | int] = frozenset()
-    """The database has an answer, but does not know itself what is stored."""
+    refused: frozenset[str | int] = frozenset()
+    """Errors at COMMIT that say that nothing is stored. After any other error there the outcome is unknown (R4)."""
+    refused_classes: tuple[str, ...] = ()
+    """The first characters of such codes, where a whole class of SQLSTATE says so."""
+    no_savepoint: frozenset[str | int] = frozenset()
+    """The open transaction does not have the savepoint, so that it is another transaction."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,14 @@ POSTGRESQL = Dialect(
         not_now=frozenset({"57014", "25006"}),
         gone=frozenset({"25006", "57P01", "57P02", "57P03"}),
         read_only=frozenset({"25006"}),
+        # PostgreSQL writes the commit record after all checks, so an error of a check or of a deferred trigger
+        # comes before it. These may come after it: 08 (connection), 40003 (completion unknown), 53 (resources), 58
+        # (system), 57P0x (a shutdown while COMMIT waits for a standby), XX (internal).
+        refused=frozenset({"40001", "40002", "40P01", "55P03", "55006", "57014"}),
+        refused_classes=(
+            *("0A", "21", "22", "23", "25", "27", "28", "2B", "2D", "38", "39", "3B", "3D", "3F", "42", "44", "P0"),
+        ),
+        no_savepoint=frozenset({"3B001"}),
     ),
 )
 MYSQL = Dialect(
@@ -119,9 +131,15 @@ MYSQL = Dialect(
         transient=frozenset({1213, 1205, 1020}),  # deadlock, lock wait timeout; MariaDB: changed since it was read
         # A statement time-out (MariaDB, MySQL), or it was cancelled; the server takes no writes.
         not_now=frozenset({1969, 3024, 1317, 1290, 1836}),
-        gone=frozenset({1290, 1836, 1053, 1927}),
+        # 1047: a node of Galera that has lost its group. Another node may answer the next attempt.
+        gone=frozenset({1290, 1836, 1047, 1053, 1927}),
         read_only=frozenset({1792}),
         rolls_back=frozenset({1213}),
+        # Deadlock, or certification by Galera; lock wait; changed since it was read; the server or the transaction
+        # only reads; certification by group replication. Not: 1180, which Galera also says of a COMMIT that the
+        # other nodes have stored; 1026, 1030 (disk), 1047, 1053, 1317, 1927, 1969, the client's own from 2000 on.
+        refused=frozenset({1213, 1205, 1020, 1290, 1792, 1836, 3101}),
+        no_savepoint=frozenset({1305}),
     ),
 )
 SQLITE = Dialect(
@@ -132,7 +150,11 @@ SQLITE = Dialect(
     errors=Errors(
         transient=frozenset({"SQLITE_BUSY", "SQLITE_LOCKED"}),
         read_only=frozenset({"SQLITE_READONLY"}),
-        of_the_disk=frozenset({"SQLITE_IOERR"}),
+        # Not: SQLITE_IOERR, SQLITE_CORRUPT and whatever else the disk says.
+        refused=frozenset(
+            {"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CONSTRAINT", "SQLITE_READONLY", "SQLITE_FULL", "SQLITE_ERROR"}
+        ),
+        no_savepoint=frozenset({"SQLITE_ERROR"}),
     ),
 )
 
@@ -144,12 +166,6 @@ OURS = {"postgresql": POSTGRESQL, "mysql": MYSQL, "mariadb": MYSQL, "sqlite": SQ
 def dialects() -> dict[str, Dialect]:
     """Return the dialects by name, with those of other packages."""
     return {**{point.name: point.load() for point in entry_points(group=GROUP)}, **OURS}
-
-
-@cache
-def codes(meaning: str) -> frozenset[str | int]:
-    """Return the codes with a meaning, a name of ``Errors``, of all dialects: no code has two meanings."""
-    return frozenset().union(*(getattr(dialect.errors, meaning) for dialect in dialects().values()))
 
 
 def dialect_of(name: str, driver: str) -> tuple[Dialect, Driver]:

@@ -1,4 +1,4 @@
-"""The meaning of an error of an SQL database: another attempt, a 503, a lost connection, a refused write."""
+"""The meaning of an error of an SQL database: another attempt, a 503, a lost connection, a refusal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm.exc import StaleDataError
 from transaction.interfaces import TransientError
 
-from pipeline.database.sql_dialects import codes
+from pipeline.database.sql_dialects import Errors
 from pipeline.interfaces import Unavailable
 
 
@@ -23,21 +23,50 @@ class TransactionFailed(Exception):
         """True if the same statements may succeed in another attempt."""
 
 
-def is_transient(error: BaseException) -> bool:
-    """Return whether the same statements may succeed if they are executed again."""
-    if isinstance(error, Unavailable):
-        return False
-    if isinstance(error, DBAPIError):
-        return error.connection_invalidated or means(error.orig, "transient")
-    if isinstance(error, TransactionFailed):
-        return error.transient
-    return isinstance(error, StaleDataError)
+class Judge:
+    """The meaning of the errors of one database: those that its driver raises, by the codes of its dialect.
+
+    An exception that is not of the driver (PEP 249), such as the time limit of a site, has no code
+    here, whatever its arguments are.
+    """
+
+    def __init__(self, errors: Errors, of_driver: type[BaseException]) -> None:
+        """
+        errors     the codes of the dialect
+        of_driver  the class ``Error`` of the driver
+        """
+        self.errors = errors
+        self.of_driver = of_driver
+
+    def means(self, error: BaseException | None, meaning: str) -> bool:
+        """Return whether the code of an error has a meaning, a name of ``Errors``."""
+        return isinstance(error, self.of_driver) and code_of(error) in getattr(self.errors, meaning)
+
+    def was_refused(self, error: BaseException) -> bool:
+        """Return whether an error at COMMIT is known to say that nothing is stored (R4)."""
+        if self.means(error, "refused"):
+            return True
+        return isinstance(error, self.of_driver) and str(code_of(error)).startswith(self.errors.refused_classes)
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Return whether an error says that the connection is gone, where SQLAlchemy does not see it."""
+        if isinstance(error, OSError):  # pg8000 raises what the socket raises
+            return True
+        return self.means(error, "gone") or "MySQL Connection not available" in str(error)
+
+    def is_transient(self, error: BaseException) -> bool:
+        """Return whether the same statements may succeed if they are executed again."""
+        if isinstance(error, Unavailable):
+            return False
+        if isinstance(error, DBAPIError):
+            return error.connection_invalidated or self.means(error.orig, "transient")
+        if isinstance(error, TransactionFailed):
+            return error.transient
+        return isinstance(error, StaleDataError)
 
 
 def code_of(error: BaseException | None) -> str | int | None:
-    """Return what the database calls an error: SQLSTATE, MySQL's number, or the name of SQLite's code."""
-    if isinstance(error, OSError):  # pg8000 raises what the socket raises; its number is the system's
-        return None
+    """Return the code that an error of a driver has: SQLSTATE, MySQL's number, or the name of SQLite's code."""
     number = getattr(error, "errno", None) or next(iter(getattr(error, "args", ())), None)
     if isinstance(number, dict):  # the fields of PostgreSQL's answer, of pg8000
         return number.get("C")
@@ -48,19 +77,3 @@ def code_of(error: BaseException | None) -> str | int | None:
         return number
     state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     return state if isinstance(state, str) else None
-
-
-def means(error: BaseException | None, meaning: str) -> bool:
-    """Return whether the code of an error has a meaning, a name of ``pipeline.database.sql_dialects.Errors``."""
-    return code_of(error) in codes(meaning)
-
-
-def was_answered(error: BaseException) -> bool:
-    """Return whether an error comes from the database, rather than from the connection or the disk."""
-    code = code_of(error)
-    return not (code is None or means(error, "of_the_disk") or (isinstance(code, int) and 2000 <= code < 3000))
-
-
-def is_lost(error: BaseException) -> bool:
-    """Return whether an error says that the connection is gone, where SQLAlchemy does not see it."""
-    return isinstance(error, OSError) or means(error, "gone") or "MySQL Connection not available" in str(error)

@@ -19,7 +19,7 @@ from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join
 
 from pipeline.database import forks
 from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, ask, execute
-from pipeline.database.sql_errors import NeedsPrimary, TransactionFailed, is_transient, means, was_answered
+from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
 from pipeline.database.statements import (
     is_ordinary,
     is_plain_read,
@@ -48,6 +48,7 @@ class Database(Protocol):
 
     engine: Engine
     driver: Driver
+    judge: Judge
     is_pooled: bool
     twophase: bool
     begin_reading: tuple[str, ...]
@@ -146,6 +147,8 @@ class Bound:
     """True if the transaction is being committed or rolled back."""
     committing = False
     """True if COMMIT was sent, and the database has not answered yet."""
+    outcome_before = ""
+    """The outcome of the request before COMMIT was sent."""
     changed = False
     """True if the transaction of the database has had a statement that is not known to be a plain read."""
     open = False
@@ -183,7 +186,8 @@ class Bound:
         self.session.bound = self
         if SessionDataManager not in tm.readers:
             tm.readers = (*tm.readers, SessionDataManager)
-            tm.transient_checks.append(is_transient)
+        if database.judge.is_transient not in tm.transient_checks:
+            tm.transient_checks.append(database.judge.is_transient)
         tm.registerSynch(self)
         tm.leave_callbacks.append(self.leave)
         database.bounds.add(self)
@@ -275,6 +279,18 @@ class Bound:
             )
         self.ending = True
 
+    def send_commit(self) -> None:
+        """Note that COMMIT is sent. From here on the outcome is unknown, whatever is raised and by whom, until the
+        commit has come to its end or the database has refused it (R4)."""
+        self.committing = True
+        if self.changed:
+            self.outcome_before, self.tm.outcome = self.tm.outcome, "unknown"
+
+    def note_refusal(self) -> None:
+        """Note that the database has refused COMMIT: nothing is stored."""
+        self.committing = False
+        self.tm.outcome = self.outcome_before
+
     def state(self) -> str:
         """Return the state of the transaction of the database."""
         connection = self.connection
@@ -322,7 +338,8 @@ class Bound:
         try:
             execute(self.driver_connection, statement.format(name=name))
         except Exception as error:
-            known = was_answered(error) and not self.rolled_back  # a deadlock takes savepoints, too
+            known = self.database.judge.means(error, "no_savepoint")
+            known = known and not self.rolled_back  # a deadlock takes savepoints, too
             self.tm.outcome = "committed" if known else "unknown"
             if not failed and self.state() == FAILED:
                 execute(self.driver_connection, "ROLLBACK TO SAVEPOINT pipeline_now")
@@ -333,9 +350,9 @@ class Bound:
         """Note an error of a statement, which the view may swallow."""
         error = context.original_exception
         self.failure = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        self.failure_is_transient = context.is_disconnect or means(error, "transient")
+        self.failure_is_transient = context.is_disconnect or self.database.judge.means(error, "transient")
         ended = self.open and self.state() == IDLE  # SQLite on a full disk
-        self.rolled_back = ended or context.is_disconnect or means(error, "rolls_back")
+        self.rolled_back = ended or context.is_disconnect or self.database.judge.means(error, "rolls_back")
         self.open = False
         if BY_STATEMENT in self.savepoints:
             self.check_savepoint(BY_STATEMENT)
@@ -462,7 +479,8 @@ def before_commit(connection: Connection, *twophase: object) -> None:
         if not is_committing(connection.bound.tm):
             refuse_commit()
         connection.bound.ending = True
-        connection.bound.committing = not twophase
+        if not twophase:
+            connection.bound.send_commit()
 
 
 def before_end(connection: Connection, *twophase: object) -> None:

@@ -143,10 +143,10 @@ def _end(request: TransactionRequest, answer: AnyResponse, tm: TransactionManage
         except BaseException as error:
             if not isinstance(error, TransientError):
                 tm.must_discard = True
-            if is_uncertain(tm.get(), error):
+            if getattr(tm, "outcome", "") == "unknown" or is_uncertain(tm.get(), error):
                 request.outcome = "unknown"
                 if isinstance(error, Exception) and not isinstance(error, CommitUncertain):
-                    raise CommitUncertain(f"{type(error).__name__}, after all votes to commit") from error
+                    raise CommitUncertain(f"{type(error).__name__}, while the changes were committed") from error
             raise
         request.outcome = getattr(tm, "outcome", "committed")  # the manager of a foreign element has no outcome
 
