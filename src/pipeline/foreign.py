@@ -12,7 +12,7 @@ from pipeline.http.origins import guard_end
 from pipeline.http.redirects import of_foreign
 from pipeline.interfaces import Handler, WSGIApp
 from pipeline.options import on_demand
-from pipeline.request import Request
+from pipeline.request import SAFE_METHODS, Request
 from pipeline.response import HeaderList, Response
 
 try:
@@ -28,6 +28,10 @@ else:  # for cost alone: an application that uses no transaction does not need t
     joined = on_demand("pipeline.database.transactions:joined")
 
 
+REPEATABLE = "pipeline.repeatable"
+"""The key of the environ that is true if the app stores nothing but what ``retry`` takes back."""
+
+
 def foreign(app: WSGIApp) -> Handler:
     """Return a handler that calls a foreign WSGI app and takes over its answer.
 
@@ -36,6 +40,9 @@ def foreign(app: WSGIApp) -> Handler:
 
     An app that answers below 400 although its changes are lost is an error (R3). A transaction of the thread that
     the app has left open is aborted: it belongs to no other request (R13).
+
+    A request that an app has got by an unsafe method is not tried again, unless the app is known to be repeatable
+    (``pipeline.mounting.repeatable``): nobody else knows what the app has committed by itself (R2a).
     """
     take_over = taking_over(app)
 
@@ -58,6 +65,9 @@ def foreign(app: WSGIApp) -> Handler:
                 end_in_thread(of_thread.manager)
             raise
         finally:
+            repeatable = environ.pop(REPEATABLE, False) or environ["REQUEST_METHOD"] in SAFE_METHODS
+            if not repeatable and "pipeline.before" not in environ:
+                request.attempts_left = 0
             if outer is not None:
                 environ["pipeline.before"] = outer
 

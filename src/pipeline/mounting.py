@@ -22,6 +22,8 @@ from typing import Any
 
 from transaction import TransactionManager
 
+from pipeline.foreign import REPEATABLE
+from pipeline.interfaces import WSGIApp
 from pipeline.request import Request
 from pipeline.toolkit.manager import ImplicitManager, give_back_thread, take_thread
 
@@ -38,6 +40,21 @@ def request_of(environ: Mapping[str, Any]) -> Any:
             "closed, or a middleware has made a new environ"
         )
     return request
+
+
+def repeatable(app: WSGIApp, global_conf: object = None) -> WSGIApp:
+    """Say of an application that it stores nothing but in the transaction of the pipeline, so that ``retry`` may
+    try its unsafe requests again. In an ini it is a filter: ``paste.filter_app_factory =
+    pipeline.mounting:repeatable``.
+    """
+
+    def repeatable(environ: dict[str, Any], start_response: Any) -> Any:
+        request = environ.get("pipeline.request")
+        if isinstance(request, Request):  # a middleware may have copied the environ
+            request.environ[REPEATABLE] = True
+        return app(environ, start_response)
+
+    return repeatable
 
 
 def includeme(config: Any) -> None:
@@ -76,6 +93,8 @@ def for_the_thread(handler: Callable[[Any], Any], registry: Any) -> Callable[[An
 
     def for_the_thread(request: Any) -> Any:
         tm = request_of(request.environ).tm if _in_transaction(request) else None
+        if tm is not None and not commits_itself(request):
+            request_of(request.environ).environ[REPEATABLE] = True
         if not isinstance(tm, ImplicitManager) or tm.running:
             return handler(request)
         outer = take_thread(tm, "pipeline.mounting")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from itertools import count, product
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -13,6 +14,7 @@ import webob
 from sqlalchemy import text
 from transaction import TransactionManager
 from transaction import manager as of_thread
+from transaction.interfaces import TransientError
 
 from asking import ask, environ_of
 from pipeline import Pipeline, view
@@ -22,9 +24,10 @@ from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
-from pipeline.mounting import commits_itself, manager_of, request_of
+from pipeline.mounting import commits_itself, manager_of, repeatable, request_of
 from pipeline.publisher import publisher
 from pipeline.testing import FakeDataManager
+from pipeline.tools.command import main
 
 
 def mounted(stored: list[str], status: int = 200) -> Any:
@@ -392,3 +395,66 @@ def test_a_view_of_the_pipeline_may_undo_its_changes_also_behind_a_middleware(be
     first, second = between or ((), ())
     inner = (*second, traverse(root=dict), publisher(scan=(__name__,)))
     assert ask(Pipeline(errors(), *first, transaction(), *inner)).text == "undone"
+
+
+def committing_by_itself(rows: list[str], fails_in: str) -> Any:
+    """An application of another framework, whose own session commits. Then a transient error comes up: its own
+    one, or one at the vote of the pipeline."""
+
+    def app(environ: dict[str, Any], start_response: Any) -> Any:
+        rows.append("a row")
+        if fails_in == "the application":
+            raise TransientError("another request was first")
+        fails = {"tpc_vote": TransientError("another request was first")} if fails_in == "the vote" else {}
+        FakeDataManager(request_of(environ).tm, fails=fails).join()
+        return webob.Response()(environ, start_response)
+
+    return app
+
+
+WAYS: list[tuple[Any, ...]] = [(), (copying,), (copying, copying)]
+
+
+@pytest.mark.parametrize("between", WAYS)
+@pytest.mark.parametrize("fails_in", ["the application", "the vote"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_what_an_application_may_have_committed_is_not_asked_for_again__R2a(
+    between: Any, fails_in: str, method: str
+) -> None:
+    rows: list[str] = []
+    app = committing_by_itself(rows, fails_in)
+    site = Pipeline(retry(delay=0, attempts=4), errors(), transaction(), *between, app)
+    assert ask(site, "/", method).status == 503
+    assert rows == ["a row"]
+
+
+@pytest.mark.parametrize("between", WAYS)
+@pytest.mark.parametrize("fails_in", ["the application", "the vote"])
+def test_a_repeatable_application_and_a_safe_method_are_asked_again__R2(between: Any, fails_in: str) -> None:
+    """The first is the control of the test above: its rows would be stored four times."""
+    for method, wraps in (("POST", repeatable), ("GET", lambda app: app)):
+        rows: list[str] = []
+        app = wraps(committing_by_itself(rows, fails_in))
+        site = Pipeline(retry(delay=0, attempts=4), errors(), transaction(), *between, app)
+        assert ask(site, "/", method).status == 503
+        assert rows == ["a row"] * 4
+
+
+def test_check_names_the_applications_that_are_not_asked_again(tmp_path: Path, capsys: Any) -> None:
+    ini = tmp_path / "site.ini"
+    ini.write_text(
+        "[pipeline:main]\npipeline = retry transaction app\n[filter:retry]\nuse = egg:wsgi-pipeline#retry\n"
+        "[filter:transaction]\nuse = egg:wsgi-pipeline#transaction\n"
+        "[filter:repeatable]\npaste.filter_app_factory = pipeline.mounting:repeatable\n"
+        f"[app:app]\npaste.app_factory = {__name__}:make_mounted\n"
+    )
+    told = "unsafe requests (POST, PUT, ...) that app answers are never tried again"
+    main(["check", str(ini)])
+    assert told in capsys.readouterr().out
+    ini.write_text(ini.read_text() + "filter-with = repeatable\n")
+    main(["check", str(ini)])
+    assert told not in capsys.readouterr().out
+
+
+def make_mounted(global_conf: dict[str, str]) -> Any:
+    return mounted([])

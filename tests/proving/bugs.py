@@ -45,6 +45,8 @@ def no_abort(patch: pytest.MonkeyPatch) -> None:
 def silent_uncertainty(patch: pytest.MonkeyPatch) -> None:
     for module in (T, transactions):
         patch.setattr(module, "is_uncertain", lambda transaction, error: False)
+    bound = "pipeline.database.sql_sessions.Bound"
+    patch.setattr(f"{bound}.send_commit", lambda self: setattr(self, "committing", True))
 
 
 def must_discard_ignored(patch: pytest.MonkeyPatch) -> None:

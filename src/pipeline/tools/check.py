@@ -186,9 +186,19 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
             yield Finding("warning", step.where, what, remedy)
         yield from of_options(step, element, debug)
         yield from of_files(step)
+    end = chain.steps[-1]
+    if "attempts" in provided and end.element is None and not any(map(_is_repeatable, chain.steps)):
+        what = f"unsafe requests (POST, PUT, ...) that {end} answers are never tried again: it may commit by itself"
+        remedy = "Put pipeline.mounting:repeatable around it if it writes in the transaction of the pipeline alone."
+        yield Finding("note", end.where, what, remedy)
     if "error_pages" not in provided and len(steps) > 1:
         remedy = f"Put {providers('error_pages')} into the pipeline for error pages and error views."
         yield Finding("note", steps[0][0].where, "no element answers errors: they are plain text", remedy)
+
+
+def _is_repeatable(step: Step) -> bool:
+    says_so = getattr(step.factory, "__module__", "") == "pipeline.mounting"
+    return says_so or "pipeline.mounting" in step.strings.get("pyramid.includes", "").split()
 
 
 def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:

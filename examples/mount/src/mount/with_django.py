@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from transaction.interfaces import IDataManager
 from zope.interface import implementer
 
-from pipeline.mounting import request_of
+from pipeline.mounting import repeatable, request_of
 
 
 @implementer(IDataManager)
@@ -112,4 +112,4 @@ def make_app(global_conf: dict[str, str], database: str) -> Any:
         )
         django.setup()
         call_command("migrate", run_syncdb=True, verbosity=0)
-    return get_wsgi_application()
+    return repeatable(get_wsgi_application())  # DjangoTransaction takes back what Django has written

@@ -5,6 +5,7 @@ from typing import Any
 from flask import Flask, abort, jsonify, request, url_for
 
 from mount.journal import journal
+from pipeline.mounting import repeatable
 
 flask = Flask(__name__)
 # Errors that no handler answers are for the pipeline: `retry` repairs conflicts, `errors` answers the rest.
@@ -29,4 +30,4 @@ def write() -> Any:
 
 def make_app(global_conf: dict[str, str]) -> Any:
     """Make the application: ``use = egg:mount#flask``."""
-    return flask.wsgi_app
+    return repeatable(flask.wsgi_app)  # it writes in the transaction of the pipeline alone

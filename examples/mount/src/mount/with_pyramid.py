@@ -7,7 +7,7 @@ from pyramid.httpexceptions import HTTPConflict
 from pyramid.request import Request
 
 from mount.journal import journal
-from pipeline.mounting import request_of
+from pipeline.mounting import repeatable, request_of
 
 
 def home(request: Request) -> dict[str, Any]:
@@ -32,4 +32,4 @@ def make_app(global_conf: dict[str, str], **settings: str) -> Any:
     for name, path, view in (("home", "/", home), ("write", "/write", write)):
         config.add_route(name, path)
         config.add_view(view, route_name=name, renderer="json")
-    return config.make_wsgi_app()
+    return repeatable(config.make_wsgi_app())  # it writes in the transaction of the pipeline alone
