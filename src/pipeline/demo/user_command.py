@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.auth.passwords import MAX_PASSWORD
-from pipeline.database.storages import loggable_uri
+from pipeline.database.places import loggable_uri
 from pipeline.demo.filing import printable
 from pipeline.demo.models import Folder, Site
 from pipeline.demo.names import BadText, clean_name
