@@ -41,7 +41,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("views", "edge", "attributes", "http.*"),
     ("composition",),
     ("elements.*", "publisher"),
-    ("paste", "switch", "health", "toolkit.*", "tools.*", "zope.*", "ztk.*", "demo", "demo.*"),
+    ("paste", "switch", "health", "toolkit.*", "tools.*", "zope.*", "ztk.*"),
 ]
 """DESIGN, section 7: a module imports nothing of a later layer, directly or through other modules. The place of a
 module that is not listed follows from its imports."""
@@ -49,7 +49,7 @@ module that is not listed follows from its imports."""
 CORE = ("composition", "publisher", "elements.traverse")
 """A page needs these three, with all that they import."""
 
-OPTIONAL = ("auth", "database", "demo", "forms", "http", "toolkit", "tools", "zope", "ztk")
+OPTIONAL = ("auth", "database", "forms", "http", "toolkit", "tools", "zope", "ztk")
 """Packages that the core does not import."""
 
 
@@ -237,7 +237,7 @@ def test_the_public_names_need_little_more_than_the_core(core: list[str]) -> Non
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("pipeline.demo")])
+@pytest.mark.parametrize("name", MODULES)
 def test_no_module_has_grown_out_of_hand(name: str) -> None:
     assert lines_of_code(MODULES[name]) < 400
 

@@ -20,10 +20,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from browsing import follow, press, text_of, type_in
-from pipeline.demo import site, users
-from pipeline.demo.models import Document, Folder
 from pipeline.paste import load
 from pipeline.tools.command import main
+from pipeline_demo import site, users
+from pipeline_demo.models import Document, Folder
 from ports import unused_port
 from processes import TOP, Process
 

@@ -23,9 +23,9 @@ import pytest
 from webob import Request as Asked
 from webtest import TestApp
 
-from pipeline.demo import site
-from pipeline.demo.content import store
-from pipeline.demo.models import Document, File, Folder
+from pipeline_demo import site
+from pipeline_demo.content import store
+from pipeline_demo.models import Document, File, Folder
 from ports import unused_port
 from processes import TOP, Process
 from unpacking import zstd_unpacker

@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 from pipeline import Request, Response, redirect, render
 from pipeline.auth.authentication import AuthRequest
-from pipeline.demo.models import Counter, Document, File, Folder, Item
-from pipeline.demo.tokens import make_token
 from pipeline.elements.session import SessionRequest
 from pipeline.http.accept import accepted
 from pipeline.publishing.jinja import environment
 from pipeline.publishing.resources import Resources
+from pipeline_demo.models import Counter, Document, File, Folder, Item
+from pipeline_demo.tokens import make_token
 
 JSON = "application/json"
 STATIC = Resources("demo", __name__, "../static")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from webob.exc import WSGIHTTPException
 
 from pipeline import Response, view
-from pipeline.demo.request import ErrorRequest
-from pipeline.demo.views.page import answer
 from pipeline.http.error_pages import SORRY, TRY_AGAIN, Problem, best_type, put_problem, text_of
+from pipeline_demo.request import ErrorRequest
+from pipeline_demo.views.page import answer
 
 TITLES = {
     400: "This request cannot be understood",

@@ -7,10 +7,10 @@ visitor, but this view needs no permission.
 from __future__ import annotations
 
 from pipeline import Response, view
-from pipeline.demo.models import Counter
-from pipeline.demo.request import CounterRequest, PageRequest
-from pipeline.demo.views.page import answer, describe, wants_json
 from pipeline.interfaces import PUBLIC
+from pipeline_demo.models import Counter
+from pipeline_demo.request import CounterRequest, PageRequest
+from pipeline_demo.views.page import answer, describe, wants_json
 
 ATTEMPTS = 40
 """Upper limit of the attempts at a number. All requests write this one object, so under load every second attempt
