@@ -49,8 +49,8 @@ def state_of(path: Path) -> Iterator[str]:
 
 
 FOR_DEVELOPERS = {"adopting", "checking", "deploying", "explaining", "inspector", "loading", "proving", "serving"}
-FOR_DEVELOPERS |= {"telling", "testing", "tools"}
-"""Folders of the commands and of their tools."""
+FOR_DEVELOPERS |= {"running", "telling", "testing", "tools"}
+"""Folders of the commands, and of what they are made of."""
 
 
 def test_each_has_its_reason() -> None:

@@ -44,7 +44,7 @@ def write_ini(directory: Path, port: int) -> Path:
         (r"(?m)^(http_port =).*", f" {port}"),
         (r"(?m)^(zodb_uri =).*", f" {uri(directory)}"),
         (r"(?m)^(session_keys =).*", f" {directory}/session_keys"),
-        (r"(?m)^(scan = pipeline\.demo.*)$", " demo.streams"),
+        (r"(?m)^(scan = pipeline_demo.*)$", " demo.streams"),
     ]:
         text, count = re.subn(pattern, lambda found, value=value: found[1] + value, text)  # type: ignore[misc]
         assert count == 1, pattern

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import webob
 from BTrees.OOBTree import OOBTree
 from persistent import Persistent
 from persistent.mapping import PersistentMapping
@@ -28,6 +30,7 @@ from pipeline.elements.shield import shield
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import close_all, zodb
+from pipeline.http.noting import Noting
 from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.publisher import publisher
 
@@ -52,6 +55,7 @@ class Made:
 
 
 MADE = Made()
+LOGIN = {"HTTP_AUTHORIZATION": "Basic " + b64encode(b"ada:right").decode()}
 
 
 @view(context=Folder)
@@ -200,8 +204,8 @@ def test_a_value_counts_as_the_request_came_with_it(site: Site) -> None:
     """The view sets a header that it has read, as a filter of others does."""
 
     def told(context: Any, request: Any, response: Any) -> str:
-        value = request.environ.get("HTTP_X_A")
-        request.environ["HTTP_X_A"] = "2"
+        value = request.headers.get("X-A")
+        request.headers["X-A"] = "2"
         return f"told {value}"
 
     MADE.hooks["told"] = told
@@ -270,6 +274,34 @@ def sets_a_header(name: str, value: str) -> Callable[..., str]:
     return answer
 
 
+def stored_by_caches(request: Any, response: Any) -> str:
+    response.headers["Cache-Control"] = "private"
+    return f"<script nonce={request.csp_nonce}>"
+
+
+class PutsANonce:
+    """An output filter that writes the nonce of the answer into the page."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+
+    def __call__(self, blocks: Any) -> Any:
+        yield from blocks
+        yield self.request.csp_nonce.encode()
+
+
+class PutsAHeader:
+    """An output filter that sends a header."""
+
+    def __init__(self, response: Any, name: str, value: str) -> None:
+        self.response, self.header = response, (name, value)
+
+    def __call__(self, blocks: Any) -> Any:
+        self.response.headerlist.append(self.header)
+        return blocks
+
+
+NONCE = "it has a nonce, which is new for each answer (S24)"
 REFUSED: dict[str, Callable[..., Any]] = {
     "it has written": writes,
     "a stream": streams,
@@ -280,13 +312,21 @@ REFUSED: dict[str, Callable[..., Any]] = {
     "its status is not 200": of_status(203 - 2),
     "the whole environ was read": lambda context, request, response: str(len(dict(request.environ))),
     "it read more than 30 headers and cookies": lambda context, request, response: str(
-        [request.environ.get(f"HTTP_X_{number}") for number in range(31)]
+        [request.headers.get(f"X-{number}") for number in range(31)]
     ),
-    "it read wsgi.input": lambda context, request, response: str(request.environ.get("wsgi.input")),
+    "the whole environ was read ": lambda context, request, response: str(request.environ.get("HTTP_X_A")),
     "my reason": sets(unkept="my reason"),
     "its view does not say so": sets(keep=0),
     "a folder's own users": sets(principal="a member of the folder"),
-    "no-store ": lambda context, request, response: f"<script nonce={request.csp_nonce}>",
+    "no-store  ": lambda context, request, response: f"<script nonce={request.csp_nonce}>",
+    NONCE: lambda context, request, response: stored_by_caches(request, response),
+    "no-store   ": lambda context, request, response: response.add_filter(PutsANonce(request)) or "<p>",
+    "a cookie ": lambda context, request, response: response.add_filter(
+        PutsAHeader(response, "Set-Cookie", "a=1")
+    ),
+    "no-store ": lambda context, request, response: response.add_filter(
+        PutsAHeader(response, "Cache-Control", "no-store")
+    ),
     "another database is open": lambda context, request, response: str(request.zodb.get_connection("other").root()),
 }
 
@@ -301,6 +341,29 @@ def test_why_an_answer_is_not_kept(site: Site, reason: str) -> None:
     site.ask("/told")
     assert site.pages.counts[f"not kept: {reason.strip()}"] == 1, site.pages.counts
     assert site.makes("/told") == 1
+
+
+def test_code_of_the_site_gets_the_plain_environ_and_nothing_of_it_is_logged__S25(site: Site, caplog: Any) -> None:
+    """A library that takes nothing but a dict quoted the environ in its error, and the page was a 500 for ever."""
+    kinds = set()
+
+    def told(context: Any, request: Any, response: Any) -> str:
+        kinds.add(type(request.environ))
+        other = webob.Request(request.environ)
+        other.environ["of.the.site"] = "set"
+        return f"told {other.path} {request.environ['of.the.site']} {request.headers['If-None-Match']}"
+
+    MADE.hooks["told"] = told
+    caplog.set_level("DEBUG")
+    for _ in range(4):
+        answer = site.ask("/told", HTTP_COOKIE="a=secret-1", HTTP_IF_NONE_MATCH='"x"', **LOGIN)
+        assert (answer.status, answer.text) == (200, 'told /told set "x"')
+    assert kinds == {dict}
+    assert site.pages.counts["not kept: the whole environ was read"] == 3
+    told_why = [one for one in caplog.messages if "the whole environ was read" in one]
+    assert len(told_why) == 1, "once"
+    assert "secret" not in caplog.text and "Basic" not in caplog.text
+    assert "secret" not in repr(Noting({"HTTP_COOKIE": "secret"}))
 
 
 def test_head_and_conditional_requests_are_answered_from_the_page_of_a_get(site: Site) -> None:

@@ -193,12 +193,21 @@ def ignoring(dockerfile: Path, context: Path, place: Path) -> Callable[[str, lis
     lines = [line for line in dockerfile.with_name("Dockerfile.dockerignore").read_text().splitlines() if line]
     rules = [(line[0] != "!", pattern(line.lstrip("!"))) for line in lines if line[0] != "#"]
 
+    def is_out(path: Path) -> bool:
+        """The last line counts that names a path or a directory above it."""
+        ways = [str(one) for one in (path, *path.parents[:-1])]
+        told = [out for out, rule in rules if any(map(rule.fullmatch, ways))]
+        return bool(told and told[-1])
+
+    def leads_in(directory: Path) -> bool:
+        above = f"!{directory.relative_to(context)}/"
+        return any(line.startswith(above) for line in lines)
+
     def ignored(directory: str, names: list[str]) -> list[str]:
         found = []
         for name in names:
             path = Path(directory, name)
-            told = [out for out, rule in rules if rule.fullmatch(str(path.relative_to(context)))]
-            if path == place or (told and told[-1]):  # the last line counts
+            if path == place or (is_out(path.relative_to(context)) and not (path.is_dir() and leads_in(path))):
                 found.append(name)
         return found
 
@@ -206,9 +215,10 @@ def ignoring(dockerfile: Path, context: Path, place: Path) -> Callable[[str, lis
 
 
 def pattern(line: str) -> re.Pattern[str]:
-    """Return the regular expression of a line: ``**/`` is any directory, and ``*`` a part of a name."""
-    words = {"**/": "(?:.*/)?", "*": "[^/]*"}
-    return re.compile("".join(words.get(part) or re.escape(part) for part in re.split(r"(\*\*/|\*)", line)))
+    """Return the regular expression of a line: ``**/`` is any directory, ``**`` anything, ``*`` a part of a
+    name."""
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+    return re.compile("".join(words.get(part) or re.escape(part) for part in re.split(r"(\*\*/|\*\*|\*)", line)))
 
 
 def instructions(text: str) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from pipeline.deploying import apache, site
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools import deploy
 from pipeline.tools.command import main
+from servers.container import ignoring
 
 pytestmark = pytest.mark.once
 INI = str(Path(__file__).resolve().parents[2] / "etc" / "deploy.ini")
@@ -406,9 +407,33 @@ def test_a_container_is_built_of_a_project(tmp_path: Path, capsys: pytest.Captur
     assert 'image.title="shop" org.opencontainers.image.version="1.2"\n' in files["Dockerfile"]
     assert "\nINI = '/srv/site/etc/deploy.ini'\n" in files["wsgi.py"]
     assert "before_reload(INI, '/srv/site/var/access.json', PRIVATE" in files["wsgi.py"]
-    assert f"\n{inside}/*\n!{inside}/gunicorn.conf.py\n" in files["Dockerfile.dockerignore"]
+    assert f"\n!{inside}/gunicorn.conf.py\n" in files["Dockerfile.dockerignore"]
     assert main(["deploy", "container", f"{root}/etc/deploy.ini", "/nowhere/site"]) == 1
     assert f"choose a DIR in it, such as {root}/server" in capsys.readouterr().err
+
+
+MARKED = (
+    *("server/variables.json", "server/variables.env", "nginx/variables.json", "var/session_keys", "var/Data.fs"),
+    *("old.ini.bak", "dump.sql", "notes.sqlite", "backup/site.tar", "access.json", "tests/recorded.json"),
+    *("etc/other.ini", ".env", "shop/.env", "shop/private.pem"),
+)
+"""Files of an operator, each with a secret, and none of them needed in an image."""
+NEEDED = ("pyproject.toml", "etc/deploy.ini", "shop/__init__.py", "shop/templates/front.html", "shop/static/a.css")
+
+
+def test_an_image_has_what_it_needs_and_nothing_else__S25(tmp_path: Path) -> None:
+    """The context is judged by Docker's rules: what a build copies."""
+    root, copied = tmp_path / "project", tmp_path / "copied"
+    for name in (*MARKED, *NEEDED):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("a secret" if name in MARKED else "")
+    (root / "pyproject.toml").write_text('[project]\nname = "shop"\n')
+    shutil.copy(INI, root / "etc" / "deploy.ini")
+    assert main(["deploy", "container", str(root / "etc/deploy.ini"), str(root / "server")]) == 0
+    shutil.copytree(root, copied, ignore=ignoring(root / "server" / "Dockerfile", root, copied))
+    found = {str(file.relative_to(copied)) for file in copied.rglob("*") if file.is_file()}
+    run = {f"server/{name}" for name in ("wsgi.py", "gunicorn.conf.py", "requirements.txt")}
+    assert found == {*NEEDED, *run}
 
 
 def test_a_lock_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

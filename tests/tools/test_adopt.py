@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from pipeline.adopting.asking import with_hidden_fields
 from pipeline.adopting.comparing import differences
 from pipeline.adopting.reading import Existing
 from pipeline.adopting.writing import parts_of
+from pipeline.tools.adopt import write_as
 from pipeline.tools.command import main
 
 pytestmark = pytest.mark.once
@@ -85,6 +87,35 @@ SAME = app("same", module="plain")
 
 
 SERVER = "[server:main]\nuse = egg:waitress#main\nport = %(port)s\n"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o660])
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_nobody_reads_the_new_ini_who_could_not_read_the_old_one__S26(
+    tmp_path: Path, mode: int, umask: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its first byte on."""
+    old, new = tmp_path / "old.ini", tmp_path / "new.ini"
+    old.write_text("[DEFAULT]\npassword = secret\n")
+    old.chmod(mode)
+    modes = []
+    real = os.open
+
+    def opened(*arguments: Any, **more: Any) -> int:
+        number = real(*arguments, **more)
+        modes.append(os.fstat(number).st_mode & 0o777)
+        return number
+
+    monkeypatch.setattr(os, "open", opened)
+    before = os.umask(umask)
+    try:
+        write_as(old, new, old.read_text())
+    finally:
+        os.umask(before)
+    assert new.read_text() == old.read_text()
+    assert all(one & ~0o600 == 0 for one in modes) and new.stat().st_mode & 0o777 == mode
+    with pytest.raises(FileExistsError):
+        write_as(old, new, "")
 
 
 def test_a_site_with_pyramid_zodbconn_is_in_one_transaction(adopt: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pipeline.telling.errors import in_one_line
+from pipeline.tools.command import main
 from tools.conftest import CODE, INI, Site
 
 TOP = Path(__file__).resolve().parents[2]
@@ -192,6 +193,35 @@ def test_show_says_what_holds_an_element_and_what_it_adds(run: Callable[..., Any
     assert "adds: request.attempt: int = 1. " in words
     assert "adds: request.zodb: Connection = on first use." in words
     assert "realm = Documents" in words
+
+
+SECRETS = (
+    "authtkt.secret smtp_password api_key session.encrypt_key beaker.session.validate_key mail.pwd aws.access_key "
+    "recaptcha.private_key oauth.client_secret signing.token otp pin auth credentials jwt.signature"
+)
+
+
+def test_show_masks_the_secrets_of_a_foreign_section__S25(tmp_path: Path, capsys: Any) -> None:
+    """No facts name them, so their names do."""
+    lines = [f"{name} = the-secret-{number}" for number, name in enumerate(SECRETS.split())]
+    lines += ["sqlalchemy.url = postgres://site:the-secret-a/b@host/db", "title = A wiki", "author = Ada"]
+    ini = tmp_path / "site.ini"
+    ini.write_text(f"[app:main]\npaste.app_factory = {__name__}:a_foreign_app\n" + "\n".join(lines))
+    assert main(["show", str(ini)]) == 0
+    said = capsys.readouterr().out
+    assert "the-secret" not in said and "title = A wiki" in said and "author = Ada" in said
+
+
+def a_foreign_app(global_conf: dict[str, str], **settings: str) -> Any:
+    return lambda environ, start_response: []
+
+
+def test_a_percent_sign_in_an_ini_quotes_nothing__S25(tmp_path: Path, capsys: Any) -> None:
+    ini = tmp_path / "site.ini"
+    ini.write_text("[app:main]\nuse = egg:wsgi-pipeline#publisher\nuri = postgres://site:s%3cret@host/db\n")
+    assert main(["show", str(ini)]) == 1
+    said = capsys.readouterr().err
+    assert "written %%" in said and "ret@host" not in said
 
 
 def test_show_for_programs_and_foreign_middleware(site: Site) -> None:

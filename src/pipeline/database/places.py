@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -20,6 +21,15 @@ ALONE = (
 )
 DIRECTORIES = ("blobstorage_dir", "blob_dir", "cache_local_dir")
 """Options of URIs that name a directory."""
+
+
+OF_FILES = ("file", "memory", "sqlite")
+"""Schemes of URIs without a user. A path may have an "@"."""
+MASK = "***"
+ENCODE = (
+    "(what it says quotes a part of the password, and is not shown; in a URI these characters of a password are "
+    "written: / %2F, ? %3F, # %23, @ %40, : %3A, % %25, and in an ini each % is doubled)"
+)
 
 
 def scheme_of(uri: str) -> str:
@@ -65,3 +75,31 @@ def servers_of(uri: str) -> Iterator[str]:
         return
     if parts.hostname and port:
         yield f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
+
+
+def loggable_uri(uri: str) -> str:
+    """Return a URI as it may stand in a log: without user, password and options. All before the last "@" may be a
+    password, whatever stands in it. A URI that is not valid is masked as a whole."""
+    scheme, found, rest = uri.partition("://")
+    if not found:
+        return MASK
+    if scheme not in OF_FILES:
+        rest = rest.rpartition("@")[2]
+    place = re.split("[?#]", rest, maxsplit=1)[0]
+    is_valid = re.fullmatch(r"(\[[^]/]*\]|[^:/]*)(:[0-9]*)?(/.*)?", place, re.DOTALL)
+    return f"{scheme}://{place if is_valid else MASK}"
+
+
+def without_secrets(text: str, *uris: str) -> str:
+    """Return a text, such as that of an error, without the secrets of the URIs. If the text quotes a part of a
+    password, it is not shown."""
+    for uri in uris:
+        text = text.replace(uri, loggable_uri(uri))
+        scheme, _, rest = uri.partition("://")
+        password = "" if scheme in OF_FILES else rest.rpartition("@")[0].partition(":")[2]
+        for whole in filter(None, (password, unquote(password))):
+            text = text.replace(whole, MASK)
+        parts = re.split("[/?#@:%]", password)
+        if len(parts) > 1 and any(part and part in text for part in parts):
+            return ENCODE
+    return text

@@ -13,7 +13,8 @@ from ZODB.DB import DB
 
 from pipeline.database import forks, instead
 from pipeline.database.outages import Outage
-from pipeline.database.storages import DAMAGES, loggable_uri, open_database, storage_of, without_secrets
+from pipeline.database.places import loggable_uri, without_secrets
+from pipeline.database.storages import DAMAGES, open_database, storage_of
 from pipeline.database.written import short_name
 from pipeline.interfaces import ConfigurationError
 

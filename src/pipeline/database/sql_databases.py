@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import URL, Connection, create_engine, event
+from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
@@ -22,6 +22,7 @@ from transaction import TransactionManager
 
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
+from pipeline.database.places import loggable_uri, without_secrets
 from pipeline.database.sql_dialects import dialect_of, time_outs
 from pipeline.database.sql_drivers import execute
 from pipeline.database.sql_errors import Judge
@@ -54,6 +55,8 @@ class Database:
             raise ConfigurationError("sql: with AUTOCOMMIT no statement can be rolled back; leave it out")
         try:
             parsed = make_url(url)
+            if "@" in (parsed.host or ""):
+                raise ConfigurationError("sql: option 'url': an '@' in a user or a password is written %40")
             if "autocommit" in parsed.query:
                 raise ConfigurationError(
                     "sql: option 'url': with autocommit no statement can be rolled back; leave it out of the URL"
@@ -63,7 +66,8 @@ class Database:
                 settings = {**settings, "poolclass": Connections}
             self.engine = create_engine(parsed, **settings)
         except (SQLAlchemyError, ImportError, TypeError, ValueError) as error:
-            raise ConfigurationError(f"sql: {type(error).__name__}: {error}") from error
+            said = without_secrets(f"{type(error).__name__}: {error}", url)
+            raise ConfigurationError(f"sql: {said}") from None
         dialect = self.engine.dialect
         self.dialect = own
         self.judge = Judge(own.errors, dialect.loaded_dbapi.Error)
@@ -75,7 +79,7 @@ class Database:
         self.twophase = twophase
         self.begin_reading, self.end_reading = own.begin_reading, own.end_reading
         self.at_connect = list(time_outs(own, dialect.name, **time_limits))
-        self.shown = loggable_url(parsed)
+        self.shown = loggable_uri(url)
         self.short_name = short_name(self.shown)
         self.replica: Any = None
         """The ``pipeline.database.replicas.Replica`` if it is one."""
@@ -282,12 +286,6 @@ def make_unavailable(error: BaseException) -> None:
     """Make an error also an Unavailable, which is answered 503. An ``except`` in a view still finds its class."""
     kind = type(error)
     error.__class__ = type(kind.__name__, (kind, Unavailable), {"__module__": kind.__module__})
-
-
-def loggable_url(url: URL) -> str:
-    """Return a URL as it may stand in a log: without user, password and options."""
-    place = f"{url.host}{f':{url.port}' if url.port else ''}" if url.host else ""
-    return f"{url.drivername}://{place}/{url.database or ''}"
 
 
 _databases: dict[object, Database] = {}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import zodburi
 from zc.lockfile import LockError
@@ -97,21 +97,6 @@ def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = 
             raise
 
     return patiently(open)
-
-
-def loggable_uri(uri: str) -> str:
-    """Return a URI as it may stand in a log: without user, password and options."""
-    parts = urlsplit(uri)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def without_secrets(text: str, *uris: str) -> str:
-    """Return a text, such as that of an error, without the secrets of the URIs."""
-    for uri in uris:
-        text = text.replace(uri, loggable_uri(uri))
-        if password := urlsplit(uri).password:
-            text = text.replace(password, "***")
-    return text
 
 
 def _with_option(uri: str, name: str, value: object) -> str:

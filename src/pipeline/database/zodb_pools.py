@@ -23,8 +23,9 @@ from pipeline.database import forks, pools
 from pipeline.database.changes import Changes, can_tell
 from pipeline.database.connections import RequestConnection, keep, leave_to_parent
 from pipeline.database.outages import Outage
+from pipeline.database.places import loggable_uri
 from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
-from pipeline.database.storages import ask_for_news, loggable_uri
+from pipeline.database.storages import ask_for_news
 from pipeline.database.transactions import IDLE, IN_USE, DatabaseRequest, Manager, begin, begin_to_read
 from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import ConfigurationError, Unavailable

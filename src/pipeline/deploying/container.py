@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pipeline.deploying.gunicorn import configuration_of
 from pipeline.deploying.lock import WHEELS, lock_of, project_of
@@ -73,7 +74,11 @@ STOPSIGNAL SIGTERM
 ENTRYPOINT ["sh", "-c", "python {inside}/wsgi.py && exec gunicorn -c {inside}/gunicorn.conf.py"]"""
 
 IGNORED = """\
-# What docker build does not read: data, keys, environments, and what tools leave (S25).
+# docker build reads what is named here, and nothing else (S25). For a further file or directory add a line, such as
+#     !pictures/**
+**
+{needed}
+# Of these no data, no keys, no environments, and nothing that tools leave.
 **/.*
 **/*.env
 **/*.key
@@ -83,12 +88,8 @@ IGNORED = """\
 **/*.egg-info
 **/Data.fs*
 **/session_keys
-var
-build
-dist
 {more}
-# Leave out this directory, except the files that the container runs.
-{directory}/*
+# Of this directory the files that the container runs.
 !{directory}/gunicorn.conf.py
 !{directory}/requirements.txt
 !{directory}/wsgi.py
@@ -179,7 +180,11 @@ def write(site: Site) -> Deployment:
     return Deployment(
         {
             "Dockerfile": dockerfile,
-            "Dockerfile.dockerignore": IGNORED.format(directory=directory, more="\n".join(ignored(root, volumes))),
+            "Dockerfile.dockerignore": IGNORED.format(
+                directory=directory,
+                needed="\n".join(f"!{one}" for one in needed(root, ini, project, site)),
+                more="\n".join(ignored(root, volumes)),
+            ),
             "requirements.txt": lock.read_text("utf-8") if lock.exists() else lock_of(root),
             "wsgi.py": script,
             "gunicorn.conf.py": gunicorn + IN_MEMORY,
@@ -254,6 +259,33 @@ def volumes_of(root: Path, ini: Path, site: Site) -> list[str]:
             if not any(Path(volume).is_relative_to(one) for one in volumes):
                 volumes = [one for one in volumes if not Path(one).is_relative_to(volume)] + [volume]
     return volumes
+
+
+OF_A_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "README*", "LICENSE*")
+"""Files that an installation reads."""
+
+
+def needed(root: Path, ini: Path, project: dict[str, Any], site: Site) -> Iterator[str]:
+    """Yield the files and directories that the image needs, as lines of a .dockerignore: those that the
+    installation reads, the packages, the modules beside the ini, and the inis that it reads."""
+    for name in OF_A_PROJECT:
+        yield from sorted(file.name for file in root.glob(name))
+    if (root / WHEELS).is_dir():
+        yield f"{WHEELS}/**"
+    setuptools = project.get("tool", {}).get("setuptools", {})
+    named = setuptools.get("packages", ())
+    packages = {name.partition(".")[0] for name in named} if isinstance(named, list) else set()
+    packages = packages or {file.parent.name for file in root.glob("*/__init__.py")} - {"test", "tests"}
+    if (root / "src").is_dir():
+        packages = {"src"}
+    if not project:  # a site that is not installed
+        packages |= {"static", "templates"}
+    yield from (f"{name}/**" for name in sorted(packages) if (root / name).is_dir())
+    inis = {ini, *(Path(one) for step, _ in site.facts for one in step.source.inis)}
+    for place in sorted({root, *(one.parent for one in inis)}):
+        if place.is_relative_to(root) and any(place.glob("*.py")):
+            yield str((place / "*.py").relative_to(root))
+    yield from sorted(str(one.relative_to(root)) for one in inis if one.is_relative_to(root))
 
 
 def ignored(root: Path, volumes: list[str]) -> Iterator[str]:

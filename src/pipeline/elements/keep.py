@@ -17,7 +17,7 @@ from pipeline.database.kept import Kept, Key, Pages
 from pipeline.database.transactions import begin, end_unchanged, joined
 from pipeline.http.conditional import conditional
 from pipeline.http.finishing import finish
-from pipeline.http.noting import ALL, CONDITIONS, Noting
+from pipeline.http.noting import ALL, CONDITIONS, Noting, watched
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.request import OnFirstUse, Request
 from pipeline.response import CHECKED, OK, Response, check_headers
@@ -167,8 +167,10 @@ class Keeper:
             self.say(request, f"not kept: {reason}")
 
     def say(self, request: Any, what: str) -> None:
-        """Say and count what was done with an answer."""
+        """Say and count what was done with an answer. Log it for the first that it is done with."""
         request.kept = what
+        if not self.counts[what]:
+            log.info("keep: %s: %s", request.path_info_safe, what)
         self.counts[what] += 1
 
     def make(
@@ -185,13 +187,17 @@ class Keeper:
         request.__dict__.pop("root", None)  # the way from the root of the database to it is part of what is read
         attributes, headers = request.__dict__.copy(), response.headerlist.copy()
         reads = Reads(request.zodb)
+        requests = request.__class__
+        request.__class__ = watched(requests)
         request.environ = noting = Noting(environ, CONDITIONS)
         request.keep = self.seconds
         try:
             self.next(request, response)
-            reason = why_not(request, response, noting, attributes)
+            reason = why_unfinished(request, response)
             if not reason:
-                finish_in_memory(request, response)
+                finish_in_memory(request, response)  # it is judged with all that filters have done
+                reason = why_not(request, response, noting, attributes)
+            if not reason:
                 effects = declared_in(request.__class__, "__kept__")
                 for name in effects.keys() & (request.__dict__.keys() - attributes.keys()):
                     effects[name](response)
@@ -203,8 +209,9 @@ class Keeper:
                 elif len(oids) > MOST_OBJECTS:
                     reason = f"it read more than {MOST_OBJECTS} objects"
         finally:
-            request.environ = environ
-            noting.put_into(environ)
+            request.environ = noting.put_back()
+            if request.__class__ is watched(requests):
+                request.__class__ = requests
             reads.end()
         key[0].may_wait = not reason
         if reason:
@@ -286,19 +293,22 @@ def finish_in_memory(request: Any, response: Response) -> None:
         response.headerlist.append(("ETag", f'W/"{digest}"'))
 
 
+def why_unfinished(request: Any, response: Response) -> str:
+    """Return the reason why an answer need not be finished, since it will not be kept, or ""."""
+    if not request.keep:
+        return "its view does not say so"
+    if response.status_line[:3] != "200":
+        return "its status is not 200"
+    return "" if response.in_memory else "a stream"
+
+
 def why_not(request: Any, response: Response, noting: Noting, before: dict[str, Any]) -> str:
-    """Return the reason why an answer cannot be kept, or "". Its objects are judged later.
+    """Return the reason why a finished answer cannot be kept, or "". Its objects are judged later.
 
     before  the attributes of the request before the answer was made
     """
-    if not request.keep:
-        return "its view does not say so"
     if request.unkept:
         return str(request.unkept)
-    if response.status_line[:3] != "200":
-        return "its status is not 200"
-    if not response.in_memory:
-        return "a stream"
     if request.principal != before.get("principal"):
         return "a folder's own users"
     if ALL in noting.noted:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
+from typing import Any
 
 from pipeline.composition import Offers, element
 from pipeline.http.content_policy import NAME, REPORT_ONLY, hash_of, joined, with_sources, written
@@ -28,12 +29,14 @@ TEMPLATES = (".html", ".htm", ".jinja", ".jinja2", ".j2", ".pt")
 """The ends of the names of templates."""
 _IN_THE_PAGE = ("script-src", "style-src")
 _TAG = re.compile(r"<(script|style)(?=[\s>])([^<>]*)>", re.IGNORECASE)
+_NOT_IN_A_SOURCE = re.compile(r"[\s;,\x00-\x1f\x7f]")
 _VALUE = re.compile(r"\{[{%#]")
 
 
 class ShieldRequest(Request):
     """The attributes that ``shield`` adds to a request."""
 
+    __unkept__: Any = (("shield_nonce", lambda nonce: "it has a nonce, which is new for each answer (S24)"),)
     shield_policy: tuple[str, str] = (NAME, "")
     """The header with the policy of the site: its name, and its value."""
     shield_nonce: str = ""
@@ -59,6 +62,9 @@ class ShieldRequest(Request):
 
         Call it before the first block of the body is made. A view that sets the header itself says all of it.
         """
+        for word in (directive, *sources):
+            if not word or _NOT_IN_A_SOURCE.search(word):
+                raise ValueError(f"allow_source: {word!r} is not a word of a policy, without a blank, ';' and ','")
         allow(self, (directive,), " ".join(sources))
 
 

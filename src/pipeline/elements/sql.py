@@ -68,6 +68,7 @@ def sql(
     twophase: bool = False,
     statement_timeout: float | None = None,
     lock_timeout: float | None = None,
+    hide_parameters: bool = True,
 ) -> Offers:
     """Provide an SQLAlchemy session.
 
@@ -90,6 +91,8 @@ def sql(
     lock_timeout       seconds that a statement may wait for a lock, on PostgreSQL, MariaDB (whole seconds) and
                        SQLite. After this time the request is tried again; default the database's own: no limit on
                        PostgreSQL, 50 on MariaDB, 5 on SQLite
+    hide_parameters    whether the values of the parameters of a failed statement, which visitors have sent, stay
+                       out of the log and of error pages (S25); default true
 
     Provides ``request.sql``, opened on first use and joined to ``request.tm`` by zope.sqlalchemy. The database can
     only be changed inside ``transaction``, which commits all changes of the session. Elsewhere, and in a streamed
@@ -113,6 +116,7 @@ def sql(
         "pool_recycle": pool_recycle,
         "pool_pre_ping": pool_pre_ping,
         "isolation_level": isolation_level,
+        "hide_parameters": hide_parameters,
     }
     given = {name: value for name, value in settings.items() if value is not None}
     time_limits = {"statement_timeout": statement_timeout, "lock_timeout": lock_timeout}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from persistent import Persistent
 
 from pipeline.database.changes import Reads
-from pipeline.http.noting import ALL, Noting
+from pipeline.http.noting import ALL, Noting, watched
 from pipeline.telling.secrets import told_variable
 from pipeline.telling.words import short
 
@@ -82,6 +82,7 @@ class Making:
     def __init__(self, request: Any) -> None:
         self.request = request
         self.outer = request.environ
+        self.requests = request.__class__
         self.reads: Reads | None = None
         self.loaded: set[bytes] = set()
         self.attributes = [f"{name} = {told_variable(name, short(value))}" for name, value in attributes(request)]
@@ -94,6 +95,8 @@ class Making:
                 self.reads = Reads(connection, b"tool")
         except Exception:  # traversal meets the same error, and is told of it
             self.reads = None
+        if self.noting is not self.outer:
+            request.__class__ = watched(self.requests)
         request.environ = self.noting
 
     def end(self) -> MadeOf:
@@ -107,8 +110,9 @@ class Making:
             objects = [told(cache[oid], oid not in self.loaded) for oid in found[:MOST_OBJECTS]]
             reads.end()
         if self.noting is not self.outer:
-            self.noting.put_into(self.outer)
-            self.request.environ = self.outer
+            self.request.environ = self.noting.put_back()
+            if self.request.__class__ is watched(self.requests):
+                self.request.__class__ = self.requests
         noted = self.noting.noted - OF_EVERYBODY
         keys = sorted(name for name in noted if isinstance(name, str) and name != "HTTP_COOKIE")
         headers = [key[5:].replace("_", "-").title() for key in keys if key.startswith("HTTP_")]

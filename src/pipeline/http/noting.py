@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import MutableMapping
+from functools import lru_cache
 from typing import Any, TypeAlias
+
+from pipeline.request import Request
 
 Name: TypeAlias = str | tuple[str, str]
 """A key of the environ, or ``("cookie", name)`` for the cookies of one name."""
 
+OURS = ("pipeline.", "webob.")
+"""The beginnings of the names of modules that read single keys of an environ."""
 ALL = "*"
 """Noted if the environ was read as a whole, so that it is not known what was used of it."""
 CONDITIONS = (
@@ -35,6 +41,8 @@ class Noting(dict[str, Any]):
         self.noted: set[Name] = set()
         self.own: set[str] = set()
         """The keys that were set or removed. What is read of them from then on does not come with the request."""
+        self.plain = environ
+        """The environ itself, for code of the site."""
         self.known: set[Any] = set(_NEVER)
         """The keys that need not be noted any more. A page reads ``HTTP_HOST`` for each of its links."""
 
@@ -50,12 +58,14 @@ class Noting(dict[str, Any]):
             self.noted.add(("cookie", name))
         return str(dict.get(self, "HTTP_COOKIE", ""))
 
-    def put_into(self, environ: dict[str, Any]) -> None:
-        """Set and remove the same keys in another environ."""
+    def put_back(self) -> dict[str, Any]:
+        """Set and remove the same keys in the environ itself, and return that."""
         for key in self.own:
-            environ.pop(key, None)
+            self.plain.pop(key, None)
             if dict.__contains__(self, key):
-                environ[key] = dict.__getitem__(self, key)
+                self.plain[key] = dict.__getitem__(self, key)
+        self.own.clear()
+        return self.plain
 
     # Plain methods, since a page reads its environ a hundred times. One function for all would take twice as long.
     def __getitem__(self, key: str) -> Any:
@@ -83,9 +93,31 @@ class Noting(dict[str, Any]):
             self[key] = None
         dict.__delitem__(self, key)
 
+    def __repr__(self) -> str:
+        """Say nothing of the values: code that wants a plain dict quotes another one in its error (S25)."""
+        return "<the environ of a page that is kept>"
+
     def __ior__(self, other: Any) -> Any:  # type: ignore[misc]
         self.update(other)
         return self
+
+
+@lru_cache(maxsize=128)
+def watched(requests: type[Request]) -> type[Request]:
+    """Return the class of requests whose environ is noted. Code of the site that reads ``request.environ`` gets the
+    plain dict, as everywhere, and has read it as a whole: it may hand the dict to a library that takes no other."""
+    held: Any = Request.environ
+
+    def environ(request: Any) -> dict[str, Any]:
+        found: dict[str, Any] = held.__get__(request)
+        if type(found) is Noting and not sys._getframe(1).f_globals.get("__name__", "").startswith(OURS):
+            found.noted.add(ALL)
+            found = found.put_back()
+            held.__set__(request, found)
+        return found
+
+    attributes = {"__slots__": (), "__module__": requests.__module__, "environ": property(environ, held.__set__)}
+    return type(requests.__name__, (requests,), attributes)
 
 
 def unnoted(environ: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +135,7 @@ def _as_a_whole(name: str) -> Any:
     return read
 
 
-for _name in ("__iter__", "__len__", "__eq__", "__ne__", "__or__", "__ror__", "__repr__", "__reversed__", "copy"):
+for _name in ("__iter__", "__len__", "__eq__", "__ne__", "__or__", "__ror__", "__reversed__", "copy"):
     setattr(Noting, _name, _as_a_whole(_name))
 for _name in ("keys", "items", "values", "setdefault", "update", "pop", "popitem", "clear"):
     setattr(Noting, _name, getattr(MutableMapping, _name))  # those of dict would read past the methods above

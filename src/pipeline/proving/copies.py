@@ -24,8 +24,8 @@ from ZODB.POSException import POSKeyError
 from ZODB.utils import get_pickle_metadata, p64, u64
 
 from pipeline.database import forks, instead
-from pipeline.database.places import files_of
-from pipeline.database.storages import RELSTORAGE, loggable_uri, open_to_read
+from pipeline.database.places import files_of, loggable_uri
+from pipeline.database.storages import RELSTORAGE, open_to_read
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
 from pipeline.paste import Step

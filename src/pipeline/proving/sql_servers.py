@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine, inspect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from pipeline.database.storages import without_secrets
+from pipeline.database.places import without_secrets
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.sql_copy import TIME, Faults
 

@@ -102,5 +102,6 @@ def of_ini(error: IniError, said: str) -> str:
             if found is not None:
                 _, options = sections_of(found["file"]).get(str(error.section), (0, {}))
                 at = f", line {options[error.option][0]}" if error.option in options else ""
-                return f"{found['file']}, section [{error.section}]{at}: {found['what']}"
+                what = re.sub(r", found: .*", "; a percent sign in a value is written %%", found["what"])
+                return f"{found['file']}, section [{error.section}]{at}: {what}"
     return said

@@ -28,7 +28,6 @@ PLAIN: dict[str, bool] = {}
 HEADERS = ("HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_PROXY_AUTHORIZATION")
 WITH_A_QUERY = ("QUERY_STRING", "REQUEST_URI", "RAW_URI", "HTTP_REFERER")
 NOT_PLAIN = (*HEADERS, *WITH_A_QUERY, "SET-COOKIE", "LOCATION", "CONTENT-LOCATION", "LINK")
-_IN_A_URL = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
 _NAME = re.compile(r"""([\w.%-]++)((?:\\*+["']\s*+[=:,]|\]?+\s*+[=:])\s*+)?""")
 """A word, and what makes it a name: ``a=``, ``a: ``, ``f[a]=``, ``'a': `` of a dict, ``('a', `` of a pair."""
 _VALUE = re.compile(
@@ -134,15 +133,41 @@ TELLERS: dict[str, Callable[[Any], str]] = {
 
 
 def told_option(name: str, value: Any, secret: Container[str] = ()) -> str:
-    """Return an option as an ini has it; a mask if the facts of its element say that it is a secret (S25)."""
-    return MASK if name in secret else _IN_A_URL.sub(rf"\1{MASK}@", written(value))
+    """Return an option as an ini has it; a mask if the facts of its element say that it is a secret (S25).
+
+    secret  names of the options that are secrets; for a section that is not of an element, ``NAMED_SO``
+    """
+    return MASK if name in secret else masked_urls(written(value))
+
+
+class _NamedSo:
+    """Contains the names that sound like those of secrets: a foreign section has no facts that name them."""
+
+    def __contains__(self, name: object) -> bool:
+        return bool(is_secret(str(name)))
+
+
+NAMED_SO = _NamedSo()
 
 
 def masked_text(text: str) -> str:
     """Return the text of a log record or an error without what looks like a secret: ``password=...``."""
-    if "://" in text:
-        text = _IN_A_URL.sub(rf"\1{MASK}@", text)
-    return _masked(text, _VALUE)
+    return _masked(masked_urls(text), _VALUE)
+
+
+def masked_urls(text: str) -> str:
+    """Return a text without the passwords of its URLs. A password reaches to the last "@" of its word, whatever
+    stands in it."""
+    return re.sub(r"\S++", _masked_url, text) if "://" in text else text
+
+
+def _masked_url(found: re.Match[str]) -> str:
+    word = found[0]
+    end, begin = word.rfind("@"), word.find("://") + 3
+    user, colon, _ = word[begin:end].partition(":")
+    if end < 0 or begin < 3 or not colon or "/" in user:
+        return word
+    return f"{word[:begin]}{user}:{MASK}{word[end:]}"
 
 
 def _masked(text: str, value: re.Pattern[str]) -> str:

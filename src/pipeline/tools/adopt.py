@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from stat import S_IMODE
 from typing import Any
 
 from webob import Request
@@ -78,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
     twice = [*pages, pages[0] | {"is_new_visitor": True}, *pages[1:]]
     before = asked(existing.ini, options.variables, twice, is_ours=False)
     written = parts_of(existing, before["pyramid"])
-    target.write_text("\n".join(text_of_ini(existing, written)), "utf-8")
+    write_as(existing.path, target, "\n".join(text_of_ini(existing, written)))
     put(target, written)
     words = (one.partition(" ") for one in options.writes)
     writes = [request(path, options.headers, data) for path, _, data in words]
@@ -96,6 +98,18 @@ def main(arguments: Sequence[str]) -> int:
         print(f"  {problem}")
     print(f"\nFurther: pipeline check {target.name}, pipeline show {target.name}, pipeline serve {target.name}")
     return 1 if problems else 0
+
+
+def write_as(source: Path, target: Path, text: str) -> None:
+    """Write a new file that repeats another one. Nobody can read it who could not read that one, from its first
+    byte on (S26)."""
+    state = source.stat()
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        if os.geteuid() == 0:
+            os.chown(file.fileno(), state.st_uid, state.st_gid)
+        file.write(text)
+        file.flush()
+        os.chmod(file.fileno(), S_IMODE(state.st_mode) & 0o666)
 
 
 def request(path: str, headers: Sequence[str], data: str | None = None) -> dict[str, Any]:

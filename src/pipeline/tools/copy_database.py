@@ -24,7 +24,8 @@ from ZODB.POSException import POSKeyError
 from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import load_current, p64, u64, z64
 
-from pipeline.database.storages import loggable_uri, patiently, storage_of, without_secrets
+from pipeline.database.places import loggable_uri, without_secrets
+from pipeline.database.storages import patiently, storage_of
 from pipeline.loading.command_line import options_of
 from pipeline.options import resolve
 

@@ -20,7 +20,8 @@ from typing import Any
 from transaction import TransactionManager
 from zc.lockfile import LockError  # type: ignore[import-untyped, unused-ignore]
 
-from pipeline.database.storages import database_at, loggable_uri, without_secrets
+from pipeline.database.places import loggable_uri, without_secrets
+from pipeline.database.storages import database_at
 from pipeline_demo.filing import NotImported, file_into, find, printable
 from pipeline_demo.models import Counter, Document, Site
 from pipeline_demo.users import set_password

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.auth.passwords import MAX_PASSWORD
-from pipeline.database.storages import loggable_uri
+from pipeline.database.places import loggable_uri
 from pipeline.loading.command_line import add_variables, options_of, plan_of
 from pipeline_demo.filing import printable
 from pipeline_demo.models import Folder, Site
