@@ -28,7 +28,7 @@ def next_number(context: Counter, request: CounterRequest, response: Response) -
     if request.attempts_left:  # `retry` is there
         request.attempts_left = max(request.attempts_left, ATTEMPTS - request.attempt)
     number = context.next()
-    if wants_json(request) or "text/html" in request.environ.get("HTTP_ACCEPT", ""):
+    if wants_json(request) or "text/html" in request.headers.get("Accept", ""):
         return answer(request, response, "counter.html", {"value": number}, context, number=number)
     response.content_type = "text/plain"
     response.headers["Cache-Control"] = "no-store"

@@ -31,7 +31,7 @@ TITLES = {
 @view(context=Exception)
 def error(context: Exception, request: ErrorRequest, response: Response) -> object:
     """Answer an error. The response already has the status and the headers of the error."""
-    status, accept = response.status_int, request.environ.get("HTTP_ACCEPT")
+    status, accept = response.status_int, request.headers.get("Accept")
     if isinstance(context, WSGIHTTPException):
         detail = text_of(context.detail or "") or " ".join(context.explanation.split())
     else:

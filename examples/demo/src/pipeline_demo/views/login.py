@@ -66,7 +66,7 @@ def logout(context: Folder, request: PageRequest, response: Response) -> object:
 @view(context=HTTPUnauthorized)
 def unauthorized(context: HTTPUnauthorized, request: ErrorRequest, response: Response) -> object:
     """Show the login page for a form whose session has ended. Otherwise show the error page."""
-    accept = request.environ.get("HTTP_ACCEPT")
+    accept = request.headers.get("Accept")
     kept = keep(request) if best_type(accept) == "text/html" else None
     if kept is None:
         return error(context, request, response)

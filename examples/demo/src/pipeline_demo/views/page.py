@@ -40,7 +40,7 @@ environment(__name__).filters["size"] = size
 
 def wants_json(request: Request) -> bool:
     """Return whether the client prefers JSON to HTML. A client without a preference gets HTML."""
-    named = request.environ.get("HTTP_ACCEPT", "")
+    named = request.headers.get("Accept", "")
     offers = ["text/html", JSON]
     if JSON in named and "text/html" not in named:  # `application/json, */*` means the former
         offers.reverse()

@@ -117,7 +117,7 @@ def _changed(item: Item, response: Response) -> None:
 
 def _body(request: Request) -> IO[bytes]:
     """Return the body. Raise a 400 for a part (RFC 9110 section 14.5), which would be stored as the whole."""
-    if "HTTP_CONTENT_RANGE" in request.environ:
+    if "Content-Range" in request.headers:
         raise HTTPBadRequest("A PUT must send the whole content, without a Content-Range.")
     return cast("IO[bytes]", request.body_file)
 
