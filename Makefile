@@ -50,7 +50,7 @@ serve: $(VENV)/serve.stamp
 	exec $(VENV)/bin/pipeline serve etc/deploy.ini \
 	    http_host=$(HOST) http_port=$(PORT) "zodb_uri=$$database" "session_keys=$$data/session_keys"
 
-MAKE_SITE = from pipeline.demo.site import main; raise SystemExit(main())
+MAKE_SITE = from pipeline_demo.site import main; raise SystemExit(main())
 
 test: $(VENV)/test.stamp
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m $(QUICK) $(ARGS)
@@ -138,24 +138,26 @@ release: $(VENV)/release.stamp
 	@echo "Look at CHANGES.rst and dist/, commit, tag, and run: make dist"
 
 clean:
-	rm -rf .venv .venv-* build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
-	find src tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .venv .venv-* build dist src/*.egg-info examples/*/src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find src tests examples -name __pycache__ -prune -exec rm -rf {} +
 
-# The environment and its packages: installed once, and again when setup.py changes.
+# The environment and its packages: installed once, and again when setup.py or that of the demo changes.
 
-INSTALL_serve = -e '.[demo]'
-INSTALL_test = -e '.[test,databases]'
-INSTALL_lint = -e '.[test,databases,lint]'
+# The site of etc/deploy.ini.
+DEMO = -e examples/demo
+INSTALL_serve = -e . $(DEMO)
+INSTALL_test = -e '.[test,databases]' $(DEMO)
+INSTALL_lint = -e '.[test,databases,lint]' $(DEMO)
 INSTALL_release = -e '.[release]'
 INSTALL_docs = -e '.[docs]'
 INSTALL_ztk = -e '.[ztk,ztk-test]' -r tests/ztk/address_book/requirements.txt
 INSTALL_zope = -e '.[zope-test]' 'Zope==6.3'
 INSTALL_plone = -e '.[zope-test]' -r tests/plone_sites/requirements.txt
 INSTALL_adopted = -e '.[testing]' -r tests/adopted_sites/requirements.txt
-INSTALL_bench = -e '.[demo]' -r bench/requirements.txt
-INSTALL_bench-ci = -e '.[demo]' -r bench/requirements-ci.txt
+INSTALL_bench = -e . $(DEMO) -r bench/requirements.txt
+INSTALL_bench-ci = -e . $(DEMO) -r bench/requirements-ci.txt
 
-$(VENV)/%.stamp: setup.py $(VENV)/pyvenv.cfg
+$(VENV)/%.stamp: setup.py examples/demo/pyproject.toml $(VENV)/pyvenv.cfg
 	@echo "Installing in $(VENV): $(INSTALL_$*)    This takes about a minute, once."
 	@$(PIP) $(INSTALL_$*)
 	@touch $@

@@ -1,12 +1,10 @@
 """What wsgi-pipeline is made of and what it needs; the settings of tools stand in pyproject.toml."""
 
 import re
-import shutil
 import tomllib
 from pathlib import Path
 
 from setuptools import find_packages, setup
-from setuptools.command.build_py import build_py
 
 # In the order in which they are usually written; each is a file of src/pipeline/elements.
 ELEMENTS = [
@@ -18,6 +16,10 @@ ELEMENTS = [
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
 # Those of ZPublisher, each a file of src/pipeline/zope.
 ZOPE_ELEMENTS = ["path", "request", "errors", "traverse", "items"]
+TOOLS = ["serve", "deploy", "check", "show", "views", "explain", "top", "adopt", "new", "shell", "element"]
+# The commands of `pipeline`: the module of each, which says in its first line what the command does.
+COMMANDS = {name: f"pipeline.tools.{name}" for name in TOOLS} | {"copy-database": "pipeline.tools.copy_database"}
+COMMANDS |= {"prove": "pipeline.proving.command", "rehearse": "pipeline.proving.rehearse"}
 
 EXTRAS = {
     # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out. Before 77 it does not find
@@ -70,21 +72,11 @@ EXTRAS = {
 }
 # The test kit, pipeline.testing, for tests of sites and elements. Its `prove` copies object databases.
 EXTRAS["testing"] = ["WebTest>=3.0.4", *EXTRAS["zodb"]]
-# The site that etc/deploy.ini serves.
-EXTRAS["demo"] = [
-    *EXTRAS["zodb"],
-    *EXTRAS["forms"],
-    *EXTRAS["auth"],
-    *EXTRAS["jinja"],
-    "docutils>=0.22",
-    "markdown-it-py>=3.0",
-    "nh3>=0.3.7",
-    "Pygments>=2.17",
-    "tqdm>=4.66.3",
-]
+# What a new site needs: `pipeline new`.
+EXTRAS["site"] = [*EXTRAS["zodb"], *EXTRAS["forms"], *EXTRAS["auth"], *EXTRAS["jinja"]]
 # The pages of docs/. The reference imports every element, to write down what it says of itself.
 EXTRAS["docs"] = [
-    *EXTRAS["demo"],
+    *EXTRAS["site"],
     *EXTRAS["testing"],
     *EXTRAS["sql"],
     *EXTRAS["component"],
@@ -97,7 +89,7 @@ EXTRAS["docs"] = [
     "sphinx>=8",
     "sphinx-copybutton",
 ]
-# The tests. Those that talk to database servers need one extra more.
+# The tests; they need examples/demo as well. Those that talk to database servers need one extra more.
 EXTRAS["databases"] = [*EXTRAS["zeo"], *EXTRAS["postgresql"], *EXTRAS["mysql"], *EXTRAS["sql"]]
 # The other drivers that `sql` knows.
 EXTRAS["databases"] += ["psycopg[binary]>=3.1.12", "pg8000>=1.31.5", "PyMySQL>=1.1.1"]
@@ -105,7 +97,7 @@ EXTRAS["databases"] += ["psycopg[binary]>=3.1.12", "pg8000>=1.31.5", "PyMySQL>=1
 # gixy-ng looks for mistakes in the configuration of nginx; kubernetes-validate has the schema of manifests.
 EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "uwsgi", "gixy-ng", "kubernetes-validate"]
 EXTRAS["test"] = [
-    *EXTRAS["demo"],
+    *EXTRAS["site"],
     *EXTRAS["sql"],
     *EXTRAS["completion"],
     *EXTRAS["component"],
@@ -179,17 +171,6 @@ def readme():
     return text
 
 
-class BuildWithPages(build_py):
-    """Puts the pages of docs/ into pipeline.demo, whose site imports them when it is made."""
-
-    def run(self):
-        super().run()
-        if not self.editable_mode:
-            pages = Path(self.build_lib) / "pipeline" / "demo" / "docs"
-            shutil.rmtree(pages, ignore_errors=True)
-            shutil.copytree(TOP / "docs", pages, ignore=shutil.ignore_patterns("_*", "*.py", "*.txt"))
-
-
 setup(
     name="wsgi-pipeline",
     version=VERSION,
@@ -210,9 +191,7 @@ setup(
         # What `pipeline new` writes.
         "pipeline.tools": ["site/**/*.txt"],
         "pipeline.telling": ["templates/*"],
-        "pipeline.demo": ["*.md", "static/*", "templates/*"],
     },
-    cmdclass={"build_py": BuildWithPages},
     zip_safe=False,
     install_requires=[
         "PasteDeploy>=3.0.1",
@@ -243,6 +222,7 @@ setup(
         ],
         "paste.composite_factory": ["switch = pipeline.switch:switch"],
         "paste.server_factory": ["granian = pipeline.serving.on_granian:granian"],
+        "wsgi_pipeline.commands": [f"{name} = {module}:main" for name, module in COMMANDS.items()],
         "zodburi.resolvers": ["mariadb = pipeline.database.mariadb:resolver"],
     },
     classifiers=[

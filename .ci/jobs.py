@@ -122,7 +122,7 @@ def jobs() -> Iterator[Job]:
         f"{UV} venv -q --clear --seed --python .venv/bin/python .venv-lowest\n"
         f".venv/bin/python .ci/lowest.py >.venv-lowest/constraints.txt\n"
         f"flock {CACHE}/lock {UV} pip install -q --python {lowest} -c .venv-lowest/constraints.txt "
-        "-e '.[test,databases]'",
+        "-e '.[test,databases]' -e examples/demo",
         needs=["environment"],
     )
     yield Job("3.11, lowest", quick(lowest, QUICK), needs=["environment-lowest"])

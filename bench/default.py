@@ -1,6 +1,6 @@
 """The suite ``default``: ``etc/deploy.ini`` as it is shipped, asked as browsers ask.
 
-All its elements stand, ``log`` writes a line for each request, and the site is that of ``pipeline.demo`` as it is
+All its elements stand, ``log`` writes a line for each request, and the site is that of ``pipeline_demo`` as it is
 first made. What the template takes is measured within the same request, and shown apart.
 """
 

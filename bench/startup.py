@@ -45,7 +45,7 @@ with open("/proc/self/status") as status:
 def startup(rounds: int = 15, seconds: float = 0) -> Result:
     directory = tempfile.mkdtemp()
     uri = f"file://{directory}/Data.fs?blobstorage_dir={directory}/blobs"
-    subprocess.run([sys.executable, "-m", "pipeline.demo.site", uri], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-m", "pipeline_demo.site", uri], check=True, stderr=subprocess.DEVNULL)
     loading = LOADING.format(ini=INI, uri=uri, directory=directory)
     programs = {
         "importing alone": IMPORTING,

@@ -13,7 +13,7 @@ from patterns import Counter, Pattern, attacks, patterns, slow
 pytestmark = pytest.mark.once
 TOP = Path(__file__).resolve().parent.parent
 LOCAL = {
-    "pipeline/demo/text.py": {"tag": "title", "words": ["one", "two"]},
+    "pipeline_demo/text.py": {"tag": "title", "words": ["one", "two"]},
     "pipeline/elements/compress.py": {"types": ("text/*", "application/json")},
     "pipeline/http/html_head.py": {"name": b"title"},
     "pipeline/tools/check.py": {"name": "debug"},
@@ -22,7 +22,8 @@ LOCAL = {
     "pipeline/checking/servers.py": {"section": "server:main"},
 }
 """Examples for the patterns that are made of something else."""
-FOUND = list(patterns(TOP / "src", LOCAL))
+PLACES = (TOP / "src", TOP / "examples" / "demo" / "src")
+FOUND = [pattern for place in PLACES for pattern in patterns(place, LOCAL)]
 BAD = {
     "(a+)+b": "match",  # exponential
     "(?:a|a)*b": "fullmatch",
@@ -54,9 +55,9 @@ GOOD = {
 def test_every_pattern_is_found() -> None:
     assert len(FOUND) > 80
     names = {pattern.where.partition(":")[0] for pattern in FOUND}
-    files = [path for path in (TOP / "src").rglob("*.py") if re.search(r"\bre\.\w+\(", path.read_text("utf-8"))]
-    assert names == {path.relative_to(TOP / "src").as_posix() for path in files}
-    for path in (TOP / "src").rglob("*.py"):  # nothing takes another way to the module
+    modules = {path.relative_to(place).as_posix(): path for place in PLACES for path in place.rglob("*.py")}
+    assert names == {name for name, path in modules.items() if re.search(r"\bre\.\w+\(", path.read_text("utf-8"))}
+    for path in modules.values():  # nothing takes another way to the module
         assert not re.search(r"^\s*(?:from re |import re as|import regex)", path.read_text("utf-8"), re.MULTILINE)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from io import StringIO
 from pathlib import Path
 from pkgutil import walk_packages
@@ -26,7 +26,7 @@ from zope.interface.interface import InterfaceClass
 import pipeline
 from pipeline.composition import Element
 from pipeline.telling.descriptions import Description, Option, description_of, read, split
-from pipeline.tools.command import COMMANDS
+from pipeline.tools.command import commands, summary
 
 GROUPS = {
     "paste.filter_factory": "filter",
@@ -36,7 +36,7 @@ GROUPS = {
 }
 """The kind of the section of an ini, by the group of entry points that such a section can name."""
 
-NOT_IN_THE_REFERENCE = ("pipeline.__main__", "pipeline.demo", "pipeline.tools", "pipeline.ztk")
+NOT_IN_THE_REFERENCE = ("pipeline.__main__", "pipeline.tools", "pipeline.ztk")
 
 DISTRIBUTION = "wsgi-pipeline"
 
@@ -205,18 +205,19 @@ class Commands(FromTheCode):
 
     def lines(self) -> Iterator[str]:
         os.environ["COLUMNS"] = "80"
-        for name, (module, what) in COMMANDS.items():
+        for name, point in commands().items():
+            what = summary(point)
             yield from titled(f"pipeline {name}", label=f"command-{name}")
             yield from (f"{what[0].upper()}{what[1:]}.", "", ".. code-block:: text", "")
-            yield textwrap.indent(help_of(module), "   ")
+            yield textwrap.indent(help_of(point), "   ")
             yield ""
 
 
-def help_of(module: str) -> str:
+def help_of(point: EntryPoint) -> str:
     written = StringIO()
     with redirect_stdout(written):
         try:
-            import_module(module).main(["--help"])
+            point.load()(["--help"])
         except SystemExit:
             pass
     return written.getvalue()

@@ -38,10 +38,10 @@ log = logging.getLogger("pipeline")
 if TYPE_CHECKING:
     from webob.multidict import GetDict
 
+    from pipeline.cookies import cookies_by_name
     from pipeline.forms.fields import query_of
-    from pipeline.http.cookies import cookies_by_name
 else:  # for cost alone: a plain page reads neither
-    cookies_by_name = on_demand("pipeline.http.cookies:cookies_by_name")
+    cookies_by_name = on_demand("pipeline.cookies:cookies_by_name")
     query_of = on_demand("pipeline.forms.fields:query_of")
 
 PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign

@@ -20,6 +20,7 @@ from pipeline.options import resolve
 from pipeline.request import OF_ALL_ATTEMPTS, OF_AN_ATTEMPT, Request
 from pipeline.response import FIELDS as FIELDS_OF_A_RESPONSE
 from pipeline.response import Response
+from pipeline.tools.command import commands
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 MODULES = {
@@ -32,7 +33,7 @@ FOR_DEVELOPERS = {
     "pipeline.elements.inspector": "pipeline.inspector",
 }
 """Elements that a developer switches on, each with the tools that it then shows. No other site imports these."""
-OF_A_REQUEST = ("forms.fields", "http.cookies")
+OF_A_REQUEST = ("forms.fields", "cookies")
 """Modules of further packages that import nothing of ours. A request imports them when it first needs them."""
 
 LAYERS: list[tuple[str, ...]] = [
@@ -41,7 +42,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("views", "edge", "attributes", "http.*"),
     ("composition",),
     ("elements.*", "publisher"),
-    ("paste", "switch", "health", "toolkit.*", "tools.*", "zope.*", "ztk.*", "demo", "demo.*"),
+    ("paste", "switch", "health", "toolkit.*", "tools.*", "zope.*", "ztk.*"),
 ]
 """DESIGN, section 7: a module imports nothing of a later layer, directly or through other modules. The place of a
 module that is not listed follows from its imports."""
@@ -49,7 +50,7 @@ module that is not listed follows from its imports."""
 CORE = ("composition", "publisher", "elements.traverse")
 """A page needs these three, with all that they import."""
 
-OPTIONAL = ("auth", "database", "demo", "forms", "http", "toolkit", "tools", "zope", "ztk")
+OPTIONAL = ("auth", "database", "forms", "http", "toolkit", "tools", "zope", "ztk")
 """Packages that the core does not import."""
 
 
@@ -103,6 +104,39 @@ def test_there_is_no_circle() -> None:
         assert [other for node in ast.walk(ast.parse(source)) for other in imported(node)] == ["pipeline.views"]
     order = list(TopologicalSorter({name: imports(name) for name in MODULES}).static_order())
     assert len(order) == len(MODULES) > 20
+
+
+def room(name: str) -> str:
+    """The folder of a module. A module that stands in no folder is a room of its own."""
+    return ".".join(name.split(".")[:2])
+
+
+def named_in(tree: ast.AST) -> set[str]:
+    """The modules of ours that are imported, or named by a string such as ``pipeline.views:Views``."""
+    found = {other for node in ast.walk(tree) for other in imported(node)}
+    constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    strings = {text.partition(":")[0] for text in constants if isinstance(text, str) and ":" in text}
+    return found | (strings & MODULES.keys())
+
+
+def test_no_two_folders_import_one_another() -> None:
+    """What both need stands in a third one. The package itself is left out: it has the public names."""
+    for source in ("from pipeline.views import Views", "late = 'pipeline.views:Views'"):
+        assert named_in(ast.parse(source)) == {"pipeline.views"}, "the control"
+    pairs: dict[tuple[str, str], str] = {}
+    for name in MODULES:
+        for other in named_in(parsed(name)) - {"pipeline"}:
+            pairs[room(name), room(other)] = f"{name} imports {other}"
+    mutual = [(text, pairs[b, a]) for (a, b), text in pairs.items() if a < b and (b, a) in pairs]
+    assert mutual == []
+
+
+def test_each_module_of_tools_is_a_command() -> None:
+    """Their names are those of ``pipeline --help``."""
+    modules = {name for name in MODULES if name.startswith("pipeline.tools.")} - {"pipeline.tools.command"}
+    known = {point.module for point in commands().values()}
+    assert modules <= known and len(modules) > 10
+    assert all(name in MODULES for name in known if name.startswith("pipeline."))
 
 
 @pytest.mark.once
@@ -237,7 +271,7 @@ def test_the_public_names_need_little_more_than_the_core(core: list[str]) -> Non
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("pipeline.demo")])
+@pytest.mark.parametrize("name", MODULES)
 def test_no_module_has_grown_out_of_hand(name: str) -> None:
     assert lines_of_code(MODULES[name]) < 400
 

@@ -17,8 +17,6 @@ from ZODB.FileStorage.FileStorage import FileStorage
 
 from pipeline import Pipeline
 from pipeline.auth import passwords
-from pipeline.demo import check, site
-from pipeline.demo.models import Site
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
@@ -29,6 +27,8 @@ from pipeline.elements.transaction import transaction as commit
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.publisher import publisher
+from pipeline_demo import check, site
+from pipeline_demo.models import Site
 
 from .serving import Server
 
@@ -61,14 +61,14 @@ def make_app(known_password: str, no_documentation: None, tmp_path: Path) -> Cal
         app = Pipeline(
             shield(sources={"default-src": "'none'", "style-src": "'self'", "img-src": "'self'"}),
             retry(delay=0),
-            zodb(uri=uri or f"memory://demo-{next(_numbers)}", root="pipeline.demo:root"),
+            zodb(uri=uri or f"memory://demo-{next(_numbers)}", root="pipeline_demo:root"),
             errors(),
             commit(),
             session(keys=str(keys)),
             forms(**{"max_memory": 8 * 1024 * 1024, **limits}),
             authenticate(check=check),
             traverse(),
-            publisher(scan=("pipeline.demo",)),
+            publisher(scan=("pipeline_demo",)),
         )
         return TestApp(app)
 

@@ -6,12 +6,12 @@ from persistent import Persistent
 from zope.interface import Interface, implementer
 
 from pipeline import Request, Response, view
-from pipeline.demo.models import Document, Folder, Item
 from pipeline.forms.converters import IFieldConverter
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import PUBLIC, IDefaultSteps, IEtc, INamespace, IRequest
 from pipeline.publishing.namespaces import skin
 from pipeline.views import adapter, utility
+from pipeline_demo.models import Document, Folder, Item
 
 
 class Album(Folder):

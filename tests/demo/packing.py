@@ -8,7 +8,7 @@ from pathlib import Path
 import brotli
 import zstandard
 
-from pipeline.demo import views
+from pipeline_demo import views
 
 STATIC = Path(views.__file__).parents[1] / "static"
 PACKED = ("site.css",)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.demo import site
+from pipeline_demo import site
 
 PASTER = Path(sys.executable).with_name("paster")
 

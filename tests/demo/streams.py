@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator
 
 from pipeline import Request, Response, view
-from pipeline.demo.models import Folder, Site
 from pipeline.interfaces import IDefaultSteps
 from pipeline.views import adapter
+from pipeline_demo.models import Folder, Site
 
 LINE = b"<p>All work and no play makes Jack a dull boy.</p>\n" * 2
 LINES = 5000

@@ -20,10 +20,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from browsing import follow, press, text_of, type_in
-from pipeline.demo import site, users
-from pipeline.demo.models import Document, Folder
 from pipeline.paste import load
 from pipeline.tools.command import main
+from pipeline_demo import site, users
+from pipeline_demo.models import Document, Folder
 from ports import unused_port
 from processes import TOP, Process
 
@@ -500,7 +500,7 @@ def test_it_is_complete_and_says_what_each_kind_passes(capsys: pytest.CaptureFix
     assert main(["show", str(TOP / "etc" / "all.ini")]) == 0
     shown = capsys.readouterr().out
     assert re.findall(r"(?m)^\[(\w+)", shown) == ["calls", "authors", "programs", "browsers"]
-    assert len(re.findall(r"request_type = pipeline\.", shown)) == 3
+    assert len(re.findall(r"request_type = pipeline[._]", shown)) == 3
 
 
 def test_without_its_line_a_protocol_is_not_served(tmp_path: Path, no_documentation: None) -> None:

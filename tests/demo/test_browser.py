@@ -16,13 +16,14 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from browsing import DESK, PHONE, follow, press, show_on, text_of, type_in
 from faults.length import by_turns
-from pipeline.demo import site, users
-from pipeline.demo.models import Folder
+from pipeline_demo import site, users
+from pipeline_demo.models import Folder
 
 from .serving import PASTER, Server
 from .test_output import TOP, fill, write_ini
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
 
 def heading(browser: WebDriver) -> str:
     return text_of(browser, "h1")

@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from pipeline.demo.content import PIECE, Content, TooLarge, read_full, store
 from pipeline.http.files import FileBody
+from pipeline_demo.content import PIECE, Content, TooLarge, read_full, store
 
 DATA = bytes(range(256)) * (PIECE // 256 * 2 + 5)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from webtest import TestApp, TestResponse
 
-from pipeline.demo import models
-from pipeline.demo.models import MAX_VERSIONS, Document
-from pipeline.demo.views import browse
+from pipeline_demo import models
+from pipeline_demo.models import MAX_VERSIONS, Document
+from pipeline_demo.views import browse
 
 JSON = {"Accept": "application/json"}
 CLIENT = {**JSON, "X-Requested-With": "test"}

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.demo import importer, root, site
-from pipeline.demo.filing import MAX_DEPTH, Found, NotImported, content_type_of, file_into, find, printable
-from pipeline.demo.models import Document, Folder, Site
 from pipeline.http.files import FileBody
+from pipeline_demo import importer, root, site
+from pipeline_demo.filing import MAX_DEPTH, Found, NotImported, content_type_of, file_into, find, printable
+from pipeline_demo.models import Document, Folder, Site
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
@@ -157,7 +157,7 @@ def test_a_file_that_breaks_off_leaves_nothing(
     def store(*arguments: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("pipeline.demo.filing.store", store)
+    monkeypatch.setattr("pipeline_demo.filing.store", store)
     with pytest.raises(NotImported, match="Input/output error"):
         file_into(stored_site, Found(top / "sub" / "pixel.png", ("new", "pixel.png")))
     assert list(stored_site) == []

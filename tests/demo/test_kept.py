@@ -10,8 +10,6 @@ import pytest
 from webtest import TestApp, Upload
 
 from pipeline import Pipeline, Request
-from pipeline.demo import check
-from pipeline.demo.views import kept
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
@@ -21,6 +19,8 @@ from pipeline.elements.transaction import transaction as commit
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.publisher import publisher
+from pipeline_demo import check
+from pipeline_demo.views import kept
 
 TYPED = ' first line\r\n<b>second</b> & "third" ü€\r\n'
 _numbers = itertools.count()
@@ -43,14 +43,14 @@ def browser(password: str, no_documentation: None, tmp_path: Path) -> TestApp:
     keys.chmod(0o600)
     app = Pipeline(
         retry(delay=0),
-        zodb(uri=f"memory://kept-{next(_numbers)}", root="pipeline.demo:root"),
+        zodb(uri=f"memory://kept-{next(_numbers)}", root="pipeline_demo:root"),
         errors(),
         commit(),
         session(keys=str(keys)),
         forms(max_memory=8 * 1024 * 1024),
         authenticate(check=or_eve, by=("session", "basic"), keys=str(keys), failures=4),
         traverse(),
-        publisher(scan=("pipeline.demo",)),
+        publisher(scan=("pipeline_demo",)),
     )
     environ = {"HTTP_ACCEPT": "text/html", "HTTP_ORIGIN": "http://localhost"}
     return TestApp(app, extra_environ=environ)

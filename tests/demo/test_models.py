@@ -8,8 +8,8 @@ import pytest
 import transaction
 from ZODB.POSException import ConflictError
 
-from pipeline.demo.models import Counter, Document, Folder, Site
-from pipeline.demo.names import BadText
+from pipeline_demo.models import Counter, Document, Folder, Site
+from pipeline_demo.names import BadText
 
 
 def test_a_folder_is_a_mapping_in_the_order_of_titles() -> None:

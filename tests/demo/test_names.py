@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.demo.names import (
+from pipeline_demo.names import (
     MAX_NAME,
     MAX_TEXT,
     BadText,

@@ -23,9 +23,9 @@ import pytest
 from webob import Request as Asked
 from webtest import TestApp
 
-from pipeline.demo import site
-from pipeline.demo.content import store
-from pipeline.demo.models import Document, File, Folder
+from pipeline_demo import site
+from pipeline_demo.content import store
+from pipeline_demo.models import Document, File, Folder
 from ports import unused_port
 from processes import TOP, Process
 from unpacking import zstd_unpacker
@@ -44,7 +44,7 @@ def write_ini(directory: Path, port: int) -> Path:
         (r"(?m)^(http_port =).*", f" {port}"),
         (r"(?m)^(zodb_uri =).*", f" {uri(directory)}"),
         (r"(?m)^(session_keys =).*", f" {directory}/session_keys"),
-        (r"(?m)^(scan = pipeline\.demo.*)$", " demo.streams"),
+        (r"(?m)^(scan = pipeline_demo.*)$", " demo.streams"),
     ]:
         text, count = re.subn(pattern, lambda found, value=value: found[1] + value, text)  # type: ignore[misc]
         assert count == 1, pattern

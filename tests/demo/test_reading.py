@@ -8,10 +8,10 @@ import time
 import pytest
 from html5lib import HTMLParser
 
-from pipeline.demo.colours import LONGEST as LONGEST_CODE
-from pipeline.demo.models import FORMATS
-from pipeline.demo.reading import LONGEST, readable
-from pipeline.demo.text import LANGUAGES, to_html
+from pipeline_demo.colours import LONGEST as LONGEST_CODE
+from pipeline_demo.models import FORMATS
+from pipeline_demo.reading import LONGEST, readable
+from pipeline_demo.text import LANGUAGES, to_html
 
 
 def read(text: str, format: str = "markdown") -> str:

@@ -14,9 +14,6 @@ from webob.exc import HTTPConflict
 from webtest import TestApp
 
 from pipeline import Pipeline
-from pipeline.demo import check
-from pipeline.demo.views import remote
-from pipeline.demo.views.remote import IAuthoringRequest
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
@@ -27,6 +24,9 @@ from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.publisher import publisher
+from pipeline_demo import check
+from pipeline_demo.views import remote
+from pipeline_demo.views.remote import IAuthoringRequest
 
 from .conftest import PASSWORD
 
@@ -43,14 +43,14 @@ def client(known_password: str, no_documentation: None, tmp_path: Path) -> Calla
         app = TestApp(
             Pipeline(
                 retry(delay=0),
-                zodb(uri="memory://demo-remote", root="pipeline.demo:root"),
+                zodb(uri="memory://demo-remote", root="pipeline_demo:root"),
                 errors(),
                 transaction(),
                 session(keys=str(keys)),
                 forms(),
                 authenticate(check=check),
                 traverse(request_type=request_type),
-                publisher(scan=("pipeline.demo", "pipeline.publishing.xmlrpc")),
+                publisher(scan=("pipeline_demo", "pipeline.publishing.xmlrpc")),
             )
         )
         app.authorization = ("Basic", ("admin", PASSWORD))

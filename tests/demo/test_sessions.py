@@ -10,12 +10,12 @@ import pytest
 import ZODB
 from webtest import TestApp
 
-from pipeline.demo import root
-from pipeline.demo.site import create
-from pipeline.demo.users import remove_user, set_password
 from pipeline.elements.zodb import close_all
 from pipeline.testing import site
 from pipeline.tools.command import main
+from pipeline_demo import root
+from pipeline_demo.site import create
+from pipeline_demo.users import remove_user, set_password
 
 from .conftest import PASSWORD
 
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.once
 
 DEPLOY = Path(__file__).resolve().parents[2] / "etc" / "deploy.ini"
 BROWSER = {"HTTP_ACCEPT": "text/html", "HTTP_ORIGIN": "http://localhost"}
+
 
 @pytest.fixture
 def browsers(

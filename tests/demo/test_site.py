@@ -12,8 +12,8 @@ import ZODB.DB
 from ZODB.FileStorage.FileStorage import FileStorage
 from ZODB.POSException import ConflictError
 
-from pipeline.demo import check, root, site
-from pipeline.demo.models import Document, Folder, Site
+from pipeline_demo import check, root, site
+from pipeline_demo.models import Document, Folder, Site
 
 PASSWORD = re.compile(r"password:  (\S+)")
 

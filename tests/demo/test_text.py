@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.demo.models import FORMATS, Document
-from pipeline.demo.text import document_html, excerpt, fold, plain_text, title_of, to_html
+from pipeline_demo.models import FORMATS, Document
+from pipeline_demo.text import document_html, excerpt, fold, plain_text, title_of, to_html
 
 BAD = (
     "<script",

@@ -13,11 +13,11 @@ from webtest import TestApp
 
 from pipeline import Request
 from pipeline.auth.policy import LocalGrants
-from pipeline.demo import site as demo_site
-from pipeline.demo import tokens, users
-from pipeline.demo.models import Folder, Site
-from pipeline.demo.tokens import HEADER, Expired, check_token, make_token
 from pipeline.elements.zodb import close_all
+from pipeline_demo import site as demo_site
+from pipeline_demo import tokens, users
+from pipeline_demo.models import Folder, Site
+from pipeline_demo.tokens import HEADER, Expired, check_token, make_token
 
 
 def request_of(principal: str | None, site: Site, **environ: str) -> Request:
@@ -68,9 +68,7 @@ def test_an_old_token_is_known_as_old(site: Site, monkeypatch: pytest.MonkeyPatc
         check_token(request_of("berta", site), token)
 
 
-def test_a_token_of_an_instance_that_is_a_moment_ahead_is_good(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_of_an_instance_that_is_a_moment_ahead_is_good(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     token = make_token(request_of("anna", site))
     earlier = time.time() - 2
     monkeypatch.setattr(time, "time", lambda: earlier)

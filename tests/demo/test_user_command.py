@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pipeline.auth.policy import LocalGrants
-from pipeline.demo import check, site
-from pipeline.demo.models import Folder
-from pipeline.demo.users import members_of
 from pipeline.tools.command import main
+from pipeline_demo import check, site
+from pipeline_demo.models import Folder
+from pipeline_demo.users import members_of
 
 from .test_tokens_and_users import request_of
 
@@ -159,4 +159,4 @@ def test_an_ini_of_another_site(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ini = tmp_path / "site.ini"
     ini.write_text("[app:main]\nuse = egg:wsgi-pipeline#publisher\n")
     assert main(["demo-user", str(ini), "admin"]) == 1
-    assert f"{ini} has no demo site: no database in it has root = pipeline.demo:root" in capsys.readouterr().err
+    assert f"{ini} has no demo site: no database in it has root = pipeline_demo:root" in capsys.readouterr().err

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from webtest import TestApp, TestResponse, Upload
 
-from pipeline.demo import tokens
-from pipeline.demo.views import browse, files, search
-from pipeline.demo.views.page import STATIC
+from pipeline_demo import tokens
+from pipeline_demo.views import browse, files, search
+from pipeline_demo.views.page import STATIC
 
 pytestmark = pytest.mark.once
 

@@ -13,11 +13,11 @@ from webob import Request
 from webtest import TestApp
 
 from pipeline.database.zodb_pools import _pools
-from pipeline.demo.models import Document, Folder
-from pipeline.demo.users import add_member, set_password
 from pipeline.elements.zodb import close_all
 from pipeline.paste import load
 from pipeline.testing import log_in
+from pipeline_demo.models import Document, Folder
+from pipeline_demo.users import add_member, set_password
 
 from .conftest import PASSWORD
 

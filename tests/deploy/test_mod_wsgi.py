@@ -62,7 +62,7 @@ def venv(public_dir: Path, missing: Callable[[str, str], None]) -> Path:
     if subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).returncode:
         missing(f"{python} of version 3.11 or newer", "Debian 12 has it")
     source = shutil.copytree(TOP, public_dir / "source", ignore=NOT_COPIED)
-    make_environment(public_dir / "venv", f"{source}[demo]", python=python)
+    make_environment(public_dir / "venv", source, source / "examples/demo", python=python)
     return public_dir / "venv"
 
 
@@ -124,9 +124,7 @@ def test_the_site_under_mod_wsgi(
 
 
 @pytest.mark.servers
-def test_a_redirect_carries_the_prefix(
-    apache: Callable[[str], tuple[str, Any]], get: Callable[..., Any]
-) -> None:
+def test_a_redirect_carries_the_prefix(apache: Callable[[str], tuple[str, Any]], get: Callable[..., Any]) -> None:
     site, _ = apache("/app")
     answer = get(site.rstrip("/"))
     assert answer.status in (301, 302, 303, 307, 308)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.demo import site
-from pipeline.demo.models import Document, Folder
+from pipeline_demo import site
+from pipeline_demo.models import Document, Folder
 
 pytestmark = pytest.mark.once
 TOP = Path(__file__).resolve().parents[2]

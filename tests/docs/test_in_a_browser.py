@@ -15,7 +15,6 @@ import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from browsing import DESK, PHONE, show_on
-from docs.following import blocks
 from faults.length import by_turns
 from processes import Process
 
@@ -53,13 +52,13 @@ def test_nothing_serious_is_found(
 def test_the_picture_of_the_readme(
     browser: WebDriver, start: Callable[..., Process], free_port: int, tmp_path: Path
 ) -> None:
-    """The site of README.rst looks as its picture does. PIPELINE_SCREENSHOTS=write makes the picture anew."""
+    """The site of etc/deploy.ini looks as the picture does. PIPELINE_SCREENSHOTS=write makes the picture anew."""
     readme = (TOP / "README.rst").read_text("utf-8")
     name = re.search(r"^\.\. image:: (\S+)$", readme, re.MULTILINE)
     assert name is not None
-    ini = next(block for block in blocks(readme) if block.language == "ini")
-    (tmp_path / "site.ini").write_text(ini.code)
-    command = [sys.executable, "-W", "ignore", "-m", "pipeline", "serve", "site.ini", "--no-reload"]
+    database = f"zodb_uri=file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs"
+    values = [str(TOP / "etc" / "deploy.ini"), database, f"session_keys={tmp_path}/keys"]
+    command = [sys.executable, "-W", "ignore", "-m", "pipeline", "serve", *values, "--no-reload"]
     start([*command, "--port", str(free_port)], free_port, cwd=tmp_path, seconds=60)
     show_on(browser, (1280, 640), "light")
     browser.get(f"http://127.0.0.1:{free_port}/docs/howto/views.rst")

@@ -17,12 +17,10 @@ from webob import Request as Asked
 
 from asking import ask
 from pipeline import Pipeline, Request, Response, element
-from pipeline.elements.coalesce import coalesce
+from pipeline.elements.coalesce import TICK, PermitTimer, coalesce, join, permit_timer
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
-from pipeline.http import joining
 from pipeline.http.files import FileBody
-from pipeline.http.joining import TICK, PermitTimer, join, permit_timer
 from pipeline.interfaces import OptionError, OrderError
 
 SMALL = b"x" * 128
@@ -51,7 +49,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(joining, "clock", clock)
+    monkeypatch.setattr("pipeline.elements.coalesce.clock", clock)
     return clock
 
 

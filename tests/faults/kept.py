@@ -25,6 +25,7 @@ from ZODB.DB import DB
 from zope.interface import implementer
 
 from pipeline import Pipeline, element, view
+from pipeline.cookies import cookies_of
 from pipeline.database.storages import ask_for_news
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
@@ -32,7 +33,6 @@ from pipeline.elements.keep import keep
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
-from pipeline.http.cookies import cookies_of
 from pipeline.interfaces import ISecurityPolicy
 from pipeline.options import resolve
 from pipeline.publisher import publisher

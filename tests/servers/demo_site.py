@@ -13,8 +13,8 @@ from typing import NoReturn
 import pytest
 
 from environments import NOT_COPIED, UV, install, make_environment
-from pipeline.demo import site
-from pipeline.demo.users import set_password
+from pipeline_demo import site
+from pipeline_demo.users import set_password
 from servers.deployed import TOP, own
 from servers.fixtures import running
 from servers.zeo import ZEO
@@ -41,7 +41,7 @@ def make_python(directory: Path, system: str = "/usr/bin/python3", kept: Path | 
     """
     source = shutil.copytree(TOP, directory / "servers-source", ignore=NOT_COPIED)
     mod_wsgi = ["mod_wsgi"] if shutil.which("apxs") else []  # apxs is in apache2-dev
-    packages = [f"{source}[demo,zeo,servers]", *mod_wsgi]
+    packages = [f"{source}[zeo,servers]", source / "examples/demo", *mod_wsgi]
     venv = directory / "servers-venv"
     if kept is None or UV is None:
         return make_environment(venv, *packages, python=system)
@@ -52,7 +52,7 @@ def make_python(directory: Path, system: str = "/usr/bin/python3", kept: Path | 
         make_environment(kept / "new", *packages, python=system, options=["--relocatable"])
         (kept / "new").rename(kept / key)
     shutil.copytree(kept / key, venv, symlinks=True)
-    install(venv / "bin" / "python", "--no-deps", "--reinstall", str(source))
+    install(venv / "bin" / "python", "--no-deps", "--reinstall", str(source), str(source / "examples/demo"))
     return venv / "bin" / "python"
 
 

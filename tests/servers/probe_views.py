@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import Request, Response, view
-from pipeline.demo.models import Site
 from pipeline.http.files import serve
 from pipeline.interfaces import PUBLIC
+from pipeline_demo.models import Site
 
 MEGABYTE = bytes(range(256)) * 4096
 STEP = 0.15

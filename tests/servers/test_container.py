@@ -1,7 +1,7 @@
 """The Dockerfile that ``pipeline deploy container`` writes: its steps run, and what it builds serves and drains.
 
-The sites are the one of README.rst and the one that ``pipeline new`` makes. Nothing of this machine is readable in
-the container but programs and what the build copied.
+The sites are the one that ``pipeline new`` makes, and the same without its ``pyproject.toml``. Nothing of this
+machine is readable in the container but programs and what the build copied.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -65,7 +64,7 @@ class Project(NamedTuple):
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]) -> Path:
-    """The environment that README.rst makes, and beside it the wheels of all that it needs."""
+    """The environment that docs/howto/serving.rst makes, and beside it the wheels of all that it needs."""
     if os.getuid() != 0 or not can_be():
         pytest.skip("it needs namespaces: run it as root, on a kernel that allows them")
     system = "/usr/bin/python3"
@@ -74,24 +73,19 @@ def python(wheel: Path, public_dir: Path, missing: Callable[[str, str], NoReturn
     place = public_dir / "of-the-container"
     run(system, "-m", "venv", place / "venv")
     found = place / "venv" / "bin" / "python"
-    wanted = f"{wheel}[demo,gunicorn,auth,forms,jinja,zodb]"
+    wanted = f"{wheel}[site,gunicorn]"
     run(found, "-m", "pip", "download", "-q", "-d", place / "wheels", wanted, "setuptools>=68")
-    run(found, "-m", "pip", "install", "-q", "--no-index", "--find-links", place / "wheels", f"{wheel}[demo]")
+    run(found, "-m", "pip", "install", "-q", "--no-index", "--find-links", place / "wheels", f"{wheel}[site]")
     return found
 
 
-@pytest.fixture(params=["README", "wiki"])
+@pytest.fixture(params=["bare", "wiki"])
 def project(request: pytest.FixtureRequest, python: Path) -> Iterator[Project]:
     directory = python.parents[2] / request.param
-    if request.param == "wiki":
-        run(python.with_name("pipeline"), "new", directory)
-        made = Project(directory, "production.ini", "www.example.com", "<h1>wiki</h1>")
-    else:
-        directory.mkdir()
-        text = (TOP / "README.rst").read_text("utf-8")
-        [ini] = re.findall(r"^    :name: site.ini\n((?:\n| +.*\n)+)", text, re.MULTILINE)
-        (directory / "site.ini").write_text(textwrap.dedent(ini))
-        made = Project(directory, "site.ini", "localhost", "</html>")
+    run(python.with_name("pipeline"), "new", directory)
+    made = Project(directory, "production.ini", "www.example.com", f"<h1>{request.param}</h1>")
+    if request.param == "bare":  # an ini without a package is its own project
+        (directory / "pyproject.toml").unlink()
     shutil.copytree(python.parents[2] / "wheels", directory / "wheels")
     (directory / "var").mkdir(exist_ok=True)
     for name in SECRETS:

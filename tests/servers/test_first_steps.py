@@ -1,4 +1,4 @@
-"""The commands of README.rst, run as they are printed: from Debian's Python to its site, served.
+"""The commands of docs/howto/serving.rst, run as they are printed: from Debian's Python to a new site, served.
 
 What they install is there already: the environment of this directory's tests stands in its place.
 """
@@ -19,35 +19,35 @@ from typing import NoReturn
 
 import pytest
 
+from pipeline.tools.new import make
 from ports import unused_port
 from servers.base import Missing, children, find
 from servers.deployed import TOP, Deployed, as_user, own
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
-README, SERVING = ((TOP / name).read_text() for name in ("README.rst", "docs/howto/serving.rst"))
+SERVING = (TOP / "docs/howto/serving.rst").read_text()
 
 
-def block(text: str, words: str, language: str = "sh") -> str:
-    """Return the first block of a language behind a few words."""
+def block(text: str, words: str) -> str:
+    """Return the first block of commands behind a few words."""
     assert words in text
-    pattern = rf"^\.\. code-block:: {language}\n(?: +:.*\n)*((?:\n| +.*\n)+)"
-    found = re.search(pattern, text.partition(words)[2] if words else text, re.MULTILINE)
+    pattern = r"^\.\. code-block:: sh\n(?: +:.*\n)*((?:\n| +.*\n)+)"
+    found = re.search(pattern, text.partition(words)[2], re.MULTILINE)
     assert found is not None
     return textwrap.dedent(found[1]).strip()
 
 
 @pytest.mark.parametrize("as_who", [as_user, list], ids=["user", "root"])
 @pytest.mark.parametrize(
-    ("title", "words", "count", "programs"),
+    ("title", "count", "programs"),
     [
-        ("Behind nginx, in five commands", "after five:", 5, ("nginx",)),
-        ("With Apache, in four commands", "after four commands:", 4, ("apache2",)),
+        ("Behind nginx, in five commands", 5, ("nginx",)),
+        ("With Apache, in four commands", 4, ("apache2",)),
     ],
 )
 def test_first_steps(
     title: str,
-    words: str,
     count: int,
     programs: tuple[str, ...],
     as_who: Callable[[list[str]], list[str]],
@@ -61,16 +61,17 @@ def test_first_steps(
         except Missing as error:
             missing(*error.args)
     here = public_dir / programs[0]
-    here.mkdir()
-    (here / "site.ini").write_text(block(README, "", "ini"))
+    assert len(list(make(here, "notes"))) > 10
+    ini = here / "production.ini"
+    ini.write_text(ini.read_text().replace("served_hosts = www.example.com", "served_hosts = localhost"))
     (here / "venv").symlink_to(python.parent.parent)
     if as_who is as_user:
         own(here)
     elif os.getuid() != 0 or programs == ("apache2",):
         pytest.skip("it is about nginx that root starts, whose processes have another user")
     port = unused_port()
-    lines = block(README, words).splitlines()
-    assert len(lines) == count and block(SERVING, title).splitlines() == lines
+    lines = block(SERVING, title).splitlines()
+    assert len(lines) == count
     left = [line for line in lines if not re.search(r"\bapt install|-m venv|pip install", line)]
     assert len(left) == count - 2
     running = []
@@ -89,7 +90,7 @@ def test_first_steps(
                 assert started.wait(60) == 0
             else:
                 running.append(started)
-        assert b"<h1" in page(f"http://127.0.0.1:{port}/")
+        assert b"<h1" in page(f"http://localhost:{port}/")
     finally:
         for process in running:
             for pid in (process.pid, *children(process.pid)):

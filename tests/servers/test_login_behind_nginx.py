@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from pipeline.demo import site
-from pipeline.demo.users import set_password
+from pipeline_demo import site
+from pipeline_demo.users import set_password
 from servers.base import Missing, find_behind_nginx
 from servers.deployed import TOP, Deployed, deployed, own
 

@@ -265,7 +265,7 @@ def test_a_successor_that_does_not_come_up_leaves_the_old_one(service: Service, 
     wait_until_it_answers(service.port)
     script = service.directory / "wsgi.py"
     patient = script.read_text()
-    hasty = "import pipeline.loading.site\npipeline.tools.loading.LONGEST_LOAD = 3\n" + patient
+    hasty = "import pipeline.loading.site\npipeline.loading.site.LONGEST_LOAD = 3\n" + patient
     with Clients(service.port) as clients:
         for name, text, reason in BROKEN:
             broken = public_dir / "restarts-etc" / name

@@ -14,9 +14,9 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-from pipeline.demo import site
-from pipeline.demo.content import store
-from pipeline.demo.models import File
+from pipeline_demo import site
+from pipeline_demo.content import store
+from pipeline_demo.models import File
 from servers.base import Missing, find_behind_nginx
 from servers.deployed import TOP, Deployed, deployed, own
 
@@ -37,7 +37,7 @@ VIEWS = '''
 from pathlib import Path
 
 from pipeline import view
-from pipeline.demo.models import Site
+from pipeline_demo.models import Site
 from pipeline.http.files import serve
 from pipeline.interfaces import PUBLIC
 
@@ -101,7 +101,7 @@ def etc(public_dir: Path) -> Path:
     (static / "link.txt").symlink_to(etc / "secret.txt")
     (etc / "file_views.py").write_text(VIEWS)
     text = (TOP / "etc" / "deploy.ini").read_text().replace(" traverse base ", " traverse sendfile base ")
-    text = text.replace("scan = pipeline.demo.views", "scan = file_views pipeline.demo.views") + FILTER
+    text = text.replace("scan = pipeline_demo.views", "scan = file_views pipeline_demo.views") + FILTER
     (etc / "site.ini").write_text(text)
     with site.connected(uri_in(etc)) as connection, connection.transaction_manager:
         root = site.root(connection.root())

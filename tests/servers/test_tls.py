@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from pipeline.demo import site
-from pipeline.demo.users import set_password
 from pipeline.tools.command import main
+from pipeline_demo import site
+from pipeline_demo.users import set_password
 from ports import unused_port
 from servers.base import Missing, find, find_behind_nginx, wait_until
 from servers.deployed import TOP, Deployed, deployed, own
@@ -82,9 +82,9 @@ def asked(connection: HTTPConnection, *request: Any) -> tuple[HTTPResponse, str]
 
 LOGIN = urlencode({"login": "admin", "password": "secret"})
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
-VIEW = '''
+VIEW = """
 from pipeline import redirect, view
-from pipeline.demo.models import Site
+from pipeline_demo.models import Site
 from pipeline.interfaces import PUBLIC
 
 @view(context=Site, name="here", permission=PUBLIC)
@@ -94,7 +94,7 @@ def here(context, request):
 @view(context=Site, name="there", permission=PUBLIC)
 def there(context, request):
     return redirect(request.absolute_url(context))
-'''
+"""
 
 
 def prepare(place: Path) -> list[str]:
@@ -103,8 +103,8 @@ def prepare(place: Path) -> list[str]:
     (etc / "tls_views.py").write_text(VIEW)
     ini = etc / "deploy.ini"
     text = ini.read_text()
-    assert text.count("scan = pipeline.demo.views ") == text.count(" shield retry") == 1
-    text = text.replace("scan = pipeline.demo.views ", "scan = tls_views pipeline.demo.views ")
+    assert text.count("scan = pipeline_demo.views ") == text.count(" shield retry") == 1
+    text = text.replace("scan = pipeline_demo.views ", "scan = tls_views pipeline_demo.views ")
     ini.write_text(text.replace(" shield retry", " retry"))  # so HSTS is the server's
     uri = f"file://{place}/Data.fs?blobstorage_dir={place}/blobs"
     with site.connected(uri) as connection, connection.transaction_manager:

@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-from pipeline.demo import site, users
+from pipeline_demo import site, users
 from servers.fixtures import running
 from servers.nginx import Nginx
 from servers.uwsgi import ETC, UWSGI

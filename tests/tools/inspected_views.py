@@ -10,7 +10,7 @@ from webob.exc import HTTPNotFound
 from ZODB.POSException import ConflictError
 
 from pipeline import view
-from pipeline.demo.models import Site
+from pipeline_demo.models import Site
 
 log = logging.getLogger("inspected")
 

@@ -19,7 +19,7 @@ import pytest
 from pipeline.http import debug_key
 from pipeline.loading import site as loading
 from pipeline.tools import serve
-from pipeline.tools.command import COMMANDS, main
+from pipeline.tools.command import commands, main, summary
 from tools.conftest import Site
 
 TOP = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def test_the_module_is_the_command() -> None:
     """``python -m pipeline`` says the same as ``pipeline``."""
     module, program = run(sys.executable, "-m", "pipeline", "--help"), run(BIN / "pipeline", "--help")
     assert module.stdout == program.stdout != ""
-    for text in (*COMMANDS, "exit status: 0 done, 1 refused", "2 wrong usage", "register-python-argcomplete"):
+    for text in (*commands(), "exit status: 0 done, 1 refused", "2 wrong usage", "register-python-argcomplete"):
         assert text in program.stdout
 
 
@@ -100,7 +100,7 @@ def test_a_mistake_of_the_user_is_one_line(
     assert f"pipeline views: {site.code}, line {site.line('{}[1]')}: KeyError: 1\n" in said
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.parametrize("command", sorted(commands()))
 def test_what_is_missing_is_named(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Variables of an ini are never required, so they are not among what is."""
     if command == "element":  # lists all elements
@@ -114,7 +114,9 @@ def test_what_is_missing_is_named(command: str, capsys: pytest.CaptureFixture[st
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in COMMANDS:
+    """Those of the demo come from another package."""
+    assert {"serve", "demo-user"} <= set(commands()) and all(map(summary, commands().values()))
+    for command in commands():
         with pytest.raises(SystemExit) as exit:
             main([command, "--help"])
         assert exit.value.code == 0
@@ -199,4 +201,4 @@ def test_the_shell_completes_a_line(completed: Callable[[str], set[str]], line: 
 
 @pytest.mark.once
 def test_the_shell_completes_the_command(completed: Callable[[str], set[str]]) -> None:
-    assert completed("pipeline ") >= set(COMMANDS)
+    assert completed("pipeline ") >= set(commands())

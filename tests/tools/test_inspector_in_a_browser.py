@@ -24,7 +24,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support.ui import WebDriverWait
 
 from browsing import DESK, PHONE, show_on
-from pipeline.demo import site
+from pipeline_demo import site
 from processes import TOP
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -64,7 +64,7 @@ def write_ini(directory: Path, port: int) -> Path:
         (r"(?m)^(session_keys =).*", f" {directory}/session_keys"),
         (r"(?m)^(pipeline =) log", " inspector log"),
         (r"(?m)^(use = egg:wsgi-pipeline#errors)$", "\ndebug = true"),
-        (r"(?m)^(scan = pipeline\.demo.*)$", " tools.inspected_views"),
+        (r"(?m)^(scan = pipeline_demo.*)$", " tools.inspected_views"),
     ]:
         text, count = re.subn(pattern, lambda found, value=value: found[1] + value, text)  # type: ignore[misc]
         assert count == 1, pattern

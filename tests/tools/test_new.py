@@ -109,7 +109,7 @@ def test_its_files_are_package_data(tmp_path: Path) -> None:
 def test_from_a_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
     """It is installed with what it needs; its tests, mypy and ruff find nothing."""
     wheel = make_wheel(TOP, tmp_path / "wheels")
-    python = make_environment(tmp_path / "venv", f"wsgi-pipeline[auth,forms,jinja,zodb] @ file://{wheel}")
+    python = make_environment(tmp_path / "venv", f"wsgi-pipeline[site] @ file://{wheel}")
     run(python, "-m", "pipeline", "new", "my-site", cwd=tmp_path)
     site = tmp_path / "my-site"
     install(python, "-e", f"{site}[test]")

@@ -24,7 +24,7 @@ from zope.interface import implementer
 
 from pipeline.auth.authentication import AuthRequest, begin_session
 from pipeline.auth.ended import Ended, end_session, end_sessions, generation_of, has_ended
-from pipeline.http.cookies import cookies_of
+from pipeline.cookies import cookies_of
 from pipeline.interfaces import IAuthentication
 from pipeline.request import PATH_SAFE, SAFE_METHODS, Request
 from pipeline.response import Response

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeAlias
 
+from pipeline.cookies import cookies_of
 from pipeline.database import forks
 from pipeline.database.changes import Changes
-from pipeline.http.cookies import cookies_of
 from pipeline.http.noting import Name
 from pipeline.response import HeaderList
 

@@ -21,16 +21,25 @@ from pipeline.composition import Offers, element
 from pipeline.forms.converters import CONVERTERS, WORDS, Converter, IFieldConverter, collect, values_of
 from pipeline.forms.fields import fields_of, known_charset
 from pipeline.forms.multipart_body import Limits, Part, read_multipart
-from pipeline.forms.request import NOTHING, FormsRequest
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import Facts, Handler, OptionError
 from pipeline.names import check_name
+from pipeline.request import Request, on_first_use
 from pipeline.response import Response
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 MIB = 1024 * 1024
 _BLOCK = 64 * 1024
 MAX_DEPTH = 100
 """Levels of arrays and objects in a JSON body: code that follows them by recursion must not run out of stack."""
+
+
+class FormsRequest(Request):
+    """The attributes that ``forms`` adds to a request."""
+
+    __unkept__: Any = (("form", lambda form: ""),)  # that of a GET is its query
+    form: Mapping[str, Any] = on_first_use()
+    """The fields of the form that was sent, by name."""
 
 
 def _facts(*, max_body: int, **options: Any) -> Facts:

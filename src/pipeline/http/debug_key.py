@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from pipeline.http.cookies import cookies_of
+from pipeline.cookies import cookies_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.request import Request
 from pipeline.response import Response

@@ -1,7 +1,7 @@
 """The judges of a run. A judge is a function of a ``Record``, which yields one sentence for each fault
 that it finds.
 
-Others are added by an entry point of the group ``pipeline.judges``.
+Others are added by an entry point of the group ``wsgi_pipeline.judges``.
 """
 
 from __future__ import annotations
@@ -144,4 +144,4 @@ FAULTS: tuple[Judge, ...] = (
 
 def judges() -> tuple[Judge, ...]:
     """Return the judges of this package, and those that others add."""
-    return (*FAULTS, *(entry.load() for entry in entry_points(group="pipeline.judges")))
+    return (*FAULTS, *(entry.load() for entry in entry_points(group="wsgi_pipeline.judges")))

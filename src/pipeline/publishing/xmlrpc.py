@@ -26,7 +26,6 @@ from xmlrpc.client import MAXINT, MININT
 from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound, HTTPRequestEntityTooLarge
 from zope.interface import Interface, providedBy
 
-from pipeline.forms.request import FormsRequest
 from pipeline.http.origins import refuse_cross_site
 from pipeline.interfaces import PUBLIC, IRequest, IView, IXMLRPCRequest
 from pipeline.names import checked
@@ -84,7 +83,7 @@ def _call(
     names = found.fill.names if found.fill is not None else []
     if len(parameters) > len(names):
         raise HTTPBadRequest(f"The method {method!r} takes {len(names)} parameters at most.")
-    cast(FormsRequest, request).form = dict(zip(names, parameters, strict=False))
+    cast(Any, request).form = dict(zip(names, parameters, strict=False))
     return found.call(context, request, response) if found.takes_response else found.call(context, request)
 
 

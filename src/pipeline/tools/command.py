@@ -1,4 +1,8 @@
-"""The command ``pipeline``: each of its commands is a module with ``main(arguments)``, imported when it is used."""
+"""The command ``pipeline``: an entry point of the group ``wsgi_pipeline.commands`` adds a command to it.
+
+The entry point names a function ``main(arguments)``, which returns the exit status. Its module is imported when the
+command is used, and the first line of the module says, behind a colon, what the command does.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +10,35 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from importlib.metadata import version
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points, version
+from importlib.util import find_spec
+from pathlib import Path
 
 from pipeline.options import on_demand
 from pipeline.telling.errors import put_error
 
 autocomplete = on_demand("argcomplete:autocomplete")
 
-COMMANDS = {
-    "serve": ("pipeline.tools.serve", "serve an ini: waitress with reload, gunicorn or Granian"),
-    "deploy": ("pipeline.tools.deploy", "write the configuration of a server"),
-    "check": ("pipeline.tools.check", "load every pipeline of an ini and report what is wrong or not safe"),
-    "show": ("pipeline.tools.show", "list or draw what a request passes, and what holds each part where it is"),
-    "views": ("pipeline.tools.views", "list every view: path, methods, request type, permission, source line"),
-    "explain": ("pipeline.tools.explain", "run one request and show the way it took, and why it was answered so"),
-    "top": ("pipeline.tools.top", "show what runs now in each process of a site, and for how long"),
-    "prove": ("pipeline.proving.command", "ask for every view, with every failure at every point"),
-    "rehearse": ("pipeline.proving.rehearse", "ask new code what visitors asked last, before it is served"),
-    "adopt": ("pipeline.tools.adopt", "put a pipeline around a site of Pyramid, Zope or Paste that exists"),
-    "new": ("pipeline.tools.new", "make a site to start from, in a new directory"),
-    "shell": ("pipeline.tools.shell", "start Python with the root of a site, a request and a transaction"),
-    "element": ("pipeline.tools.element", "say what an element does, takes, requires and provides"),
-    "copy-database": ("pipeline.tools.copy_database", "copy an object database to another storage"),
-    "demo-import": ("pipeline.demo.importer", "import a directory of files into the demo site"),
-    "demo-user": ("pipeline.demo.user_command", "add a user to the demo site, or set a password"),
-}
-"""The module of each command, and what it does. ``main(arguments)`` returns the exit status."""
+GROUP = "wsgi_pipeline.commands"
+
+
+@cache
+def commands() -> dict[str, EntryPoint]:
+    """Return the commands of all installed packages."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def summary(point: EntryPoint) -> str:
+    """Return what the first line of a command's module says of it, without importing the module."""
+    spec = find_spec(point.module)
+    line = Path(spec.origin).read_text("utf-8").partition("\n")[0] if spec and spec.origin else ""
+    return line.partition("``: ")[2].strip('".')
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status: 0 done, 1 refused, failed or a mistake found, 2 wrong usage."""
-    width = max(map(len, COMMANDS))
+    width = max(map(len, commands()))
     parser = argparse.ArgumentParser(
         prog="pipeline",
         usage="pipeline [-h] [--version] COMMAND ...",
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="\n".join(
             [
                 "commands:",
-                *(f"  {name:{width}}  {what}" for name, (_, what) in COMMANDS.items()),
+                *(f"  {name:{width}}  {summary(point)}" for name, point in commands().items()),
                 "\npipeline COMMAND --help says what a command takes.",
                 "\nexit status: 0 done, 1 refused, failed, or a mistake was found, 2 wrong usage",
                 "completion:  pip install 'wsgi-pipeline[completion]', and into ~/.bashrc or ~/.zshrc:",
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"wsgi-pipeline {version('wsgi-pipeline')}")
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)
+    parser.add_argument("command", choices=commands(), metavar="COMMAND", help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     if "_ARGCOMPLETE" in os.environ:
         complete(parser)
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     options = parser.parse_args(given)
     try:
-        run: Callable[[list[str]], int] = import_module(COMMANDS[options.command][0]).main
+        run: Callable[[list[str]], int] = commands()[options.command].load()
         return run(options.rest)
     except BrokenPipeError:  # the reader of a pipe has what it wants
         sys.stdout = None
@@ -84,9 +85,9 @@ def complete(parser: argparse.ArgumentParser) -> None:
     typed = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
     words = [*typed.split(), *([""] if typed[-1:].isspace() else [])]
     command = words[first] if len(words) > first + 1 else ""
-    if command in COMMANDS:
+    if command in commands():
         os.environ["_ARGCOMPLETE"] = str(first + 1)
-        import_module(COMMANDS[command][0]).main([])
+        commands()[command].load()([])
     autocomplete(parser)
 
 

@@ -17,8 +17,8 @@ from BTrees.Length import Length
 from BTrees.OOBTree import OOBTree, OOTreeSet
 from persistent import Persistent
 
-from pipeline.demo.content import Content
-from pipeline.demo.names import clean_name, clean_text, clean_title
+from pipeline_demo.content import Content
+from pipeline_demo.names import clean_name, clean_text, clean_title
 
 Format: TypeAlias = Literal["markdown", "rst", "html", "text"]
 FORMATS: dict[Format, str] = {
@@ -97,7 +97,7 @@ class Folder(Item):
 
     kind = "folder"
     users: Any = None
-    """Password hashes by login, if the folder has users of its own (``pipeline.demo.users``)."""
+    """Password hashes by login, if the folder has users of its own (``pipeline_demo.users``)."""
     realm = ""
     """Suffix of the principals of these users, which distinguishes them from others of the same login."""
     __grants__: Mapping[str, Set[str]] = MappingProxyType({})

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.demo.filing import MAX_FILE, Found, NotImported, Outcome, file_into, find, printable
-from pipeline.demo.models import Folder
-from pipeline.demo.names import BadText, clean_name
-from pipeline.demo.site import DEFAULT_URI, Unreachable, connected, root
+from pipeline_demo.filing import MAX_FILE, Found, NotImported, Outcome, file_into, find, printable
+from pipeline_demo.models import Folder
+from pipeline_demo.names import BadText, clean_name
+from pipeline_demo.site import DEFAULT_URI, Unreachable, connected, root
 
 OUTCOMES: dict[Outcome | str, str] = {
     "new": "imported",

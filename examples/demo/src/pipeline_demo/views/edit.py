@@ -9,13 +9,13 @@ from __future__ import annotations
 from webob.exc import HTTPForbidden
 
 from pipeline import Response, view
-from pipeline.demo.models import FORMATS, Counter, Document, Folder, Format, Item, Site
-from pipeline.demo.names import BadText, clean_name, clean_text, clean_title, name_from_title
-from pipeline.demo.reading import readable
-from pipeline.demo.request import FormRequest, PageRequest
-from pipeline.demo.text import difference, to_html
-from pipeline.demo.views.forms import Form, Problems, read_form
-from pipeline.demo.views.page import answer, describe, done
+from pipeline_demo.models import FORMATS, Counter, Document, Folder, Format, Item, Site
+from pipeline_demo.names import BadText, clean_name, clean_text, clean_title, name_from_title
+from pipeline_demo.reading import readable
+from pipeline_demo.request import FormRequest, PageRequest
+from pipeline_demo.text import difference, to_html
+from pipeline_demo.views.forms import Form, Problems, read_form
+from pipeline_demo.views.page import answer, describe, done
 
 SAVED = "Saved."
 STALE = "This was changed by another author in the meantime. Your changes are not stored yet."

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from webob.exc import HTTPBadRequest, HTTPUnsupportedMediaType
 
-from pipeline.demo.names import BadText
-from pipeline.demo.request import FormRequest
-from pipeline.demo.tokens import FIELD, Expired, check_token
 from pipeline.forms.upload import Upload
+from pipeline_demo.names import BadText
+from pipeline_demo.request import FormRequest
+from pipeline_demo.tokens import FIELD, Expired, check_token
 
 MAX_UPLOAD = 100 * 1024 * 1024
 """Upper limit of the bytes of a file, and of a whole form unless ``forms`` has another limit."""

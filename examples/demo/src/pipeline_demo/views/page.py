@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 from pipeline import Request, Response, redirect, render
 from pipeline.auth.authentication import AuthRequest
-from pipeline.demo.models import Counter, Document, File, Folder, Item
-from pipeline.demo.tokens import make_token
 from pipeline.elements.session import SessionRequest
 from pipeline.http.accept import accepted
 from pipeline.publishing.jinja import environment
 from pipeline.publishing.resources import Resources
+from pipeline_demo.models import Counter, Document, File, Folder, Item
+from pipeline_demo.tokens import make_token
 
 JSON = "application/json"
 STATIC = Resources("demo", __name__, "../static")
@@ -40,7 +40,7 @@ environment(__name__).filters["size"] = size
 
 def wants_json(request: Request) -> bool:
     """Return whether the client prefers JSON to HTML. A client without a preference gets HTML."""
-    named = request.environ.get("HTTP_ACCEPT", "")
+    named = request.headers.get("Accept", "")
     offers = ["text/html", JSON]
     if JSON in named and "text/html" not in named:  # `application/json, */*` means the former
         offers.reverse()

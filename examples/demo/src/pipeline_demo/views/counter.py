@@ -7,10 +7,10 @@ visitor, but this view needs no permission.
 from __future__ import annotations
 
 from pipeline import Response, view
-from pipeline.demo.models import Counter
-from pipeline.demo.request import CounterRequest, PageRequest
-from pipeline.demo.views.page import answer, describe, wants_json
 from pipeline.interfaces import PUBLIC
+from pipeline_demo.models import Counter
+from pipeline_demo.request import CounterRequest, PageRequest
+from pipeline_demo.views.page import answer, describe, wants_json
 
 ATTEMPTS = 40
 """Upper limit of the attempts at a number. All requests write this one object, so under load every second attempt
@@ -28,7 +28,7 @@ def next_number(context: Counter, request: CounterRequest, response: Response) -
     if request.attempts_left:  # `retry` is there
         request.attempts_left = max(request.attempts_left, ATTEMPTS - request.attempt)
     number = context.next()
-    if wants_json(request) or "text/html" in request.environ.get("HTTP_ACCEPT", ""):
+    if wants_json(request) or "text/html" in request.headers.get("Accept", ""):
         return answer(request, response, "counter.html", {"value": number}, context, number=number)
     response.content_type = "text/plain"
     response.headers["Cache-Control"] = "no-store"

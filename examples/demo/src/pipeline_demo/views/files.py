@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pipeline import Response, view
-from pipeline.demo.content import Content, TooLarge, store
-from pipeline.demo.filing import content_type_of
-from pipeline.demo.models import File, Folder
-from pipeline.demo.names import BadText, clean_name
-from pipeline.demo.request import FormRequest, PageRequest
-from pipeline.demo.views.forms import MAX_UPLOAD, Problems, read_form
-from pipeline.demo.views.page import answer, describe, done, wants_json
 from pipeline.forms.upload import Upload
 from pipeline.http.files import serve
+from pipeline_demo.content import Content, TooLarge, store
+from pipeline_demo.filing import content_type_of
+from pipeline_demo.models import File, Folder
+from pipeline_demo.names import BadText, clean_name
+from pipeline_demo.request import FormRequest, PageRequest
+from pipeline_demo.views.forms import MAX_UPLOAD, Problems, read_form
+from pipeline_demo.views.page import answer, describe, done, wants_json
 
 
 @view(context=Folder, name="upload", permission="edit")

@@ -3,7 +3,7 @@
 ``root``, ``check`` and ``sessions`` are what the ini names; ``scan`` names the modules with views and adapters.
 """
 
-from pipeline.demo.site import root
-from pipeline.demo.users import check, sessions
+from pipeline_demo.site import root
+from pipeline_demo.users import check, sessions
 
 __all__ = ["check", "root", "sessions"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from webob.exc import WSGIHTTPException
 
 from pipeline import Response, view
-from pipeline.demo.request import ErrorRequest
-from pipeline.demo.views.page import answer
 from pipeline.http.error_pages import SORRY, TRY_AGAIN, Problem, best_type, put_problem, text_of
+from pipeline_demo.request import ErrorRequest
+from pipeline_demo.views.page import answer
 
 TITLES = {
     400: "This request cannot be understood",
@@ -31,7 +31,7 @@ TITLES = {
 @view(context=Exception)
 def error(context: Exception, request: ErrorRequest, response: Response) -> object:
     """Answer an error. The response already has the status and the headers of the error."""
-    status, accept = response.status_int, request.environ.get("HTTP_ACCEPT")
+    status, accept = response.status_int, request.headers.get("Accept")
     if isinstance(context, WSGIHTTPException):
         detail = text_of(context.detail or "") or " ".join(context.explanation.split())
     else:

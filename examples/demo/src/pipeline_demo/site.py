@@ -22,11 +22,11 @@ from zc.lockfile import LockError  # type: ignore[import-untyped, unused-ignore]
 
 from pipeline.database.places import loggable_uri, without_secrets
 from pipeline.database.storages import database_at
-from pipeline.demo.filing import NotImported, file_into, find, printable
-from pipeline.demo.models import Counter, Document, Site
-from pipeline.demo.users import set_password
+from pipeline_demo.filing import NotImported, file_into, find, printable
+from pipeline_demo.models import Counter, Document, Site
+from pipeline_demo.users import set_password
 
-log = logging.getLogger("pipeline.demo")
+log = logging.getLogger("pipeline_demo")
 
 KEY = "site"
 """The key of the site in the root of the database."""
@@ -84,7 +84,7 @@ def connected(uri: str) -> Iterator[Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m pipeline.demo.site [URI]``: make the site."""
+    """``python -m pipeline_demo.site [URI]``: make the site."""
     parser = argparse.ArgumentParser(
         prog="pipeline demo-setup", description="Make the site in its database, and show the first password."
     )
@@ -105,7 +105,7 @@ def _make(mapping: Any) -> Site:
     mapping[KEY] = site
     connection.add(site)  # so that files find out whether this database has blobs
     password = _new_password(site)
-    site["index.md"] = Document("Welcome", (files("pipeline.demo") / "static" / "welcome.md").read_text("utf-8"))
+    site["index.md"] = Document("Welcome", (files("pipeline_demo") / "static" / "welcome.md").read_text("utf-8"))
     site["counter"] = Counter("Counter")
     if (docs := documentation()) is not None:
         for found in find(docs):
@@ -121,7 +121,7 @@ def _make(mapping: Any) -> Site:
 def documentation() -> Path | None:
     """Return the directory of the project's documentation, in the package or in a checkout."""
     package = Path(__file__).resolve().parent
-    for place in (package / "docs", package.parents[2] / "docs"):
+    for place in (package / "docs", package.parents[3] / "docs"):
         if place.is_dir():
             return place
     return None

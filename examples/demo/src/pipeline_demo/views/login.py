@@ -8,14 +8,14 @@ from pipeline import Response, redirect, view
 from pipeline.auth.authentication import AuthRequest
 from pipeline.auth.login import fields, log_in, log_out, way_back
 from pipeline.auth.sessions import address_of
-from pipeline.demo.models import Folder
-from pipeline.demo.request import ErrorRequest, PageRequest
-from pipeline.demo.tokens import FIELD
-from pipeline.demo.views.errors import error
-from pipeline.demo.views.kept import KEPT, Fields, keep, kept_for
-from pipeline.demo.views.page import answer, page_of, say, top_of
 from pipeline.http.error_pages import best_type
 from pipeline.interfaces import PUBLIC
+from pipeline_demo.models import Folder
+from pipeline_demo.request import ErrorRequest, PageRequest
+from pipeline_demo.tokens import FIELD
+from pipeline_demo.views.errors import error
+from pipeline_demo.views.kept import KEPT, Fields, keep, kept_for
+from pipeline_demo.views.page import answer, page_of, say, top_of
 
 WRONG = "Name or password is wrong."
 ENDED = "You are not logged in, or no longer. Nothing was changed. Your input is there again after the login."
@@ -66,7 +66,7 @@ def logout(context: Folder, request: PageRequest, response: Response) -> object:
 @view(context=HTTPUnauthorized)
 def unauthorized(context: HTTPUnauthorized, request: ErrorRequest, response: Response) -> object:
     """Show the login page for a form whose session has ended. Otherwise show the error page."""
-    accept = request.environ.get("HTTP_ACCEPT")
+    accept = request.headers.get("Accept")
     kept = keep(request) if best_type(accept) == "text/html" else None
     if kept is None:
         return error(context, request, response)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from webob.cookies import RequestCookies
 
-from pipeline.http.cookies import _PLAIN, cookies_by_name, cookies_of
+from pipeline.cookies import _PLAIN, cookies_by_name, cookies_of
 from pipeline.request import Request
 
 NAMES = st.text("aZ9_!#$%&'*+.^`|~-", min_size=1, max_size=4) | st.sampled_from(["path", "Secure", "$Version"])

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from webob.exc import HTTPBadRequest
 
 from pipeline import Response, view
-from pipeline.demo.models import Document, Folder, Item
-from pipeline.demo.request import PageRequest
-from pipeline.demo.text import excerpt, fold, plain_text
-from pipeline.demo.views.page import answer, page_of, url_of
+from pipeline_demo.models import Document, Folder, Item
+from pipeline_demo.request import PageRequest
+from pipeline_demo.text import excerpt, fold, plain_text
+from pipeline_demo.views.page import answer, page_of, url_of
 
 MAX_WORDS = 10
 MAX_LENGTH = 200

@@ -7,10 +7,10 @@ from typing import Literal
 from webob.exc import HTTPBadRequest
 
 from pipeline import Response, view
-from pipeline.demo.models import Document, File, Folder, Item
-from pipeline.demo.request import PageRequest
-from pipeline.demo.text import document_html
-from pipeline.demo.views.page import answer, describe, url_of
+from pipeline_demo.models import Document, File, Folder, Item
+from pipeline_demo.request import PageRequest
+from pipeline_demo.text import document_html
+from pipeline_demo.views.page import answer, describe, url_of
 
 PAGE = 100
 """Items on one page of a folder."""

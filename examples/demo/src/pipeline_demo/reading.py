@@ -12,9 +12,9 @@ from markupsafe import Markup
 from pipeline.options import on_demand
 
 if TYPE_CHECKING:
-    from pipeline.demo.colours import coloured
+    from pipeline_demo.colours import coloured
 else:  # Pygments is imported for the first code with a language
-    coloured = on_demand("pipeline.demo.colours:coloured")
+    coloured = on_demand("pipeline_demo.colours:coloured")
 
 SHORTEST = 4
 """Headings of the shortest document that gets an outline."""

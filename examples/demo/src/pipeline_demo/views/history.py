@@ -5,12 +5,12 @@ from __future__ import annotations
 from webob.exc import HTTPNotFound
 
 from pipeline import Response, view
-from pipeline.demo.models import Document, Version
-from pipeline.demo.request import FormRequest, PageRequest
-from pipeline.demo.text import difference
-from pipeline.demo.views.edit import check_revision
-from pipeline.demo.views.forms import Problems, read_form
-from pipeline.demo.views.page import answer, describe, done
+from pipeline_demo.models import Document, Version
+from pipeline_demo.request import FormRequest, PageRequest
+from pipeline_demo.text import difference
+from pipeline_demo.views.edit import check_revision
+from pipeline_demo.views.forms import Problems, read_form
+from pipeline_demo.views.page import answer, describe, done
 
 
 @view(context=Document, name="history", permission="edit")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 
 from pipeline.auth.authentication import AuthRequest
-from pipeline.demo.tokens import FIELD, principal_of
+from pipeline_demo.tokens import FIELD, principal_of
 
 KEPT = "kept"
 """Name of the field of the login page that carries the fields along."""

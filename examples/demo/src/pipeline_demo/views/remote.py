@@ -16,15 +16,15 @@ from webob.exc import (
 )
 
 from pipeline import Request, Response, view
-from pipeline.demo.content import TooLarge, read_full, store
-from pipeline.demo.filing import content_type_of, format_of, title_in
-from pipeline.demo.models import FORMATS, Document, File, Folder, Format, Item
-from pipeline.demo.names import MAX_TEXT, BadText, clean_name, name_from_title
-from pipeline.demo.views.edit import STALE, TAKEN, folder_of
-from pipeline.demo.views.forms import MAX_UPLOAD
-from pipeline.demo.views.page import HEADERS, describe, url_of
 from pipeline.interfaces import PUBLIC, IJSONRequest, INullResource, IRequest, IXMLRPCRequest
 from pipeline.views import adapter
+from pipeline_demo.content import TooLarge, read_full, store
+from pipeline_demo.filing import content_type_of, format_of, title_in
+from pipeline_demo.models import FORMATS, Document, File, Folder, Format, Item
+from pipeline_demo.names import MAX_TEXT, BadText, clean_name, name_from_title
+from pipeline_demo.views.edit import STALE, TAKEN, folder_of
+from pipeline_demo.views.forms import MAX_UPLOAD
+from pipeline_demo.views.page import HEADERS, describe, url_of
 
 TYPES: dict[str, Format] = {
     "text/markdown": "markdown",
@@ -117,7 +117,7 @@ def _changed(item: Item, response: Response) -> None:
 
 def _body(request: Request) -> IO[bytes]:
     """Return the body. Raise a 400 for a part (RFC 9110 section 14.5), which would be stored as the whole."""
-    if "HTTP_CONTENT_RANGE" in request.environ:
+    if "Content-Range" in request.headers:
         raise HTTPBadRequest("A PUT must send the whole content, without a Content-Range.")
     return cast("IO[bytes]", request.body_file)
 

@@ -20,10 +20,10 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from pipeline.demo.content import TooLarge, store
-from pipeline.demo.models import Document, File, Folder, Format, Item
-from pipeline.demo.names import MAX_TEXT, BadText, clean_name, clean_text, clean_title
-from pipeline.demo.text import title_of
+from pipeline_demo.content import TooLarge, store
+from pipeline_demo.models import Document, File, Folder, Format, Item
+from pipeline_demo.names import MAX_TEXT, BadText, clean_name, clean_text, clean_title
+from pipeline_demo.text import title_of
 
 MAX_FILE = 100 * 1024 * 1024
 """Bytes of a file, unless the caller says otherwise."""

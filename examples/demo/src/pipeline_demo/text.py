@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 import nh3
 from markupsafe import Markup
 
-from pipeline.demo.models import Document
-from pipeline.demo.reading import Readable, readable
 from pipeline.options import on_demand
+from pipeline_demo.models import Document
+from pipeline_demo.reading import Readable, readable
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-    from pipeline.demo.rst import rst_html
+    from pipeline_demo.rst import rst_html
 else:  # the first document that needs a parser imports it: docutils alone takes as long as the demo
     MarkdownIt = on_demand("markdown_it:MarkdownIt")
-    rst_html = on_demand("pipeline.demo.rst:rst_html")
+    rst_html = on_demand("pipeline_demo.rst:rst_html")
 
 _TAGS = nh3.ALLOWED_TAGS | {"aside", "figure", "figcaption", "section"}
 LANGUAGES = {

@@ -12,9 +12,9 @@ from pipeline.auth.authentication import Basic, Verifier
 from pipeline.auth.ended import end_sessions
 from pipeline.auth.limiter import Limiter
 from pipeline.auth.passwords import Passwords, hash_password
-from pipeline.demo.models import Folder, Site
 from pipeline.interfaces import IAuthentication
 from pipeline.views import adapter
+from pipeline_demo.models import Folder, Site
 
 _passwords = Passwords()
 _limiter = Limiter()

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from pipeline.auth.passwords import MAX_PASSWORD
 from pipeline.database.places import loggable_uri
-from pipeline.demo.filing import printable
-from pipeline.demo.models import Folder, Site
-from pipeline.demo.names import BadText, clean_name
-from pipeline.demo.site import KEY, Unreachable, connected, root
-from pipeline.demo.users import add_member, let_edit, remove_user, set_password
 from pipeline.loading.command_line import add_variables, options_of, plan_of
+from pipeline_demo.filing import printable
+from pipeline_demo.models import Folder, Site
+from pipeline_demo.names import BadText, clean_name
+from pipeline_demo.site import KEY, Unreachable, connected, root
+from pipeline_demo.users import add_member, let_edit, remove_user, set_password
 
 SHORTEST = 8
 """Characters of a password."""
 LONGEST_LOGIN = 100
-ROOT = "pipeline.demo:root"
+ROOT = "pipeline_demo:root"
 """The option ``root`` of the database of a demo site."""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pipeline.auth.authentication import AuthRequest
 from pipeline.elements.errors import ErrorsRequest
+from pipeline.elements.forms import FormsRequest
 from pipeline.elements.retry import RetryRequest
 from pipeline.elements.session import SessionRequest
-from pipeline.forms.request import FormsRequest
 
 
 class PageRequest(AuthRequest, SessionRequest):

@@ -7,7 +7,7 @@ site could make a browser send that header only if this site allowed it, which i
 
 The token of a session (``request.csrf_token``) cannot replace this token. A request with HTTP basic has no session.
 And a form whose session has ended still proves by this token which login it was made for
-(``pipeline.demo.views.kept``).
+(``pipeline_demo.views.kept``).
 """
 
 from __future__ import annotations
@@ -67,5 +67,5 @@ def principal_of(request: Request, token: str | None) -> str | None:
 
 def _serializer(request: Request) -> URLSafeTimedSerializer:
     return URLSafeTimedSerializer(
-        request.root.secret, salt="pipeline.demo.form", signer_kwargs={"digest_method": hashlib.sha256}
+        request.root.secret, salt="pipeline_demo.form", signer_kwargs={"digest_method": hashlib.sha256}
     )
