@@ -186,13 +186,21 @@ def test_an_error_in_a_module_of_the_site_is_one_line(site: Site, command: str) 
 
 
 def test_show_says_what_holds_an_element_and_what_it_adds(run: Callable[..., Any]) -> None:
-    status, said = run("show", DEPLOY)
+    status, said = run("show", "--long", DEPLOY)
     words = " ".join(said.split())
     assert status == 0
     assert "stands outside retry: the path is rewritten once, not once per attempt" in words
     assert "adds: request.attempt: int = 1. " in words
     assert "adds: request.zodb: Connection = on first use." in words
     assert "realm = Documents" in words
+
+
+def test_show_has_a_line_for_each_element(run: Callable[..., Any]) -> None:
+    status, said = run("show", DEPLOY)
+    lines = said.splitlines()
+    assert status == 0 and max(map(len, lines)) <= 116
+    assert [line.split()[0] for line in lines][:3] == ["log", "vhost", "shield"]
+    assert len(lines) == 15 and lines[-1].startswith("publisher")
 
 
 SECRETS = (
@@ -207,7 +215,7 @@ def test_show_masks_the_secrets_of_a_foreign_section__S25(tmp_path: Path, capsys
     lines += ["sqlalchemy.url = postgres://site:the-secret-a/b@host/db", "title = A wiki", "author = Ada"]
     ini = tmp_path / "site.ini"
     ini.write_text(f"[app:main]\npaste.app_factory = {__name__}:a_foreign_app\n" + "\n".join(lines))
-    assert main(["show", str(ini)]) == 0
+    assert main(["show", "--long", str(ini)]) == 0
     said = capsys.readouterr().out
     assert "the-secret" not in said and "title = A wiki" in said and "author = Ada" in said
 

@@ -20,13 +20,11 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
 from pipeline.telling.descriptions import described
-from pipeline.telling.drawing import drawing
 from pipeline.telling.secrets import value_of
 from pipeline.telling.styling import TEMPLATES, policy, style
 
 try:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
 except ImportError as error:
     raise ConfigurationError(
         "inspector: its pages need Jinja2. Install it: pip install 'wsgi-pipeline[inspector]'"
@@ -84,9 +82,7 @@ def show_page(inspector: Any, request: Any, response: Any) -> None:
         if filters.live:
             response.headers["Refresh"] = str(SECONDS_BETWEEN)
     elif rest == "pipeline":
-        chains = drawn(inspector.steps)
-        shown = drawing(chains, "The parts that a request passes")
-        put(response, "pipeline.html", chains=chains, drawing=Markup(shown))
+        put(response, "pipeline.html", chains=drawn(inspector.steps))
     else:
         record = inspector.find(int(rest)) if rest.isascii() and rest.isdecimal() and len(rest) < 16 else None
         if record is None:

@@ -6,7 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from pipeline.http.content_policy import page_policy
-from pipeline.telling.drawing import STYLE
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -19,5 +18,5 @@ def style() -> str:
 
 @lru_cache(maxsize=1)
 def policy() -> tuple[str, str]:
-    """Return the header Content-Security-Policy: the style sheets by their hashes, forms to this site, no more."""
-    return page_policy(f"\n{style()}", STYLE, form_action="'self'")
+    """Return the header Content-Security-Policy: the style sheet by its hash, forms to this site, no more."""
+    return page_policy(f"\n{style()}", form_action="'self'")
