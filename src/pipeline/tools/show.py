@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
         "show",
         "Lists the elements that a request passes, outermost first.",
     )
-    further = "show the options in force as well, what each element requires, provides and adds, and what holds it there"
+    further = "show the options in force as well, what each element requires, provides and adds, and its rules"
     parser.add_argument("--long", action="store_true", help=further)
     options = options_of(parser, arguments)
     chains = plan_of(options.ini, options.variables)
@@ -42,7 +42,7 @@ def put_chain(chain: dict[str, Any], long: bool) -> None:
         print(f"[{chain['condition']}]")
     width = max(len(part["name"]) for part in chain["parts"])
     for part in chain["parts"]:
-        what = part["what"] if long else textwrap.shorten(part["what"], LONGEST - width, placeholder="...")
+        what = part["what"] if long else textwrap.shorten(part["what"], LONGEST - width - 2, placeholder="...")
         print(f"{bold(part['name'])}{'':{width - len(part['name'])}}  {what}")
         if not long:
             continue
