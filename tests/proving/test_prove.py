@@ -23,11 +23,11 @@ from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.asked import Asked
+from pipeline.proving.effects import effect
 from pipeline.proving.judges import Record
 from pipeline.proving.logged import of_log
 from pipeline.proving.proof import Proof, plan_from
 from pipeline.proving.report import Waiver
-from pipeline.proving.site import effect
 from pipeline.publisher import publisher
 from pipeline.testing import prove as prove_site
 from pipeline.testing.plugin import prove as prove
@@ -113,7 +113,6 @@ WRITERS = {
 def test_an_effect_of_a_view_is_refused_and_found(
     kind: str, ini: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.proving.site.WRITTEN", ())
     monkeypatch.setattr("proving.notes.outside", lambda: WRITERS[kind](tmp_path))
     found = prove_site(ini(), view="outside").found
     assert any(one.what.startswith("R2: before the commit, a view does what no abort takes back") for one in found)
@@ -123,17 +122,22 @@ def test_an_effect_of_a_view_is_refused_and_found(
 def test_an_effect_may_be_allowed(
     ini: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.proving.site.WRITTEN", ())
     monkeypatch.setattr("proving.notes.outside", lambda: WRITERS["file"](tmp_path))
     assert prove_site(ini(), view="outside", allow=[str(tmp_path / "written")]).found == []
 
 
-FILE = "/srv/site/file"
+FILE, PYC = "/srv/site/file", "__pycache__/first.cpython-311.pyc.140"
 EFFECT_OF = [
     ("open", (FILE, "w", os.O_WRONLY), FILE),
     ("open", (FILE, "r", os.O_RDONLY), ""),
     ("open", (5, "w", os.O_WRONLY), ""),
-    ("open", ("/srv/site/__pycache__/first.cpython-311.pyc.140", "w", os.O_WRONLY), ""),  # a first import
+    ("open", ("/srv/site/__pycache__/first.cpython-311.pyc.140", "w", os.O_WRONLY), FILE.replace("file", PYC)),
+    ("os.remove", (FILE, -1), FILE),
+    ("socket.sendto", (None, ("127.0.0.1", 9)), "127.0.0.1:9"),
+    ("socket.getaddrinfo", ("mail.example", 25, 0, 0, 0), "mail.example"),
+    ("socket.getaddrinfo", ("127.0.0.1", 25, 0, 0, 0), ""),
+    ("os.kill", (1, 15), "os.kill 1"),
+    ("of.an.unknown.kind", (), "of.an.unknown.kind"),
     ("socket.connect", (None, ("mail.example", 25)), "mail.example:25"),
     ("sqlite3.connect", (":memory:",), ""),
     ("subprocess.Popen", (b"/usr/bin/mail", [], None, None), "/usr/bin/mail"),

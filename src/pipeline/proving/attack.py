@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from pipeline.interfaces import PUBLIC
 from pipeline.proving.asked import FORM, Asked
 from pipeline.proving.report import Report
-from pipeline.proving.runs import Run
+from pipeline.proving.runs import LONGEST, Run
 from pipeline.proving.site import Site
 from pipeline.telling.secrets import is_secret
 from pipeline.views import View
@@ -141,7 +141,7 @@ def growing(site: Site, values: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
     before = 1.0
     for tried in values:
         took = seconds(site, tried)
-        if took > 0.03 and min(took, seconds(site, tried)) > 8 * max(before, 0.002):
+        if took > LONGEST / 2 or (took > 0.03 and min(took, seconds(site, tried)) > 8 * max(before, 0.002)):
             yield "S12: four times the length of a value takes more than eight times as long", tried
             return
         before = took
@@ -159,7 +159,9 @@ def long_values(request: Asked, view: View) -> Iterator[tuple[Asked, ...]]:
 
 def failing(run: Run) -> Iterator[str]:
     """Yield that an answer is an error of the server."""
-    if run.status is None or run.status >= 500:
+    if run.hangs:
+        yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
+    elif run.status is None or run.status >= 500:
         yield f"it is answered {run.status or type(run.escaped).__name__}"
 
 

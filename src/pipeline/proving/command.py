@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str]) -> int:
         cover=options.cover,
         waived=waivers_of(options.waive) if options.waive else (),
     )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C does: what was copied is removed
     with proof.loaded():
         if options.replay:
             return put_replay(proof, options.replay)

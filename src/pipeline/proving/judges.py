@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pipeline.database import pools
 from pipeline.proving.copies import Stored
-from pipeline.proving.runs import Run
+from pipeline.proving.runs import LONGEST, Run
 
 
 class Record(NamedTuple):
@@ -118,8 +118,11 @@ def nothing_outside(record: Record) -> Iterator[str]:
 
 
 def answers(record: Record) -> Iterator[str]:
-    """Without a fault, no answer is an error of the server."""
+    """Without a fault, no answer is an error of the server, and it comes (S12)."""
     run = record.run
+    if run.hangs:
+        yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
+        return
     if not run.hits and (run.status is None or run.status >= 500):
         yield f"without a fault it is answered {run.status or type(run.escaped).__name__}"
 

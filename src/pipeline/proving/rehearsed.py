@@ -30,8 +30,9 @@ from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of, split_name
 from pipeline.paste import Step
 from pipeline.proving.asked import Asked
+from pipeline.proving.effects import OF_DATABASES, Effects
 from pipeline.proving.runs import Run
-from pipeline.proving.site import EFFECTS, OF_DATABASES, Site, of_database, quiet
+from pipeline.proving.site import Site, quiet
 from pipeline.telling.errors import place_and_words
 from pipeline.telling.words import OUR_CODE, place_of
 from pipeline.views import Views
@@ -95,6 +96,8 @@ class Stage(Site):
         super().__init__(ini, words, allow=allow)
         self.path = ini
         self.live = live
+        if live:
+            self.of_databases = (*OF_DATABASES, "ZODB", "zc", "pipeline.database")
         self.recorder: Recorder | None = None
         self.missed: list[Cause] = []
         self.reached: dict[tuple[str | None, str], int | str] = {}
@@ -112,6 +115,7 @@ class Stage(Site):
             stack.callback(forks.close_all)
             stack.enter_context(quiet())
             stack.enter_context(if_locked(lambda path: None))
+            stack.enter_context(Effects(self.refuse, self._is_ours, self.of_databases).refused())
             for views in self.load():
                 self.views += views
             self.origin = f"http://{host_of(self.chains)}"
@@ -145,10 +149,6 @@ class Stage(Site):
         else:
             watch = super().watch
             self.recorder.watch(step, lambda *both: watch(step, handler, *both), request, response)
-
-    def _effect(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event in EFFECTS and not (self.live and of_database((*OF_DATABASES, "ZODB", "zc"))):
-            super()._effect(event, arguments)
 
     def files(self) -> list[str]:
         """Return the files with the views of the site."""

@@ -158,7 +158,7 @@ class Report:
     @property
     def exit_status(self) -> int:
         """0 nothing found, 1 something found or too little tried, 3 the budget was over."""
-        if self.found or not self.is_covered:
+        if self.found or not self.is_covered or not self.runs:
             return 1
         return 3 if self.is_over_budget else 0
 

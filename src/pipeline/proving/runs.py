@@ -8,12 +8,15 @@ what happens at which point.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from traceback import walk_stack
+from types import FrameType
 from typing import Any, NamedTuple
 
 from ZODB.POSException import ConflictError
@@ -29,6 +32,10 @@ _local = threading.local()
 
 class Gone(BaseException):
     """The client is gone."""
+
+
+class Hangs(BaseException):
+    """A request has not come to its end."""
 
 
 class Exit(SystemExit):
@@ -120,6 +127,8 @@ class Run:
         """The views that were called."""
         self.effects: list[str] = []
         """Effects outside of the databases, from before they were told to store."""
+        self.hangs = ""
+        """The line of the site that was at work after LONGEST seconds, or ""."""
         self.commits_errors = False
         self.status: int | None = None
         """The status that the server got; None if it got none."""
@@ -219,9 +228,36 @@ def joining(resource: Any) -> Any:
     return joined
 
 
-def place() -> str:
+LONGEST = 20.0
+"""Seconds after which a request hangs."""
+
+
+@contextmanager
+def watched(run: Run, request: str) -> Iterator[None]:
+    """End a request that hangs. Print the request and the stack: a loop, a lock or a regular expression (S12)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def strike(number: int, frame: FrameType | None) -> None:
+        if not run.hangs:
+            run.hangs = place(frame) or "code of a library"
+            said = "".join(traceback.format_stack(frame, limit=12))
+            print(f"\n{request[:300]} has not answered after {LONGEST:.0f} s:\n{said}", file=sys.stderr, flush=True)
+        raise Hangs
+
+    before = signal.signal(signal.SIGALRM, strike)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST, 1)  # and again, for code that swallows every exception
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def place(begin: FrameType | None = None) -> str:
     """Return ``file, line N`` of the line of the site that is at work in this thread, or ""."""
-    for frame, line in walk_stack(sys._getframe(1)):
+    for frame, line in walk_stack(begin or sys._getframe(1)):
         if is_of_the_site(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}, line {line}"
     return ""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import random
-import sys
-import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from traceback import walk_stack
 from typing import Any
 from unittest import mock
 
@@ -21,18 +19,9 @@ from pipeline.loading.command_line import host_of, plan_of
 from pipeline.paste import Chain, Step
 from pipeline.proving.asked import Asked
 from pipeline.proving.copies import Copies
-from pipeline.proving.runs import Gone, Run, joining, place, point, running, started
-from pipeline.running.auditing import listening
+from pipeline.proving.effects import OF_DATABASES, EffectRefused, Effects
+from pipeline.proving.runs import Gone, Run, joining, place, point, running, started, watched
 from pipeline.views import View, Views
-
-EFFECTS = ("socket.connect", "subprocess.Popen", "os.system", "sqlite3.connect", "open")
-"""Effects outside of the databases, by the names of Python's audit events."""
-OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "pymysql")
-"""Packages whose effects are those of a database."""
-
-
-class EffectRefused(ConnectionError):
-    """A request wants to connect to another machine, or to start a program."""
 
 
 class Site:
@@ -65,6 +54,12 @@ class Site:
         self.views: list[tuple[Any, Any, str, View]] = []
         """The registrations: context, type of the request, method and name, view."""
         self._look: Callable[[Any], object] | None = None
+        self._thread = threading.get_ident()
+        self._at_work: Run | None = None
+        """The run that began last: other threads do its work."""
+
+    of_databases: Sequence[str] = OF_DATABASES
+    """Packages whose effects are those of a database."""
 
     @contextmanager
     def loaded(self) -> Iterator[None]:
@@ -73,6 +68,7 @@ class Site:
             stack.enter_context(self.copies.in_use())
             stack.enter_context(watching_joins(joining))
             stack.enter_context(quiet())
+            stack.enter_context(Effects(self.refuse, self._is_ours, self.of_databases).refused())
             stack.enter_context(mock.patch("time.sleep", lambda seconds: None))
             found = self.load()
             self.origin = f"http://{host_of(self.chains)}"
@@ -169,7 +165,8 @@ class Site:
         if run.user is not None:
             environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
         random.seed(self.seed)
-        with started(run), listening(self._effect):
+        self._at_work = run
+        with started(run), watched(run, str(request)):
             serve(self.app, environ, run)
         run.keeps_request = "pipeline.request" in environ
         self.copies.refuse_refused()
@@ -183,45 +180,18 @@ class Site:
         finally:
             self._look = None
 
-    def _effect(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note what this thread does outside of the databases, and refuse it if it is not allowed."""
-        run = running()
-        if run is None or event not in EFFECTS or of_database():
+    def _is_ours(self) -> bool:
+        """Return whether this thread does the work of ``prove``, and not that of the site."""
+        return running() is None and threading.get_ident() == self._thread
+
+    def refuse(self, event: str, name: str) -> None:
+        """Refuse an effect that is not allowed, and note it if nothing is stored yet."""
+        if name in self.allow or name.startswith(f"{self.copies.directory}{os.sep}"):
             return
-        name = effect(event, arguments)
-        if name and not name.startswith((str(self.copies.directory), *WRITTEN)) and name not in self.allow:
-            if not run.finished:
-                run.effects.append(f"{event} {name}, by {place()}")
-            raise EffectRefused(f"prove: {event} {name}: no program and no other machine is asked. --allow {name}")
-
-
-WRITTEN = (tempfile.gettempdir(), "/dev/", "/proc/")
-"""Directories to which a view may write."""
-WRITES = os.O_WRONLY | os.O_RDWR
-
-
-def effect(event: str, arguments: tuple[Any, ...]) -> str:
-    """Return what an audit event reaches outside of the process: host:port, a program, or a file; or "" for
-    none."""
-    if event == "socket.connect":
-        address = arguments[1]
-        return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
-    if event == "open":
-        path, _, flags = arguments
-        is_written = isinstance(path, (str, bytes)) and flags & WRITES
-        file = os.path.abspath(os.fsdecode(path)) if is_written else ""
-        return "" if "__pycache__" in file else file  # a view may be the first to import a module
-    if event == "sqlite3.connect":
-        return "" if str(arguments[0]) in ("", ":memory:") else os.path.abspath(os.fsdecode(arguments[0]))
-    return os.fsdecode(arguments[0])
-
-
-def of_database(packages: Sequence[str] = OF_DATABASES) -> bool:
-    """Return whether the driver of a database is at work in this thread."""
-    frame = sys._getframe(1)
-    return any(
-        str(one.f_globals.get("__name__", "")).partition(".")[0] in packages for one, _ in walk_stack(frame)
-    )
+        run = running() or self._at_work
+        if run is not None and not run.finished:
+            run.effects.append(f"{event} {name}, by {place() or 'a thread'}")
+        raise EffectRefused(f"prove: {event} {name}: nothing outside of the databases is touched. --allow {name}")
 
 
 def close_one(request: Any, run: Run) -> None:
@@ -260,6 +230,8 @@ def serve(app: Any, environ: dict[str, Any], run: Run) -> None:
         run.is_complete = True
     except Gone:
         pass
+    except KeyboardInterrupt:  # whoever runs this wants to end it
+        raise
     except BaseException as error:
         run.escaped = error
     try:

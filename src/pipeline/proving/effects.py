@@ -1,0 +1,177 @@
+"""Effects outside of the databases. Whatever is not known to be harmless is refused, on each thread (R2).
+
+Python announces by audit events what code is about to do, and an exception in their listener prevents it. A few
+functions have no event; they are replaced while a site is proved. A C library that opens a file or a socket by
+itself is not seen.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from traceback import walk_stack
+from typing import Any
+from unittest import mock
+
+from pipeline.options import resolve
+from pipeline.running.auditing import listening
+from pipeline.telling.words import is_of_the_site
+
+HARMLESS = (
+    *("array.", "builtins.", "code.", "compile", "cpython.", "ctypes.addressof", "ctypes.cdata", "ctypes.create"),
+    *("ctypes.dl", "ctypes.string_at", "ctypes.wstring_at", "exec", "fcntl.", "ftplib.", "function.", "gc."),
+    *("glob.", "http.client.", "imaplib.", "import", "marshal.", "mmap.", "nntplib.", "object.", "os.fwalk"),
+    *("os.getxattr", "os.listdir", "os.listxattr", "os.putenv", "os.scandir", "os.unsetenv", "os.walk", "pathlib."),
+    *("pickle.", "poplib.", "setopencodehook", "shutil.get", "shutil.make", "signal.pthread_kill", "smtplib."),
+    *("socket.__new__", "socket.getservby", "socket.gethostname", "sqlite3.connect/handle"),
+    *("sqlite3.enable_load_extension", "sys.", "telnetlib.", "tempfile.", "_thread.", "threading.", "time."),
+    "urllib.Request",
+)
+"""The beginnings of the names of the events that announce nothing outside of the process. A connection that a
+library for mail or HTTP announces is announced once more by its socket."""
+OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "psycopg", "pymysql", "pg8000", "mysql")
+"""Packages whose effects are those of a database."""
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+LOOK_UPS = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo")
+
+
+class EffectRefused(ConnectionError):
+    """A request wants to do what stays outside of the databases."""
+
+
+class Effects:
+    """What a site does outside of the databases while it is proved.
+
+    judge     ``(event, name)`` is called for each effect, and raises to refuse it
+    is_ours   whether this thread does the work of ``prove`` itself, such as copying a database
+    packages  packages whose effects are those of a database
+    """
+
+    def __init__(
+        self,
+        judge: Callable[[str, str], object],
+        is_ours: Callable[[], bool],
+        packages: Sequence[str] = OF_DATABASES,
+    ) -> None:
+        self.judge, self.is_ours = judge, is_ours
+        self.packages = tuple(f"{name}." for name in packages)
+        self.made: set[str] = set()
+        """The temporary files and directories that the site has made. What it does with them is nobody's business;
+        they are removed at the end."""
+        self.ours: set[str] = set()
+        """Those that ``prove`` has made. They may be removed by the collector, in any thread."""
+
+    @contextmanager
+    def refused(self) -> Iterator[None]:
+        """Have each effect judged, on each thread."""
+        with listening(self.note), mock.patch("sys.dont_write_bytecode", True), unannounced(self.note):
+            try:
+                yield
+            finally:
+                self.clean_up()
+
+    def note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Judge an event of this thread."""
+        if event.startswith("tempfile.mk"):
+            (self.ours if self.is_ours() else self.made).add(os.path.abspath(os.fsdecode(arguments[0])))
+        if event.startswith(HARMLESS) or self.is_ours() or self.is_of_database():
+            return
+        for name in reached(event, arguments):
+            above = (name, *map(str, Path(name).parents))
+            if self.made.isdisjoint(above) and self.ours.isdisjoint(above):
+                self.judge(event, name)
+
+    def is_of_database(self) -> bool:
+        """Return whether the driver of a database is at work in this thread, and not code of the site that the
+        driver has called."""
+        for frame, _ in walk_stack(sys._getframe(1)):
+            if f"{frame.f_globals.get('__name__', '')}.".startswith(self.packages):
+                return True
+            if is_of_the_site(frame.f_code.co_filename):
+                return False
+        return False
+
+    def clean_up(self) -> None:
+        """Remove the temporary files that the site has left."""
+        for path in self.made:
+            with suppress(OSError):
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+        self.made.clear()
+
+
+RELATIVE = ("os.remove", "os.rmdir", "os.mkdir")
+"""Events whose last argument is the descriptor of the directory that a path is relative to."""
+TWO_PATHS = ("os.rename", "os.link", "os.symlink", "shutil.copyfile", "shutil.copytree", "shutil.move")
+
+
+def reached(event: str, arguments: tuple[Any, ...]) -> list[str]:
+    """Return all that an event reaches: a file that takes the name of another one reaches both."""
+    if event in TWO_PATHS:
+        return [os.path.abspath(os.fsdecode(path)) for path in arguments[event != "os.rename" : 2]]
+    return list(filter(None, [effect(event, arguments)]))
+
+
+def effect(event: str, arguments: tuple[Any, ...]) -> str:
+    """Return what an event reaches outside of the process: host:port, a program, a file, or the event itself; or ""
+    if it reaches nothing."""
+    first = arguments[0] if arguments else ""
+    if event in LOOK_UPS:
+        host = os.fsdecode(first or "") if isinstance(first, (str, bytes, type(None))) else str(first[0])
+        return "" if host in ("", "localhost", socket.gethostname()) or is_address(host) else host
+    if event.startswith("socket.") and len(arguments) > 1:
+        address = arguments[1]
+        return f"{address[0]}:{address[1]}" if isinstance(address, tuple) and len(address) > 1 else str(address)
+    if event == "open":
+        path, _, flags = arguments
+        is_written = isinstance(path, (str, bytes, os.PathLike)) and flags & WRITES
+        file = os.path.abspath(os.fsdecode(path)) if is_written else ""
+        return "" if file == os.devnull or os.path.isdir(file) else file  # a temporary file without a name
+    if event == "sqlite3.connect":
+        return "" if str(first) in ("", ":memory:") else os.path.abspath(os.fsdecode(first))
+    if event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"):
+        return os.fsdecode(first)
+    if arguments and isinstance(first, (str, bytes, os.PathLike)) and event.startswith(("os.", "shutil.")):
+        within = arguments[-1] if isinstance(arguments[-1], int) and event in RELATIVE else -1
+        base = os.readlink(f"/proc/self/fd/{within}") if within >= 0 and Path("/proc/self/fd").exists() else ""
+        return os.path.abspath(os.path.join(base, os.fsdecode(first)))
+    return f"{event} {first}".strip()
+
+
+def is_address(host: str) -> bool:
+    """Return whether a host is a number, which nobody is asked for."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with suppress(OSError, ValueError):
+            socket.inet_pton(family, host)
+            return True
+    return False
+
+
+UNANNOUNCED = (*("_posixshmem:shm_open", "_posixshmem:shm_unlink"), *("os:mkfifo", "os:mknod", "os:nice"))
+"""Functions that reach outside of the process and have no audit event."""
+
+
+@contextmanager
+def unannounced(note: Callable[..., object]) -> Iterator[None]:
+    """Have the calls of further functions noted as well."""
+    with ExitStack() as stack:
+        for name in UNANNOUNCED:
+            with suppress(ImportError, AttributeError):
+                call = resolve(name)
+                replaced = name.replace(":", ".")
+                stack.enter_context(mock.patch(replaced, noting(replaced, call, note)))
+        yield
+
+
+def noting(event: str, call: Callable[..., Any], note: Callable[..., object]) -> Callable[..., Any]:
+    """Return a function that notes its call first."""
+
+    def noted(*arguments: Any, **more: Any) -> Any:
+        note(event, (*arguments, *more.values()))
+        return call(*arguments, **more)
+
+    return noted
