@@ -296,8 +296,7 @@ class Views:
         return view  # type: ignore[no-any-return]
 
     def changed(self, specification: Any) -> None:
-        """Forget the views that were found. A specification calls this if it has changed, as that of a class does
-        which is declared to implement a further interface."""
+        """Forget the views that were found. A specification, such as that of a class, calls this if it changes."""
         while self.filled:
             self.filled.pop().clear()
 
