@@ -27,8 +27,8 @@ from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
+from pipeline.explaining import recording
 from pipeline.http import debug_key
-from pipeline.inspector import recording
 from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.publisher import publisher
 from pipeline.telling.secrets import masked_query, masked_text, told, told_header, told_variable
