@@ -240,8 +240,11 @@ class Record:
         self.attempts = now.added.get("attempt", 1)
         return changed_request(before, now) if before is not None else _UNCHANGED
 
-    def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
-        """Call the handler of a part, and note what it does."""
+    def watch(self, step: Step, walks: bool, handler: Handler, request: Any, response: Any) -> None:
+        """Call the handler of a part, and note what it does.
+
+        walks  ``step.facts.walks``, which is asked at load
+        """
         if len(self.parts) >= MOST_PARTS:
             self.dropped += 1
             handler(request, response)
@@ -268,7 +271,7 @@ class Record:
         making = None
         if self.complete:
             look_now(part, request)
-        if step.facts.walks:
+        if walks:
             part.fields = _walked_of(request)
             self.again = Again(part, request.pipeline, request.views, part.fields)
             making = Making(request) if has_zodb(request) else None

@@ -51,7 +51,7 @@ class Recorder:
         if record.zope_walk is None and getattr(request, "zope_walk", self) is None:
             request.zope_walk = record.zope_walk = Walk()
         try:
-            record.watch(step, handler, request, response)
+            record.watch(step, step.facts.walks, handler, request, response)
         finally:
             if outer is None:
                 record.kept = request.__dict__.get("kept", "")

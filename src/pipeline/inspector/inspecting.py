@@ -125,13 +125,14 @@ def between(step: Step, offers: Offers) -> Offers:
 
 def watcher(step: Step, next: Handler) -> Handler:
     """Return a handler that calls the handler of a part, and has the inspector's record note what the part does."""
+    walks = step.facts.walks
 
     def watched(request: Any, response: Any) -> None:
         record = request.__dict__.get("inspected")
         if record is None:
             next(request, response)
         else:
-            record.watch(step, next, request, response)
+            record.watch(step, walks, next, request, response)
 
     return watched
 
