@@ -29,7 +29,7 @@ RELEASE = os.environ.get("PIPELINE_CI_ALL") == "1"
 FURTHER = QUICK if RELEASE else f"{QUICK} and not once"
 """The quick tests on every Python but 3.11: without those that one Python runs for all."""
 TIMED = ("test_matrix.py", "test_restarts.py", "test_slow_clients.py", "test_throughput.py", "test_add_instance.py")
-TIMED += ("test_draining.py",)
+TIMED += ("test_draining.py", "test_reload.py")
 """The tests that load a server, and count what fails."""
 FORKING = ("tests/database", "tests/proving")
 """Tests that fork often, which costs two to four times as much in a process that has collected all tests."""

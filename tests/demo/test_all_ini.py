@@ -497,7 +497,7 @@ def test_a_browser(browser: WebDriver, served: Served) -> None:
 
 
 def test_it_is_complete_and_says_what_each_kind_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", str(TOP / "etc" / "all.ini")]) == 0
+    assert main(["show", "--long", str(TOP / "etc" / "all.ini")]) == 0
     shown = capsys.readouterr().out
     assert re.findall(r"(?m)^\[(\w+)", shown) == ["calls", "authors", "programs", "browsers"]
     assert len(re.findall(r"request_type = pipeline[._]", shown)) == 3

@@ -6,10 +6,12 @@ import gc
 import logging
 import os
 import re
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -691,6 +693,36 @@ def test_a_file_that_another_process_has_open(tmp_path: Path, caplog: Any) -> No
     finally:
         storage.close()
     assert "another process has it open; for several there are ZEO and RelStorage" in caplog.text
+
+
+HOLDS = "import sys; from ZODB.FileStorage import FileStorage; file = FileStorage(sys.argv[1]); "
+HOLDS += "print('it has it', flush=True); sys.stdin.read()"
+
+
+@pytest.mark.parametrize(("patience", "status"), [(30, 200), (0.3, 503)])
+def test_a_process_waits_for_the_file_that_its_predecessor_has__R9(
+    patience: float, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of its requests is a 503. If the other process stays, they are, and no further one waits."""
+    monkeypatch.setattr("pipeline.database.storages.LOCK_PATIENCE", patience)
+    path = f"{tmp_path}/Data.fs"
+    app = site_of(f"file://{path}", write)
+    command = [sys.executable, "-W", "ignore", "-c", HOLDS, path]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
+        ThreadPoolExecutor(4) as threads,
+    ):
+        assert other.stdin is not None and other.stdout is not None
+        other.stdout.readline()
+        answers = [threads.submit(ask, app) for _ in range(4)]
+        if status == 503:
+            assert {answer.result().status_int for answer in answers} == {503}
+            began = time.monotonic()
+            assert ask(app).status_int == 503 and time.monotonic() - began < 0.3
+        time.sleep(0.3)
+        assert status == 503 or not any(answer.done() for answer in answers)
+        other.stdin.close()
+        assert {answer.result().status_int for answer in answers} == {status}
 
 
 def test_while_it_is_down_one_request_in_a_second_tries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

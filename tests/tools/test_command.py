@@ -190,7 +190,7 @@ def completed(request: pytest.FixtureRequest, missing: Callable[[str, str], None
     ("line", "words"),
     [
         ("pipeline sh", {"show", "shell"}),
-        ("pipeline show --s", {"--svg"}),
+        ("pipeline show --l", {"--long"}),
         ("pipeline show etc/dep", {"etc/deploy.ini"}),
         ("pipeline deploy ng", {"nginx"}),
     ],

@@ -186,13 +186,21 @@ def test_an_error_in_a_module_of_the_site_is_one_line(site: Site, command: str) 
 
 
 def test_show_says_what_holds_an_element_and_what_it_adds(run: Callable[..., Any]) -> None:
-    status, said = run("show", DEPLOY)
+    status, said = run("show", "--long", DEPLOY)
     words = " ".join(said.split())
     assert status == 0
     assert "stands outside retry: the path is rewritten once, not once per attempt" in words
     assert "adds: request.attempt: int = 1. " in words
     assert "adds: request.zodb: Connection = on first use." in words
     assert "realm = Documents" in words
+
+
+def test_show_has_a_line_for_each_element(run: Callable[..., Any]) -> None:
+    status, said = run("show", DEPLOY)
+    lines = said.splitlines()
+    assert status == 0 and max(map(len, lines)) <= 116
+    assert [line.split()[0] for line in lines][:3] == ["log", "vhost", "shield"]
+    assert len(lines) == 15 and lines[-1].startswith("publisher")
 
 
 SECRETS = (
@@ -207,7 +215,7 @@ def test_show_masks_the_secrets_of_a_foreign_section__S25(tmp_path: Path, capsys
     lines += ["sqlalchemy.url = postgres://site:the-secret-a/b@host/db", "title = A wiki", "author = Ada"]
     ini = tmp_path / "site.ini"
     ini.write_text(f"[app:main]\npaste.app_factory = {__name__}:a_foreign_app\n" + "\n".join(lines))
-    assert main(["show", str(ini)]) == 0
+    assert main(["show", "--long", str(ini)]) == 0
     said = capsys.readouterr().out
     assert "the-secret" not in said and "title = A wiki" in said and "author = Ada" in said
 
@@ -344,7 +352,7 @@ def test_element_knows_the_ends_of_pipelines(run: Callable[..., Any]) -> None:
 
 
 def test_the_way_of_a_request(site: Site) -> None:
-    status, said = site.run("explain", "GET", "/docs/")
+    status, said = site.run("explain", "--long", "GET", "/docs/")
     assert status == 0
     for part in (
         "GET /docs/ -> 200 OK, 5 bytes",
@@ -354,6 +362,18 @@ def test_the_way_of_a_request(site: Site) -> None:
         f"-> {site.module}.index ({site.code}, line {site.line('@view(context=Folder)')}) chosen: it is for Folder",
     ):
         assert part in said
+
+
+def test_a_200_is_explained_on_a_screen(run: Callable[..., Any], tmp_path: Path) -> None:
+    """Fifteen elements, each with the names of its changes. An error has all that is known."""
+    database = f"zodb_uri=file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs"
+    values = (database, f"session_keys={tmp_path}/keys")
+    status, said = run("explain", DEPLOY, "GET", "/", *values)
+    lines = said.splitlines()
+    assert status == 0 and len(lines) <= 25 and max(map(len, lines)) <= 116
+    assert any(line.split()[0] == "shield" and "Referrer-Policy" in line for line in lines if line)
+    assert len(run("explain", DEPLOY, "GET", "/", *values, "--long")[1].splitlines()) > 40
+    assert "Traversal" in run("explain", DEPLOY, "GET", "/nothing", *values)[1]
 
 
 def test_the_way_of_a_request_for_programs(site: Site) -> None:
@@ -404,14 +424,14 @@ def test_the_address_of_an_object_without_a_place(site: Site) -> None:
     """A 500 of the view, and not a 400 that blames the visitor."""
     code = "@view(context=Folder, name='n')\ndef n(context, request):\n    redirect(request.absolute_url(Page()))\n"
     site.write(INI, CODE.replace("class Page:", "class Page:\n    __parent__ = __name__ = '_x'\n") + code)
-    said = site.run("explain", "GET", "/n")[1]
+    said = site.run("explain", "--long", "GET", "/n")[1]
     assert "-> 500" in said
     assert f"{site.code}, line {site.line('absolute_url')}" in said
 
 
 def test_attempts(site: Site) -> None:
     site.write(DATABASE, STORED)
-    said = site.run("explain", "GET", "/again")[1]
+    said = site.run("explain", "--long", "GET", "/again")[1]
     assert "Attempts: 3" in said
     assert "repaired after 3 attempts" in said
 

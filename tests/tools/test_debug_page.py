@@ -198,9 +198,9 @@ def test_the_page_of_an_exception_has_its_frames_with_the_lines_around(
     call: Callable[..., Any], failing: Pipeline, key: str
 ) -> None:
     page = page_of(call, failing, key)
-    assert "ValueError: for the test" in page and "Caused by KeyError: &#x27;&lt;b&gt;&#x27;" in page
+    assert "ValueError: for the test" in page and "Caused by KeyError: &#39;&lt;b&gt;&#39;" in page
     opened = page[page.index('<details class="frame" open>') :].partition("</details>")[0]
-    assert '<li class="here">' in opened and "raise ValueError(&quot;for the test&quot;) from error" in opened
+    assert '<li class="here">' in opened and "raise ValueError(&#34;for the test&#34;) from error" in opened
     assert "except KeyError as error:" in opened
     assert "Traceback (most recent call last)" in page
 
@@ -213,7 +213,7 @@ def test_the_page_of_an_exception_has_the_way_and_the_request_without_secrets__S
     )
     assert "chosen: it is for Box" in page and "Box.__getitem__" in page
     assert "Basic (masked)" in page and "a=1" in page and "-secret" not in page and KEY not in page
-    assert "Put the element inspector outermost" in page
+    assert "inspector" not in page and "Databases" not in page, "it does not advertise"
 
 
 def test_the_page_loads_nothing_and_runs_nothing__S17(
@@ -240,6 +240,14 @@ def test_with_the_inspector_the_page_has_times_and_databases(
     assert "SELECT 42 AS answer" in page
     assert '<span class="name">transaction</span>' in page and " ms</td>" in page
     assert "recording.py" not in page.partition("To copy")[0]
+
+
+def test_without_templates_the_page_is_a_text(
+    call: Callable[..., Any], failing: Pipeline, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debug_page, "HAS_TEMPLATES", False)
+    page = page_of(call, failing, key)
+    assert "<h2>" not in page and "why     the view" in page and "Traceback (most recent call last)" in page
 
 
 def test_the_cause_is_told_also_if_the_way_cannot_be_walked_again(

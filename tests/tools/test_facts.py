@@ -209,7 +209,7 @@ def test_a_database_of_the_application_is_not_asked_for_its_uri(
     ini = write("zodb", section)
     assert main(["serve", ini, "--server", "gunicorn", "--workers", "2", "--port", "8765"]) == 0
     assert "workers = 2\n" in deployed(ini, "gunicorn")["gunicorn.conf.py"]
-    assert main(["show", ini]) == 0 and "db = tools.test_facts:database" in capsys.readouterr().out
+    assert main(["show", "--long", ini]) == 0 and "db = tools.test_facts:database" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_check_gives_the_advice_of_an_element(
 
 def test_show_tells_the_facts(write: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     ini = write("keeper", KEEPER)
-    assert main(["show", ini]) == 0
+    assert main(["show", "--long", ini]) == 0
     said = "".join(capsys.readouterr().out.split())  # a long path may be broken at a hyphen
     lock = f"{Path(ini).parent}/var/keeper.lock"
     assert "token=(masked)" in said

@@ -131,7 +131,7 @@ def test_explain_lists_the_objects_and_the_values(stored: Site) -> None:
 
 
 def test_explain_says_it_in_words(stored: Site) -> None:
-    _, text = stored.run("explain", "GET", "/doc3")
+    _, text = stored.run("explain", "--long", "GET", "/doc3")
     assert "Made of 7 objects, 7 of them from the database and 0 from memory" in text
     assert "Doc, 64 bytes, from database" in re.sub(r"\d+ bytes", "64 bytes", text)
     assert "Vary does not name X-A, Cookie: a cache may send this page to other requests" in text

@@ -1049,7 +1049,7 @@ MISTAKES = [
         ("Put a thing on the request.", "request.thing: str = x. A thing of this shop.", "stands outside traverse"),
         with_thing(),
         hooked("pass"),
-        command=("show",),
+        command=("show", "--long"),
         status=0,
         page=None,
     ),

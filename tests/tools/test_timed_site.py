@@ -63,7 +63,7 @@ def test_check(timed: Any) -> None:
 
 
 def test_show(timed: Any) -> None:
-    status, said = timed.run("show")
+    status, said = timed.run("show", "--long")
     assert status == 0, said
     assert "Measure what each element" in said and "Show Prometheus" in said
     assert "stands outside errors: each request is measured once" in " ".join(said.split())

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -21,7 +22,7 @@ from ZODB.FileStorage.format import CorruptedError
 from ZODB.POSException import ConflictError
 from ZODB.utils import z64
 
-from pipeline.database import only_look
+from pipeline.database import forks, only_look
 from pipeline.database.connections import RequestDB
 
 T = TypeVar("T")
@@ -30,6 +31,9 @@ ZEO_TIMEOUT = 5
 """Seconds that a request waits for a ZEO server. ZEO's own default is 30, longer than a visitor waits."""
 PATIENCE = 30.0
 """Seconds for which an open is tried again while other processes make the tables."""
+LOCK_PATIENCE = 30.0
+"""Seconds for which a new process waits for a file that its predecessor has. The servers of ``pipeline deploy``
+give requests so long to finish at a reload."""
 RELSTORAGE = ("postgres", "mysql", "mariadb", "sqlite", "oracle")
 """Schemes of URIs that RelStorage opens."""
 MADE_AT_ONCE = frozenset({"23505", "42P07", "42710", "42723", "40001", "40P01", "XX000"})
@@ -117,9 +121,8 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
             with suppress(FileExistsError):
                 os.mkdir(blobs, 0o700)
     try:
-        storage = factory()
+        storage = _when_free(path, factory)
     except Exception as error:
-        _close_half_open(error)
         tell = only_look.wanted()
         if tell is None or not isinstance(error, LockError) or (storage := open_to_read(uri)) is None:
             raise
@@ -128,6 +131,34 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     if isinstance(file, FileStorage):  # the packer makes a new file, which replaces the old one
         file.packer = partial(_pack_alike, path, file.packer)
     return storage
+
+
+_waited_for: set[str] = set()
+"""The files that this process has waited for."""
+
+
+def _when_free(path: str, factory: Callable[[], Any]) -> Any:
+    """Open a FileStorage. At the first use of a file wait while another process has it: at a reload the predecessor
+    of this process still has requests to finish (R9)."""
+    end = time.monotonic() + LOCK_PATIENCE
+    while True:
+        try:
+            return factory()
+        except Exception as error:
+            _close_half_open(error)
+            if not isinstance(error, LockError) or not _may_wait(path) or time.monotonic() >= end:
+                _waited_for.add(path)
+                raise
+        time.sleep(0.05)
+
+
+def _may_wait(path: str) -> bool:
+    """Return whether the process that has a file may end, as its lock says: not this one, and not its parent."""
+    with suppress(OSError, ValueError):
+        holder = int(Path(f"{path}.lock").read_text())
+        mine = (os.getpid(), os.getppid(), forks.parent())
+        return path not in _waited_for and holder not in mine and only_look.wanted() is None
+    return False
 
 
 def open_to_read(uri: str) -> Any:

@@ -23,7 +23,7 @@ from pipeline.http.forwarding import READER, form_of_path
 from pipeline.http.origins import CrossSiteRequest
 from pipeline.telling.installed import providers
 from pipeline.telling.secrets import told_option
-from pipeline.telling.words import OUR_CODE, line_of_the_site, place_of, short
+from pipeline.telling.words import line_of_the_site, place_of, short
 from pipeline.views import View, Views
 
 
@@ -493,9 +493,7 @@ def refused(failure: Failure, look: Look, view: View) -> Cause:
 
 def last_frame(error: BaseException | None) -> str | None:
     """Return ``file, line N`` of the last line of the site that has raised an error, or None."""
-    if error is None:
-        return None
-    return line_of_the_site(error) or line_of_the_site(error, f"{OUR_CODE}/demo/") or None
+    return (error is not None and line_of_the_site(error)) or None
 
 
 def _told(error: BaseException) -> str:

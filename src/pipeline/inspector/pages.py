@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import groupby
-from time import localtime, strftime
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
@@ -20,17 +18,11 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
 from pipeline.telling.descriptions import described
-from pipeline.telling.drawing import drawing
 from pipeline.telling.secrets import value_of
-from pipeline.telling.styling import TEMPLATES, policy, style
+from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
 
-try:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-except ImportError as error:
-    raise ConfigurationError(
-        "inspector: its pages need Jinja2. Install it: pip install 'wsgi-pipeline[inspector]'"
-    ) from error
+if not HAS_TEMPLATES:
+    raise ConfigurationError("inspector: its pages need Jinja2. Install it: pip install 'wsgi-pipeline[inspector]'")
 
 PER_PAGE = 100
 SECONDS_BETWEEN = 3
@@ -84,30 +76,12 @@ def show_page(inspector: Any, request: Any, response: Any) -> None:
         if filters.live:
             response.headers["Refresh"] = str(SECONDS_BETWEEN)
     elif rest == "pipeline":
-        chains = drawn(inspector.steps)
-        shown = drawing(chains, "The parts that a request passes")
-        put(response, "pipeline.html", chains=chains, drawing=Markup(shown))
+        put(response, "pipeline.html", chains=drawn(inspector.steps))
     else:
         record = inspector.find(int(rest)) if rest.isascii() and rest.isdecimal() and len(rest) < 16 else None
         if record is None:
             raise HTTPNotFound("The inspector does not have that request, or not any more.")
         put(response, "request.html", **told_request(record, inspector))
-
-
-@lru_cache(maxsize=1)
-def environment() -> Environment:
-    """Return the templates."""
-    made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters["ms"] = milliseconds
-    made.filters["clock"] = lambda when: strftime("%H:%M:%S", localtime(when))
-    made.globals["style"] = style()
-    return made
 
 
 def put(response: Any, template: str, **values: Any) -> None:
@@ -121,12 +95,6 @@ def put(response: Any, template: str, **values: Any) -> None:
         NOSNIFF,
     ]
     response.adopt("200 OK", headers, [text.encode("utf-8", "replace")])
-
-
-def milliseconds(seconds: float) -> str:
-    """Return a time in milliseconds."""
-    taken = seconds * 1_000
-    return f"{taken:.0f}" if taken >= 100 else f"{taken:.1f}" if taken >= 10 else f"{taken:.2f}"
 
 
 def listed(inspector: Any, filters: Filters) -> dict[str, Any]:

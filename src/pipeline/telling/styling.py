@@ -1,12 +1,20 @@
-"""The style sheet of the pages for developers, and the policy that allows it and nothing else."""
+"""The pages for developers: their templates and style sheet, and the policy that allows that and nothing else."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from time import localtime, strftime
 
 from pipeline.http.content_policy import page_policy
-from pipeline.telling.drawing import STYLE
+
+try:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+except ImportError:
+    HAS_TEMPLATES = False
+else:
+    HAS_TEMPLATES = True
+"""False without Jinja2: then there are texts in place of pages."""
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -19,5 +27,27 @@ def style() -> str:
 
 @lru_cache(maxsize=1)
 def policy() -> tuple[str, str]:
-    """Return the header Content-Security-Policy: the style sheets by their hashes, forms to this site, no more."""
-    return page_policy(f"\n{style()}", STYLE, form_action="'self'")
+    """Return the header Content-Security-Policy: the style sheet by its hash, forms to this site, no more."""
+    return page_policy(f"\n{style()}", form_action="'self'")
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """Return the templates."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["ms"] = milliseconds
+    made.filters["clock"] = lambda when: strftime("%H:%M:%S", localtime(when))
+    made.globals["style"] = style()
+    return made
+
+
+def milliseconds(seconds: float) -> str:
+    """Return a time in milliseconds."""
+    taken = seconds * 1_000
+    return f"{taken:.0f}" if taken >= 100 else f"{taken:.1f}" if taken >= 10 else f"{taken:.2f}"

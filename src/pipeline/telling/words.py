@@ -22,16 +22,14 @@ def is_of_the_site(file: str) -> bool:
     return not file.startswith((OUR_CODE, "<", sys.base_prefix)) and "site-packages" not in file
 
 
-def line_of_the_site(error: BaseException, ours: str = "") -> str:
+def line_of_the_site(error: BaseException) -> str:
     """Return ``file, line N`` of the last line of the site that has raised an exception, or "".
 
     An element or a middleware of the site that an exception of an inner part has only passed is not its cause.
-
-    ours  the beginning of files of ours that count as well
     """
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     for code, line in reversed(frames):
-        if is_of_the_site(code.co_filename) or (ours and code.co_filename.startswith(ours)):
+        if is_of_the_site(code.co_filename):
             return f"{code.co_filename}, line {line}"
         if code.co_varnames[: code.co_argcount][-2:] == ("request", "response"):  # a handler
             return ""

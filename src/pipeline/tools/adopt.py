@@ -101,8 +101,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def write_as(source: Path, target: Path, text: str) -> None:
-    """Write a new file that repeats another one. Nobody can read it who could not read that one, from its first
-    byte on (S26)."""
+    """Write a new file that repeats another one, with the mode of that one, and from its first byte on not more
+    open (S26)."""
     state = source.stat()
     with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         if os.geteuid() == 0:

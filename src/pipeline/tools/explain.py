@@ -30,6 +30,8 @@ The request runs in this process, with the databases of the ini. What it changes
 --commit is given; what a view does elsewhere (mail, files) is done. Exit status: 0 below 400, 1 from 400 on."""
 
 
+LONGEST = 116
+"""Characters of a line."""
 WHEN = {
     "closing ": "a function of request.on_close failed; the answer was sent all the same",
     "in mid-stream": "the body failed in mid-stream, when its status and its first blocks were sent",
@@ -92,6 +94,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("-d", metavar="DATA", dest="data", action="append", default=[], help="the body, or @FILE")
     parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
     parser.add_argument("--commit", action="store_true", help="commit what the request changes")
+    further = "show all that each element changed, traversal, the candidates and the log, as an error has them"
+    parser.add_argument("--long", action="store_true", help=further)
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
     options = options_of(parser, arguments)
     if not options.path.startswith("/"):
@@ -106,7 +110,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         put_json(as_dict(explained))
     else:
-        put(explained, f"{options.method.upper()} {options.path}", options.commit)
+        asked = f"{options.method.upper()} {options.path}"
+        put(explained, asked, options.commit, options.long or explained.failed)
     return 1 if explained.failed else 0
 
 
@@ -189,8 +194,8 @@ def as_dict(explained: Explained) -> dict[str, Any]:
     }
 
 
-def put(explained: Explained, asked: str, commit: bool) -> None:
-    """Print what is to be said of a request."""
+def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
+    """Print what is to be said of a request; or a line for each element, and what the databases were asked."""
     recorder = explained.recorder
     path = path_of(recorder.visits)
     broken = ", then broken off" if explained.escaped is not None else ""
@@ -203,10 +208,25 @@ def put(explained: Explained, asked: str, commit: bool) -> None:
         if cause.remedy:
             _put("change  ", cause.remedy)
     if path:
-        print(f"\n{bold('Elements')}, outermost first, each with its own time")
+        hint = "" if long else " and the names of its changes; --long shows more"
+        print(f"\n{bold('Elements')}, outermost first, each with its own time{hint}")
         width = max(len(visit.name) for visit in path)
         for visit in path:
-            put_visit(visit, width)
+            put_visit(visit, width, long)
+    if long:
+        put_way(path)
+    put_made_of(explained, long)
+    put_database(recorder, commit, long)
+    if recorder.attempts > 1:
+        print(f"\n{bold('Attempts')}: {recorder.attempts}")
+    if log := [line for line in explained.log if long or not line.startswith(("INFO ", "DEBUG "))]:
+        print(f"\n{bold('Log')}")
+        for line in log:
+            print(textwrap.indent(line, "  "))
+
+
+def put_way(path: list[Visit]) -> None:
+    """Print the steps of traversal, and the candidates for the view."""
     for visit in path:
         if visit.walk is not None:
             print(f"\n{bold('Traversal')}")
@@ -215,14 +235,6 @@ def put(explained: Explained, asked: str, commit: bool) -> None:
         if visit.look is not None:
             print(f"\n{bold('View')} {look_title(visit.look)}")
             print("\n".join(look_lines(visit.look)))
-    put_made_of(explained)
-    put_database(recorder, commit)
-    if recorder.attempts > 1:
-        print(f"\n{bold('Attempts')}: {recorder.attempts}")
-    if explained.log:
-        print(f"\n{bold('Log')}")
-        for line in explained.log:
-            print(textwrap.indent(line, "  "))
 
 
 def vary_lacks(explained: Explained) -> list[str]:
@@ -231,10 +243,10 @@ def vary_lacks(explained: Explained) -> list[str]:
     return made_of.lacking_in(explained.headers) if made_of is not None and explained.line[:3] == "200" else []
 
 
-def put_made_of(explained: Explained) -> None:
-    """Print what the page is made of."""
+def put_made_of(explained: Explained, long: bool) -> None:
+    """Print what the page is made of; or only what is wrong with it, and how it was kept."""
     recorder = explained.recorder
-    lines = list(recorder.made_of.lines()) if recorder.made_of is not None else []
+    lines = list(recorder.made_of.lines()) if long and recorder.made_of is not None else []
     if lacking := vary_lacks(explained):
         lines.append(f"Vary does not name {', '.join(lacking)}: a cache may send this page to other requests")
     if recorder.kept:
@@ -244,7 +256,7 @@ def put_made_of(explained: Explained) -> None:
         print(textwrap.indent("\n".join(lines), "  "))
 
 
-def put_database(recorder: Recorder, commit: bool) -> None:
+def put_database(recorder: Recorder, commit: bool, long: bool) -> None:
     """Print what the request did in databases."""
     database = [f"{recorder.loads} objects loaded"] if recorder.loads else []
     if recorder.changed or recorder.stores:
@@ -254,15 +266,20 @@ def put_database(recorder: Recorder, commit: bool) -> None:
     if database:
         undone = "" if commit else "; nothing is committed without --commit"
         print(f"\n{bold('Database')}: {', '.join(database)}{undone}")
-    for statement in recorder.statements[:50]:
+    for statement in recorder.statements[:50] if long else ():
         print(f"  {short(' '.join(statement.split()), 110)}")
 
 
-def put_visit(visit: Visit, width: int) -> None:
+def put_visit(visit: Visit, width: int, long: bool) -> None:
     """Print one part of the pipeline, with what it changed."""
     raised = f"  raised {type(visit.error).__name__}" if visit.error is not None else ""
     foreign = "  (foreign)" if visit.step.element is None else ""
-    print(f"  {visit.name:{width}} {visit.own * 1000:8.2f} ms{foreign}{raised}")
+    line = f"  {visit.name:{width}} {visit.own * 1000:8.2f} ms{foreign}{raised}"
+    if not long:
+        names = ", ".join(name.removeprefix("header ") for name in (*visit.changed(), *visit.answered()))
+        print(short(f"{line}  {names}".rstrip(), LONGEST))
+        return
+    print(line)
     for name, value in visit.changed().items():
         print(f"  {'':{width}}    in   {name} = {value}")
     for name, value in visit.answered().items():
@@ -270,4 +287,4 @@ def put_visit(visit: Visit, width: int) -> None:
 
 
 def _put(title: str, text: str) -> None:
-    print(textwrap.fill(text, 116, initial_indent=title, subsequent_indent=" " * 8, break_on_hyphens=False))
+    print(textwrap.fill(text, LONGEST, initial_indent=title, subsequent_indent=" " * 8, break_on_hyphens=False))

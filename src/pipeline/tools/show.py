@@ -8,20 +8,21 @@ from typing import Any
 
 from pipeline.loading.command_line import ini_parser, options_of, plan_of
 from pipeline.telling.descriptions import described
-from pipeline.telling.drawing import drawing
 from pipeline.telling.findings import put_json
 from pipeline.telling.words import bold
+
+LONGEST = 116
+"""Characters of a line."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     parser = ini_parser(
         "show",
-        "Lists what a request passes, outermost first: each element with the options in force, what it requires, "
-        "provides and adds to the request, and the rules that hold it at its place.",
-        "pipeline show site.ini --svg > site.svg draws it.",
+        "Lists the elements that a request passes, outermost first.",
     )
-    parser.add_argument("--svg", action="store_true", help="print a drawing, as SVG")
+    further = "show the options in force as well, what each element requires, provides and adds, and its rules"
+    parser.add_argument("--long", action="store_true", help=further)
     options = options_of(parser, arguments)
     chains = plan_of(options.ini, options.variables)
     for chain in chains:
@@ -29,21 +30,22 @@ def main(arguments: Sequence[str]) -> int:
     told = [described(chain) for chain in chains]
     if options.json:
         put_json(told)
-    elif options.svg:
-        print(drawing(told, f"What a request to {options.ini} passes"))
     else:
         for one in told:
-            put_chain(one)
+            put_chain(one, options.long)
     return 0
 
 
-def put_chain(chain: dict[str, Any]) -> None:
-    """Print a pipeline, outermost first."""
+def put_chain(chain: dict[str, Any], long: bool) -> None:
+    """Print a pipeline, outermost first, with a line for each part; or with all that is known of it."""
     if chain["condition"]:
         print(f"[{chain['condition']}]")
     width = max(len(part["name"]) for part in chain["parts"])
     for part in chain["parts"]:
-        print(f"{bold(part['name'])}{'':{width - len(part['name'])}}  {part['what']}")
+        what = part["what"] if long else textwrap.shorten(part["what"], LONGEST - width - 2, placeholder="...")
+        print(f"{bold(part['name'])}{'':{width - len(part['name'])}}  {what}")
+        if not long:
+            continue
         for option, value in part["options"].items():
             print(f"{'':{width}}    {option} = {value}")
         for title in ("requires", "provides"):
@@ -58,10 +60,11 @@ def put_chain(chain: dict[str, Any]) -> None:
             _put(width, "", fact, "")
         for rule in part.get("held", ()):
             _put(width, "stands ", rule, "")
-    print()
+    if long or chain["condition"]:
+        print()
 
 
 def _put(width: int, title: str, text: str, meaning: str) -> None:
     indent = " " * (width + 4)
     line = f"{title}{text}{'. ' + meaning if meaning else ''}"
-    print(textwrap.fill(line, 116, initial_indent=indent, subsequent_indent=indent + "    "))
+    print(textwrap.fill(line, LONGEST, initial_indent=indent, subsequent_indent=indent + "    "))
