@@ -53,7 +53,9 @@ def test_a_read_has_the_version_as_its_etag(site: Any) -> None:
         (7, {"HTTP_IF_MATCH": "*"}, 200),
         (7, {"HTTP_IF_MATCH": '"8", "7"'}, 200),
         (7, {"HTTP_IF_MATCH": '"8"'}, 412),
-        (7, {"HTTP_IF_MATCH": 'W/"7"'}, 412),
+        (7, {"HTTP_IF_MATCH": 'W/"7"'}, 200),  # as nginx has made it
+        (7, {"HTTP_IF_MATCH": '"7-gzip"'}, 200),  # as Apache has made it
+        (7, {"HTTP_IF_MATCH": 'W/"8"'}, 412),
         (7, {"HTTP_IF_NONE_MATCH": "*"}, 412),
         (7, {"HTTP_IF_NONE_MATCH": '"7"'}, 412),
         (7, {"HTTP_IF_NONE_MATCH": '"8"'}, 200),
@@ -76,14 +78,14 @@ def test_a_change_may_have_to_name_its_version(site: Any) -> None:
 
 @pytest.mark.parametrize(
     ("version", "etag"),
-    [("a-1", '"a-1"'), (b"\x00\xff", '"00ff"'), (None, None), (1.5, '"1.5"')],
+    [("a_1", '"a_1"'), (b"\x00\xff", '"00ff"'), (None, None), (1.5, '"1.5"')],
 )
 def test_etags(version: Any, etag: str | None) -> None:
     assert etag_of(version) == etag
 
 
 def test_a_version_that_cannot_stand_in_a_header_is_hashed() -> None:
-    odd = ['"', "a b", "é", "x" * 100, "", "\r\nSet-Cookie: a"]
+    odd = ['"', "a b", "é", "x" * 100, "", "a-gzip", "\r\nSet-Cookie: a"]
     tags = {etag_of(version) for version in odd}
     assert len(tags) == len(odd) and all(tag is not None and len(tag) == 34 for tag in tags)
 

@@ -14,11 +14,13 @@ from typing import Any
 from webob.exc import HTTPPreconditionFailed, HTTPPreconditionRequired
 
 from pipeline.http.conditional import precondition
+from pipeline.http.encodings import restore_tags
 from pipeline.interfaces import ResultError
 from pipeline.request import Request
 from pipeline.response import NOT_MODIFIED, Response
 
-_OPAQUE = re.compile(r"[!#-~]{1,64}")
+_OPAQUE = re.compile(r"[\w.:+]{1,64}", re.ASCII)
+"""A version that is a tag as it is. It has no "-", behind which Apache puts its suffix."""
 CONDITIONS = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH", "HTTP_IF_UNMODIFIED_SINCE")
 
 
@@ -31,6 +33,7 @@ def versioned(
     def versioned(context: Any, request: Request, response: Response) -> Any:
         environ = request.environ
         etag = etag_of(version(context))
+        restore_tags(environ)  # a tag of a version is never weak by itself
         is_read = environ["REQUEST_METHOD"] in ("GET", "HEAD")
         if required and not is_read and environ.keys().isdisjoint(CONDITIONS):
             raise HTTPPreconditionRequired("Name the version that you have read in the header If-Match.")
@@ -66,5 +69,5 @@ def refuse_late_etag(request: Request, view: Any) -> None:
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD") and not environ.keys().isdisjoint(CONDITIONS):
         raise ResultError(
             f"view {view} sets conditional_response, which comes too late for {environ['REQUEST_METHOD']}: the "
-            f"change would be stored in any case. Write @view(version=...), which is asked before the view is called"
+            f"change would be stored in any case. Write @view(version=...), which is asked before the call"
         )
