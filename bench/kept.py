@@ -26,10 +26,12 @@ from ZODB.DemoStorage import DemoStorage
 from bench.default import INI, _access_log
 from bench.measure import HEADERS, App, Contender, Figure, Result, Table, compare, environ, flat, get
 from pipeline import Pipeline, Request, view
+from pipeline.elements.keep import KeepRequest
 
 PAGES, READS, PER_WRITE, PER_SECOND, SECONDS = 1_000, 40_000, 100, 100, 60
 MADE_BY_US = "pipeline without keep"
 RULE = "the rule of plone.app.caching"
+KeepRequest.keep = 3_600  # as if each view said so
 CHANGES = [0] * PAGES
 """How often each page was changed. Frameworks without a database show this."""
 
@@ -58,7 +60,7 @@ def home() -> list[Contender]:
     directory = tempfile.mkdtemp(prefix="bench-kept-")
     text = INI.read_text().replace(" traverse base", " keep traverse base")
     with open(f"{directory}/kept.ini", "w", encoding="utf-8") as ini:
-        ini.write(f"{text}\n[filter:keep]\nuse = egg:wsgi-pipeline#keep\nseconds = 3600\n")
+        ini.write(f"{text}\n[filter:keep]\nuse = egg:wsgi-pipeline#keep\n")
     uri = f"file://{directory}/Data.fs?blobstorage_dir={directory}/blobs"
     plain, again = (
         load(f"config:{path}", zodb_uri=uri, session_keys=f"{directory}/keys")
@@ -172,7 +174,7 @@ def _pipeline(keeps: bool) -> tuple[App, Callable[[int], None]]:
         with db.transaction() as connection:
             connection.root()[f"p{number}"].changes = CHANGES[number]
 
-    inner = [keep(seconds=SECONDS)] if keeps else []
+    inner = [keep()] if keeps else []
     app = Pipeline(zodb(db=db), errors(), transaction(), *inner, traverse(), publisher(scan=(__name__,)))
     return app, change
 

@@ -218,7 +218,7 @@ PUBLIC = "public"
 
 
 class ISecurityPolicy(Interface):
-    """Decides which principals may call a view."""
+    """Decides which principals may call a view. With ``asks_the_database_alone = True`` its pages are kept."""
 
     def permits(request: Any, permission: str, context: Any) -> bool:
         """Return True if ``request.principal`` (None without a login) holds the permission on the context. Any

@@ -140,6 +140,20 @@ def test_an_address_of_IPv6_is_counted_by_its_64(one: str, other: str, same: boo
     assert (keys_of("ann", one)[1] == keys_of("ann", other)[1]) is same
 
 
+def test_the_64s_of_one_48_share_a_count__S22() -> None:
+    limits, refused = Limiter(), 0
+    for number in range(400):
+        keys = limits.keys_of(f"user{number}", f"2001:db8:1:{number:x}::1")
+        try:
+            limits.admit(keys)
+        except HTTPTooManyRequests:
+            refused += 1
+        limits.failed(keys)
+    assert refused > 250
+    limits.admit(limits.keys_of("ann", "2001:db8:2::1"))
+    assert len(limits.keys_of("ann", "192.0.2.1")) == len(limits.keys_of("ann", "")) == 2
+
+
 @pytest.mark.parametrize("nothing", ["", "unknown", "unix:", "localhost", "\ud800", "1.2.3", "a b"])
 def test_what_is_no_address_is_counted_by_the_site(nothing: str) -> None:
     assert keys_of("ann", nothing)[1] == SITE

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
+from ZODB.DB import DB
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from pipeline import Pipeline, Request, view
-from pipeline.auth.policy import EVERYONE, LOGGED_IN, LocalGrants, LoggedIn
+from pipeline.auth.policy import EVERYONE, LOGGED_IN, LocalGrants, LoggedIn, Marker
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.interfaces import PUBLIC, ISecurityPolicy
@@ -47,10 +49,24 @@ def test_grants_hold_there_and_below() -> None:
 
 
 @pytest.mark.parametrize("name", [EVERYONE, LOGGED_IN])
-def test_a_login_that_is_called_like_a_group_is_no_other_group(name: str) -> None:
+def test_a_user_who_is_called_like_a_marker_is_that_user__S27(name: Marker, caplog: Any) -> None:
     root = Place()
-    root.__grants__ = {"ann": {"edit"}}
-    assert not ask(name, "edit", root)
+    for text in (str(name), name.was):
+        root.__grants__ = {"ann": {"edit"}, text: {"edit"}}
+        assert ask(text, "edit", root) and not ask("ben", "edit", root) and not ask(None, "edit", root)
+    assert f"replace the text by pipeline.auth.policy.{name}" in caplog.text, "as a site of 0.2 has stored it"
+    root.__grants__ = {name: {"edit"}}
+    assert ask("ann", "edit", root) and ask(name.was, "edit", root)
+    assert ask(None, "edit", root) is (name is EVERYONE)
+
+
+def test_a_stored_marker_is_the_marker_when_it_is_read__S27() -> None:
+    db = DB(None)
+    with db.transaction() as connection:
+        connection.root()["grants"] = {EVERYONE: {"look"}, LOGGED_IN: {"edit"}, "everyone": {"none"}}
+    with closing(db), db.transaction() as connection:
+        grants = connection.root()["grants"]
+        assert [grants[key] for key in (EVERYONE, LOGGED_IN, "everyone")] == [{"look"}, {"edit"}, {"none"}]
 
 
 def test_a_grant_that_is_a_word_is_refused() -> None:

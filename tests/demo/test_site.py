@@ -15,7 +15,7 @@ from ZODB.POSException import ConflictError
 from pipeline_demo import check, root, site
 from pipeline_demo.models import Document, Folder, Site
 
-PASSWORD = re.compile(r"password:  (\S+)")
+PASSWORD = re.compile(r"password:  in (\S+), until the first login")
 
 
 def uri_in(directory: Path) -> str:
@@ -34,12 +34,26 @@ def test_the_password_is_shown_once_and_is_good(tmp_path: Path, capsys: pytest.C
     assert shown.out == ""
     found = PASSWORD.search(shown.err)
     assert found is not None
+    file = Path(found[1])
+    assert file.stat().st_mode & 0o777 == 0o600
+    first = file.read_text().strip()
+    assert first not in shown.err, "a log is read by others (S25)"
     with site.connected(uri) as connection, connection.transaction_manager:
         made = root(connection.root())
-        assert check(FakeRequest(made), "admin", found[1]) == "admin"  # type: ignore[arg-type]
+        assert check(FakeRequest(made), "admin", first) == "admin"  # type: ignore[arg-type]
+        assert not file.exists()
         assert check(FakeRequest(made), "admin", "x") is None  # type: ignore[arg-type]
     assert not site.create(uri)
     assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_the_password(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert site.create(uri_in(tmp_path))
+    assert re.search(r"password:  \S{16}\n", capsys.readouterr().err)
+    assert not list(tmp_path.rglob("first-password"))
 
 
 def test_the_command_makes_the_site_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +105,8 @@ def test_what_fails_leaves_nothing(
     manager.begin()
     root(connection.root())
     manager.commit()
-    assert known_password in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "The site was made." in shown and known_password not in shown
     connection.close()
 
 

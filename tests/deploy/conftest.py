@@ -6,6 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPMessage
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -78,12 +79,16 @@ def use() -> Callable[[str, Any], None]:
         numbers = [int(fetch(url + "counter/@@next", "POST").text) for _ in range(3)]
         assert numbers == list(range(numbers[0], numbers[0] + 3))
 
-        shown = re.search(r"password: +(\S+)", server.said())
+        shown = re.search(r"password: +in (\S+), until the first login", server.said())
         assert shown, server.said()
-        for password, refused in (("not this one", True), (shown[1], False)):
+        file = Path(shown[1])
+        first = file.read_text().strip()
+        assert file.stat().st_mode & 0o077 == 0 and first not in server.said()
+        for password, refused in (("not this one", True), (first, False)):
             credentials = b64encode(f"admin:{password}".encode()).decode()
             answer = fetch(url + "@@add-document", Authorization=f"Basic {credentials}")
             assert (answer.status == 401) is refused, answer
+            assert file.exists() is refused
 
     return use
 

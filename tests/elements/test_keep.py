@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import webob
@@ -15,11 +16,13 @@ from persistent import Persistent
 from persistent.mapping import PersistentMapping
 from ZODB.DB import DB
 from ZODB.DemoStorage import DemoStorage
+from zope.interface import implementer
 
 from asking import ask
 from pipeline import Pipeline, Response, element, view
+from pipeline.auth.policy import LocalGrants
 from pipeline.database.changes import HAS_KNOWN_LAYOUT, Reads
-from pipeline.database.kept import Pages
+from pipeline.database.kept import Names, Pages
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.base import base
 from pipeline.elements.compress import compress
@@ -31,7 +34,7 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.http.noting import Noting
-from pipeline.interfaces import ConfigurationError, OrderError
+from pipeline.interfaces import ConfigurationError, ISecurityPolicy, OrderError
 from pipeline.publisher import publisher
 
 
@@ -69,6 +72,13 @@ def front(context: Folder, request: KeepRequest) -> str:
 def plain(context: Folder, request: KeepRequest) -> str:
     MADE.count += 1
     return "plain"
+
+
+@view(context=Folder, name="secret", permission="see")
+def secret(context: Folder, request: KeepRequest) -> str:
+    MADE.count += 1
+    request.keep = 60
+    return "secret"
 
 
 @view(context=Folder, name="told")
@@ -311,7 +321,7 @@ REFUSED: dict[str, Callable[..., Any]] = {
     "no-store": sets_a_header("Cache-Control", "private, No-Store"),
     "its status is not 200": of_status(203 - 2),
     "the whole environ was read": lambda context, request, response: str(len(dict(request.environ))),
-    "it read more than 30 headers and cookies": lambda context, request, response: str(
+    "the pages of its address read more than 30 headers and cookies": lambda context, request, response: str(
         [request.headers.get(f"X-{number}") for number in range(31)]
     ),
     "the whole environ was read ": lambda context, request, response: str(request.environ.get("HTTP_X_A")),
@@ -392,15 +402,68 @@ def test_the_finished_page_is_kept(site: Site) -> None:
 def test_the_limit_of_bytes_holds_under_attack(site: Site) -> None:
     site.pipeline(keep=keep(megabytes=1))
     pages = site.pages
-    MADE.hooks["told"] = lambda *arguments: "told"
-    site.warm(), site.warm("/told")
+    MADE.hooks["told"] = lambda context, request, response: f"told {request.headers.get('X-A')}"
+    site.warm(), site.warm("/told", HTTP_X_A="first")
+    answers: Counter[int] = Counter()
     for number in range(600):
-        site.ask("/", QUERY_STRING=f"q={number}{'a' * 2_000}")
+        answers[site.ask("/told", HTTP_X_A=f"{number}{'a' * 2_000}").status] += 1
         if number % 50 == 0:
-            site.ask(), site.ask("/told")
+            answers.update(site.ask(path, HTTP_X_A="first").status for path in ("/", "/told"))
         assert pages.bytes <= 1 << 20
     assert sum(entry.size for entry in pages.entries.values()) == pages.bytes > 1 << 19
-    assert (site.makes(), site.makes("/told")) == (0, 0)  # they were used in the meantime
+    assert answers == {200: 624}
+    assert (site.makes(), site.makes("/told", HTTP_X_A="first")) == (0, 0)  # they were used in the meantime
+
+
+def test_pages_that_read_no_query_share_one(site: Site) -> None:
+    site.warm(QUERY_STRING="fbclid=0")
+    assert [site.makes(QUERY_STRING=f"fbclid={number}") for number in range(1, 9)] == [0] * 8
+    assert site.ask(QUERY_STRING="a" * 70_000).status == 414, "traverse judges a long one"
+
+
+def test_the_names_of_an_address_have_a_limit(site: Site) -> None:
+    """Each page reads a name of its own. A hit would look at all of them."""
+    MADE.hooks["told"] = lambda context, request, response: str(request.headers.get(f"X-{request.headers['X-N']}"))
+    for number in range(60):
+        assert site.warm("/told", HTTP_X_N=str(number)).status == 200
+    [names] = [entry for entry in site.pages.entries.values() if isinstance(entry, Names) and len(entry.read) > 1]
+    assert len(names.read) <= 30
+    site.warm("/told", HTTP_X_N="3")
+    assert site.makes("/told", HTTP_X_N="3") == 0 < site.makes("/told", HTTP_X_N="59")
+
+
+def test_pages_that_nobody_asks_for_again_are_told(site: Site, caplog: Any) -> None:
+    MADE.hooks["told"] = lambda context, request, response: f"{request.headers.get('X-A')}"
+    site.warm("/told", HTTP_X_A="a")
+    for number in range(120):
+        site.ask("/told", HTTP_X_A=str(number))
+    [told] = [record.getMessage() for record in caplog.records if "none was sent again" in record.getMessage()]
+    assert told == "keep: /told: 100 pages are kept, and none was sent again. They differ by ['HTTP_X_A']"
+
+
+class Directory:
+    """A policy that asks a dict, which stands for LDAP and files as well."""
+
+    allowed: ClassVar = {"ada"}
+
+    def permits(self, request: Any, permission: str, context: Any) -> bool:
+        return request.principal in self.allowed
+
+
+def test_a_page_behind_a_policy_that_asks_others_is_not_kept__R14(site: Site) -> None:
+    policy = implementer(ISecurityPolicy)(Directory)
+    site.pipeline(authenticate=authenticate(check=check, policy=policy))
+    assert site.warm("/secret", 3, **LOGIN).status == 200
+    policy.allowed.clear()
+    assert site.ask("/secret", **LOGIN).status == 403
+    why = "the policy Directory does not say that it asks the database alone"
+    assert site.pages.counts[f"not kept: {why}"] == 2
+    site.pipeline(authenticate=authenticate(check=check, policy=LocalGrants))
+    site.change(lambda root: setattr(root, "__grants__", {"ada": {"see"}}))
+    assert site.warm("/secret", 3, **LOGIN).status == 200
+    assert site.makes("/secret", **LOGIN) == 0
+    site.change(lambda root: setattr(root, "__grants__", {}))
+    assert site.ask("/secret", **LOGIN).status == 403
 
 
 def test_a_header_that_must_not_be_sent_is_refused_each_time__S6(site: Site) -> None:
@@ -520,7 +583,8 @@ def test_what_an_outer_element_does_with_an_attribute_that_was_used_counts_again
     assert site.pages.counts["not kept: a session with data"]
 
 
-def test_an_app_of_others_gets_a_dict_and_is_not_kept(site: Site) -> None:
+def test_an_app_of_others_gets_a_dict_and_is_not_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeepRequest, "keep", 60)
     kinds: list[type] = []
 
     def app(environ: dict[str, Any], start_response: Any) -> Any:
@@ -528,7 +592,7 @@ def test_an_app_of_others_gets_a_dict_and_is_not_kept(site: Site) -> None:
         start_response("200 OK", [("Content-Type", "text/plain")])
         return [b"of others"]
 
-    site.app = Pipeline(site.elements["zodb"], uses_database(), keep(seconds=60), app)
+    site.app = Pipeline(site.elements["zodb"], uses_database(), keep(), app)
     site.warm(times=4)
     assert site.pages.counts["not kept: the whole environ was read"] == 3, site.pages.counts
     assert set(kinds) == {dict}

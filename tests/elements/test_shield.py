@@ -16,7 +16,7 @@ from asking import Answer, ask
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
-from pipeline.elements.shield import ShieldRequest, shield
+from pipeline.elements.shield import InThePage, ShieldRequest, shield
 from pipeline.elements.vhost import vhost
 from pipeline.http.content_policy import hash_of, with_sources
 from pipeline.http.files import PASSED_ON
@@ -207,6 +207,25 @@ def test_scripts_and_styles_of_templates_are_allowed_by_their_hashes(
     assert "refuse the <script> of" in said and "page.html, line 3" in said and "request.csp_nonce" in said
     with pytest.raises(ConfigurationError, match="inline: 'not_there' is not a package that can be imported"):
         answered(page, inline=("not_there",))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("\u0130<script>a()</script>", ["a()"]),
+        ("<script data-a='x > y'>a()</script>", ["a()"]),
+        ("<!-- <script>no()</script> --><script>a()</script>", ["a()"]),
+        ("<script>a('<style>')</script><style>p {}</style>", ["a('<style>')", "p {}"]),
+        ("<script>a()</SCRIPT ><script/>b()</script>", ["a()", "b()"]),
+        ("<script>a &amp; b</script>", ["a &amp; b"]),
+        ("<script\nasync>a()</script>", ["a()"]),
+        ("<script data-nonce=1 data-src=1>a()</script><script NONCE=1>b()</script>", ["a()"]),
+    ],
+)
+def test_a_script_is_what_a_browser_finds(text: str, found: list[str]) -> None:
+    parser = InThePage()
+    parser.feed(text)
+    assert [inner for _, _, inner in parser.found] == found
 
 
 def test_nginx_keeps_its_headers_with_a_file_that_it_sends_itself() -> None:

@@ -24,7 +24,7 @@ from ZEO.ClientStorage import ClientStorage
 from ZODB.DB import DB
 from zope.interface import implementer
 
-from pipeline import Pipeline, element, view
+from pipeline import Pipeline, Request, element, view
 from pipeline.cookies import cookies_of
 from pipeline.database.storages import ask_for_news
 from pipeline.elements.authenticate import authenticate
@@ -37,6 +37,7 @@ from pipeline.interfaces import ISecurityPolicy
 from pipeline.options import resolve
 from pipeline.publisher import publisher
 
+SLOT: Any = Request.environ
 PLAN: dict[str, float] = {"deactivate": 0, "pause": 0, "early": 0}
 """Whether the view deactivates the objects that it has read; the seconds that it takes; and the seconds for which
 an outer element, which has begun the transaction, waits before it. None of it is a bug of the site."""
@@ -85,6 +86,8 @@ def expected(page: int, number: int, cookie: str) -> str:
 class Policy:
     """Permits what the grant of a page says."""
 
+    asks_the_database_alone = True
+
     def permits(self, request: Any, permission: str, context: Any) -> bool:
         return bool(context.grant.number % 4 != 3)
 
@@ -92,7 +95,8 @@ class Policy:
 @view(context=Page, permission="see")
 def page(context: Page, request: Any) -> str:
     request.keep = 60
-    cookie = ",".join(cookies_of(request.environ, "side"))
+    # As the elements read a cookie: a view that reads request.environ has read all of it.
+    cookie = ",".join(cookies_of(SLOT.__get__(request), "side"))
     text = f"{context.number} {context.left.number} {context.right.number} {int('key' in context.keys)} {cookie}"
     if PLAN["deactivate"]:
         context.left._p_deactivate()

@@ -21,6 +21,7 @@ from faults.conftest import Figures
 from faults.length import by_turns, length
 from inis import ini_of
 from pipeline.composition import Element
+from pipeline.elements.keep import KeepRequest
 from pipeline.elements.zodb import close_all
 from pipeline.interfaces import OrderError
 from pipeline.order import objection, refuse_wrong_order
@@ -31,7 +32,6 @@ OPTIONS = {
     "sql": "url = sqlite:///%(here)s/site.sqlite",
     "session": "keys = %(here)s/keys",
     "causal": "keys = %(here)s/keys",
-    "keep": "seconds = 60",
     "authenticate": "check = proving.any_site:check",
     "log": "file = %(here)s/access.log",
     "sendfile": "locations = /srv/files = /files/",
@@ -104,6 +104,12 @@ def orders(count: int) -> set[tuple[str, ...]]:
 
 
 @pytest.mark.timeout(3600)
+@pytest.fixture(autouse=True)
+def pages_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have keep treat the views as if each set request.keep."""
+    monkeypatch.setattr(KeepRequest, "keep", 60)
+
+
 def test_each_two(figures: Figures, place: Path, in_process: None) -> None:
     found = []
     all_runs = 0

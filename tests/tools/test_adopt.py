@@ -221,6 +221,10 @@ def test_a_composite_stays_whole(adopt: Any) -> None:
     assert "its options cannot be set from outside" in found.said
 
 
+def test_what_is_made_of_a_set_is_the_same_in_both(adopt: Any) -> None:
+    assert adopt(app("of_a_set", module="plain")).status == 0
+
+
 def test_a_site_that_answers_otherwise_is_found(adopt: Any) -> None:
     found = adopt(app("different", module="plain"))
     assert found.status == 1

@@ -29,6 +29,7 @@ class AuthRequest(Request):
 
     __unkept__: Any = (  # each guess must be counted
         ("local_authentication", lambda local: "a folder's own users"),
+        ("other_sources", lambda policy: f"the policy {policy} does not say that it asks the database alone"),
         ("refused_logins", lambda refused: "a login was refused" if refused else ""),
     )
     verify: Verifier | None = None
@@ -39,6 +40,8 @@ class AuthRequest(Request):
     """The token that a form of this session sends back in its field ``csrf_token``."""
     local_authentication: Any = None
     """The IAuthentication of the place that traversal has reached, if it has one."""
+    other_sources: str = ""
+    """The policy that was asked, unless it says that it asks the database alone."""
     refused_logins: tuple[Callable[[], None], ...] = ()
     """Undo functions, called when a folder's own users accept a login that the site refused."""
 

@@ -28,7 +28,7 @@ SITE = "site:"
 KNOWN = "known:"
 """The begin of the key of all browsers and addresses from which an account has logged in."""
 MANY = 10
-"""Those two keys may fail so many times as often as that of one account or address."""
+"""Those two keys, and the /48 of an IPv6 address, may fail so many times as often as one account or address."""
 MOST_ADDRESSES = 10
 """Upper limit of the addresses from which one account is known."""
 
@@ -86,7 +86,9 @@ class Limiter:
             keys = own, f"{KNOWN}{account}"
             if self._wait(keys) <= 0:
                 return keys
-        return f"account:{account}", f"address:{address}" if address else SITE
+        wide = _network(visitor, 48)
+        networks = (f"network:{wide}",) if "/" in wide else ()  # one customer may have 65,536 of a /64
+        return f"account:{account}", f"address:{address}" if address else SITE, *networks
 
     def admit(self, keys: Sequence[str], advice: str = "") -> None:
         """Raise HTTPTooManyRequests (429, ``Retry-After``) if one of the keys has failed too often.
@@ -152,14 +154,14 @@ class Limiter:
 
 _REASONS = {
     "account:": "Too many wrong passwords were tried for this name, by you or by others.",
-    "address:": "Too many wrong passwords were tried from your network.",
+    **dict.fromkeys(("address:", "network:"), "Too many wrong passwords were tried from your network."),
     SITE: "Too many wrong passwords were tried on this site.",
 }
 
 
 def times_as_often(key: str) -> int:
     """Return how many times the failures of one account or address a key may have."""
-    return MANY if key.startswith((SITE, KNOWN)) else 1
+    return MANY if key.startswith((SITE, KNOWN, "network:")) else 1
 
 
 def digest_of(login: str) -> str:
@@ -185,8 +187,10 @@ def _own_address(digest: str, address: str) -> str:
 
 
 @lru_cache(maxsize=1000)
-def _network(address: str) -> str:
+def _network(address: str, bits: int = 64) -> str:
     """Return the address, or the /64 of an IPv6 address, since a visitor can use every address of the /64.
+
+    bits  how many bits of an IPv6 address count
 
     The result is "" for a text that is not an address, such as "unknown".
     """
@@ -196,7 +200,7 @@ def _network(address: str) -> str:
         return ""
     if not isinstance(ip, IPv6Address):
         return str(ip)
-    return str(ip.ipv4_mapped or f"{IPv6Address(int(ip) >> 64 << 64)}/64")
+    return str(ip.ipv4_mapped or f"{IPv6Address(int(ip) >> 128 - bits << 128 - bits)}/{bits}")
 
 
 def _in_words(seconds: float) -> str:

@@ -2,10 +2,14 @@
 
 A policy is asked for each view that declares a permission other than ``PUBLIC``. For a view that declares none, it
 is asked for the permission ``UNDECLARED`` (option ``undeclared`` of ``authenticate``).
+
+A policy whose decision depends on the request and on objects of the object database, and on nothing else, says so
+by an attribute ``asks_the_database_alone = True``. Pages behind any other policy are not kept (R14).
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from zope.interface import implementer
@@ -16,15 +20,36 @@ from pipeline.request import Request
 UNDECLARED = "undeclared"
 """The permission for views that declare none."""
 
-EVERYONE = "everyone"
+log = logging.getLogger("pipeline")
+
+
+class Marker:
+    """A holder, in local grants, that stands for several principals. No principal equals it, since those are str,
+    and each process has the same object for it, since a pickle has its name alone (S27)."""
+
+    def __init__(self, name: str, was: str) -> None:
+        self.name = name
+        self.was = was
+        """The text that stood for it in 0.1 and 0.2, and that is the name of a user now."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+EVERYONE = Marker("EVERYONE", "everyone")
 """The holder, in local grants, that stands for every client, logged in or not."""
-LOGGED_IN = "logged in"
+LOGGED_IN = Marker("LOGGED_IN", "logged in")
 """The holder, in local grants, that stands for every principal."""
 
 
 @implementer(ISecurityPolicy)
 class LoggedIn:
     """The policy by which every principal holds every permission."""
+
+    asks_the_database_alone = True
 
     def permits(self, request: Request, permission: str, context: Any) -> bool:
         return request.principal is not None
@@ -42,8 +67,13 @@ class LocalGrants:
     the grants of the site's "ann".
     """
 
+    asks_the_database_alone = True
+
+    def __init__(self) -> None:
+        self._told: set[Marker] = set()
+
     def permits(self, request: Request, permission: str, context: Any) -> bool:
-        holders = [EVERYONE]
+        holders: list[Marker | str] = [EVERYONE]
         if request.principal is not None:
             holders += [LOGGED_IN, request.principal]
         obj = context
@@ -56,4 +86,17 @@ class LocalGrants:
                 if permission in held:
                     return True
             obj = getattr(obj, "__parent__", None)
+        self._tell_old_grants(context)
         return False
+
+    def _tell_old_grants(self, obj: Any) -> None:
+        """Log a grant of EVERYONE or LOGGED_IN that is stored as a text."""
+        while obj is not None:
+            for marker in (EVERYONE, LOGGED_IN):
+                if marker.was in (getattr(obj, "__grants__", None) or ()) and marker not in self._told:
+                    self._told.add(marker)
+                    log.warning(
+                        "LocalGrants: __grants__ of %r has %r, which is the name of a user. If it means %s, "
+                        "replace the text by pipeline.auth.policy.%s", obj, marker.was, marker.was, marker,
+                    )  # fmt: skip
+            obj = getattr(obj, "__parent__", None)

@@ -19,6 +19,8 @@ BESIDE = 1_000
 """Bytes of an entry beside its text, as measured."""
 OF_AN_OBJECT = 120
 """Bytes of the id of an object in an entry."""
+MOST_NAMES = 30
+"""Headers and cookies that the pages of one address may depend on."""
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -62,6 +64,8 @@ class Names:
         self.cookies = [name[1] for name in read if not isinstance(name, str)]
         self.size = BESIDE + 2 * len(repr((address, read)))
         self.was_asked = False
+        self.kept = self.sent = 0
+        """How many of its pages were kept, and how often they were sent again."""
         self.may_wait = True
         """False if the last page of the address was not kept, so that a request does not wait for the next one."""
 
@@ -123,19 +127,24 @@ class Pages:
                 with self.lock:
                     self._drop(key)
                 kept = None
+            else:
+                names.sent += 1
         return key, kept
 
-    def want(self, address: Key, read: Set[Name] = frozenset()) -> Names:
-        """Add names that were read to those of an address. The pages under fewer names leave."""
+    def want(self, address: Key, read: Set[Name] = frozenset()) -> Names | None:
+        """Add names that were read to those of an address. The pages under fewer names leave. None if there are too
+        many: each request for the address would look at all of them."""
         with self.lock:
             before: Names | None = self.entries.get(address)
+            if before is not None and read <= before.read:
+                return before
+            all_read = read if before is None else read | before.read
+            if len(all_read) > MOST_NAMES:
+                return None
             if before is not None:
-                if read <= before.read:
-                    return before
                 for key in [key for key in self.entries if key[0] is before]:
                     self._drop(key)
-                read = read | before.read
-            names = Names(address, read)
+            names = Names(address, all_read)
             self._put(address, names)
             return names
 
@@ -145,6 +154,7 @@ class Pages:
         kept.size = key[0].size + 2 * text + len(kept.body) + OF_AN_OBJECT * len(kept.oids)
         with self.lock:
             if changes is self.changes:
+                key[0].kept += 1
                 self._put(key, kept)
 
     def _put(self, key: Key, entry: Names | Kept) -> None:

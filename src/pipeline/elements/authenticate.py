@@ -167,6 +167,7 @@ def authorizer(
         raise ConfigurationError(
             f"authenticate: option 'policy': {policy!r} returns an object that does not provide ISecurityPolicy"
         )
+    other = "" if getattr(decide, "asks_the_database_alone", False) else type(decide).__qualname__
     allow_undeclared = undeclared == "allow"
     methods_undeclared = SAFE_METHODS if undeclared == "read" else frozenset[str]()
 
@@ -178,6 +179,8 @@ def authorizer(
             permission = UNDECLARED
         elif permission == PUBLIC:
             return
+        if other:
+            request.other_sources = other
         if decide.permits(request, permission, request.context) is not True:
             if request.principal is None:
                 raise HTTPUnauthorized("This needs a login.")

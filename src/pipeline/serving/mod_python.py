@@ -17,6 +17,7 @@ from urllib.parse import unquote_to_bytes
 App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 OK = 0
 """The value that a handler returns when it has answered."""
+NOT_FOUND = 404
 
 
 class Body:
@@ -46,7 +47,10 @@ def handler_of(application: App, prefix: str = "") -> Callable[[Any], int]:
 
     def handler(req: Any) -> int:
         answer = Answer(req)
-        blocks = application(environ_of(req, prefix), answer.start)
+        environ = environ_of(req, prefix)
+        if environ is None:
+            return NOT_FOUND
+        blocks = application(environ, answer.start)
         try:
             for block in blocks:
                 if block:
@@ -120,13 +124,16 @@ def latin(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
-def environ_of(req: Any, prefix: str) -> dict[str, Any]:
-    """Return the environ of a request, with the path and the headers as they were sent."""
+def environ_of(req: Any, prefix: str) -> dict[str, Any] | None:
+    """Return the environ of a request, with the path and the headers as they were sent. None for a path that does
+    not begin with the prefix: Apache has made it another one, such as ``/app/x`` of ``//app/x``."""
     raw, _, query = req.unparsed_uri.partition("?")
     path = raw
     if "://" in raw[:8]:  # the absolute form
         path = f"/{raw.partition('://')[2].partition('/')[2]}"
     decoded = unquote_to_bytes(path).decode("latin-1")
+    if not f"{decoded}/".startswith(f"{prefix}/"):
+        return None
     environ: dict[str, Any] = {
         "REQUEST_METHOD": req.method,
         "REQUEST_URI": req.unparsed_uri,

@@ -101,8 +101,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def write_as(source: Path, target: Path, text: str) -> None:
-    """Write a new file that repeats another one, with the mode of that one, and from its first byte on not more
-    open (S26)."""
+    """Write a new file that repeats another one, with at most its mode, from its first byte on (S26)."""
     state = source.stat()
     with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         if os.geteuid() == 0:
@@ -134,7 +133,10 @@ def asked(
         told = {"ini": ini, "words": list(words), "requests": list(requests), "cookies": list(cookies)}
         job.write_text(json.dumps(told | {"is_ours": is_ours}), "utf-8")
         command = [sys.executable, "-m", "pipeline.adopting.asking", str(job), str(answers)]
-        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        # One seed for both inis: what is made of a set is in the order of the hashes.
+        environ = os.environ | {"PYTHONHASHSEED": "0"}
+        no_input = subprocess.DEVNULL
+        ran = subprocess.run(command, stdin=no_input, capture_output=True, text=True, check=False, env=environ)
         if not answers.exists():
             lines = ran.stderr.strip().splitlines() or [f"exit status {ran.returncode}"]
             raise ConfigurationError(f"{ini} does not load: {lines[-1]}")

@@ -23,3 +23,14 @@ def same(global_conf: Any) -> Any:
         return [b"the same"]
 
     return same
+
+
+def of_a_set(global_conf: Any) -> Any:
+    """A site with a header that is made of a set."""
+
+    def of_a_set(environ: Any, start_response: Any) -> list[bytes]:
+        methods = ", ".join({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"})
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Allow", methods)])
+        return [b"the same"]
+
+    return of_a_set

@@ -2,13 +2,15 @@
 
 etc/deploy.ini names the function ``root``. The first request makes the site within its transaction. So a failure
 leaves nothing behind. If two processes start on an empty database at once, one of them has a conflict, tries again,
-and finds the site of the other. The password is shown once, when the site is certainly stored.
+and finds the site of the other. The password is shown once, on a terminal, when the site is certainly stored. Others
+read a log, so without a terminal the password stands in a file beside the database, for its owner alone (S25).
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import os
 import secrets
 import sys
 from collections.abc import Iterator, Sequence
@@ -24,13 +26,12 @@ from pipeline.database.places import loggable_uri, without_secrets
 from pipeline.database.storages import database_at
 from pipeline_demo.filing import NotImported, file_into, find, printable
 from pipeline_demo.models import Counter, Document, Site
-from pipeline_demo.users import set_password
+from pipeline_demo.users import ADMIN, first_password, set_password
 
 log = logging.getLogger("pipeline_demo")
 
 KEY = "site"
 """The key of the site in the root of the database."""
-ADMIN = "admin"
 DEFAULT_URI = "file://var/Data.fs?blobstorage_dir=var/blobs"
 
 
@@ -114,7 +115,7 @@ def _make(mapping: Any) -> Site:
             except NotImported as refused:
                 log.info("not imported: %s: %s", printable(str(found.path)), refused)
     # The hook is told whether the commit succeeded: a password that is not stored must not be shown.
-    connection.transaction_manager.get().addAfterCommitHook(_show, (password,))
+    connection.transaction_manager.get().addAfterCommitHook(_show, (password, first_password(site)))
     return site
 
 
@@ -133,17 +134,25 @@ def _new_password(site: Site) -> str:
     return password
 
 
-def _show(stored: bool, password: str) -> None:
-    if stored:
-        line = "-" * 64
-        print(
-            f"\n{line}\n  The site was made. To change it, log in with\n\n"
-            f"      login:     {ADMIN}\n      password:  {password}\n\n"
-            "  The password is shown this once only: please keep it. If it is lost,\n"
-            f"  `pipeline demo-user INI {ADMIN}`, with your ini, sets another one.\n{line}\n",
-            file=sys.stderr,
-            flush=True,
-        )
+def _show(stored: bool, password: str, file: Path | None) -> None:
+    if not stored:
+        return
+    text = f"      login:     {ADMIN}\n      password:  {password}\n\n"
+    once = "  The password is shown this once only: please keep it. If it is lost,\n"
+    if not sys.stderr.isatty():
+        text = once = ""
+        if file is not None:
+            file.unlink(missing_ok=True)
+            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
+                new.write(f"{password}\n")
+            text = f"      login:     {ADMIN}\n      password:  in {file}, until the first login\n\n"
+    line = "-" * 64
+    print(
+        f"\n{line}\n  The site was made. To change it, log in with\n\n{text}{once}"
+        f"  `pipeline demo-user INI {ADMIN}`, with your ini, sets another password.\n{line}\n",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

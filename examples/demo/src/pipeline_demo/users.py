@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from BTrees.OOBTree import OOBTree
@@ -19,13 +20,26 @@ from pipeline_demo.models import Folder, Site
 _passwords = Passwords()
 _limiter = Limiter()
 
+ADMIN = "admin"
+
+
+def first_password(site: Site) -> Path | None:
+    """Return the file with the first password of the site, beside the file of its database, or None."""
+    connection = site._p_jar
+    name = getattr(connection.db().storage, "_file_name", None) if connection is not None else None
+    return None if name is None else Path(name).with_name("first-password")
+
 
 def check(request: Request, login: str, password: str) -> str | None:
     """Return the principal of a login, which is the login itself, or None if the password is wrong."""
     site = request.root
     if not isinstance(site, Site):
         return None
-    return login if _is_right(site.users, login, password) else None
+    if not _is_right(site.users, login, password):
+        return None
+    if login == ADMIN and (file := first_password(site)) is not None:
+        file.unlink(missing_ok=True)
+    return login
 
 
 def _is_right(users: Any, login: str, password: str) -> bool:
