@@ -24,8 +24,11 @@ from pipeline.interfaces import (
 )
 from pipeline.options import resolve
 from pipeline.request import SAFE_METHODS
-from pipeline.response import OK, Response
+from pipeline.response import OK, Response, check_header
 from pipeline.views import View, Views
+
+TAKEN = ("", "session_data", "browser")
+"""Names of cookies that the login must not have."""
 
 
 def _facts(
@@ -65,6 +68,7 @@ def authenticate(
     by: tuple[Literal["basic", "session"], ...] = ("basic",),
     realm: str = "site",
     keys: str = "",
+    cookie: str = "pipeline_login",
     session_age: int = 8 * 3600,
     sessions: Callable[[Any], Ended] | None = None,
     login: str = "@@login",
@@ -81,7 +85,10 @@ def authenticate(
     by           authentication methods, in the order in which they are tried: basic (RFC 7617), session (a signed
                  cookie). With ``session basic`` browsers get a login page, and programs send a password
     realm        name that a browser shows in its login dialogue (basic)
-    keys         file with the keys that sign sessions, one per line, the newest last; made if it is missing
+    keys         file with the keys that sign sessions, one per line, the newest last; made if it is missing. A
+                 login counts wherever keys, ``check`` and ``realm`` are the same: sites with the same ``check`` and
+                 users of their own need keys or a realm of their own (S27)
+    cookie       name of the cookie of a session. Under https it has the prefix ``__Host-``
     session_age  seconds after which a session ends
     sessions     dotted name of ``(request) -> mapping of str to str`` in the database of the site, which remembers
                  what ends sessions earlier: a logout, a logout everywhere, a new password, the removal of a user
@@ -102,8 +109,9 @@ def authenticate(
     """
     if not by:
         raise ConfigurationError("authenticate: option 'by' is empty; it takes basic and session")
-    session = _session(keys, session_age, login, sessions) if "session" in by else None
-    browsers = _known_browsers(keys) if session is not None else None
+    audience = f"{realm} {getattr(check, '__module__', '')}:{getattr(check, '__qualname__', '')}"
+    session = _session(keys, session_age, login, sessions, audience, cookie) if "session" in by else None
+    browsers = _known_browsers(keys, audience) if session is not None else None
     verify = Verifier(check, _limiter(failures, interval, limits), browsers)
     shipped = [session if way == "session" else Basic(verify, realm) for way in by]
     handler = _handler(next, shipped, placeful)
@@ -202,17 +210,22 @@ def _limiter(failures: int, interval: float, uri: str) -> Limiter:
     return Limiter(failures, interval, shared=shared(uri, failures, failures * interval))
 
 
-def _session(keys: str, age: int, login: str, ended: Callable[[Any], Ended] | None) -> Any:
+def _session(
+    keys: str, age: int, login: str, ended: Callable[[Any], Ended] | None, audience: str, cookie: str
+) -> Any:
     """Return the ``Session``. It needs an extra, so it is imported only if it is configured."""
     if not keys:
         raise ConfigurationError("authenticate: sessions need the option 'keys', the path of a file")
+    if cookie in TAKEN:
+        raise ConfigurationError(f"authenticate: option 'cookie': {cookie!r} is the name of another cookie of ours")
+    check_header(cookie, "")
     read_keys, session = resolve("pipeline.auth.keys:read_keys"), resolve("pipeline.auth.sessions:Session")
-    return session(read_keys(keys), age, login, ended)
+    return session(read_keys(keys), age, login, ended, audience, cookie)
 
 
-def _known_browsers(keys: str) -> Any:
+def _known_browsers(keys: str, audience: str) -> Any:
     """Return the ``KnownBrowsers``. It needs an extra, so it is imported only with sessions."""
-    return resolve("pipeline.auth.browsers:KnownBrowsers")(resolve("pipeline.auth.keys:read_keys")(keys))
+    return resolve("pipeline.auth.browsers:KnownBrowsers")(resolve("pipeline.auth.keys:read_keys")(keys), audience)
 
 
 def identify(request: AuthRequest, authenticators: Any) -> None:
