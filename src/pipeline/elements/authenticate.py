@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
 
-from pipeline.auth.authentication import AuthRequest, Basic, Verifier, refuse_odd
+from pipeline.auth.authentication import AuthRequest, Basic, Header, Verifier, refuse_odd
 from pipeline.auth.ended import Ended
 from pipeline.auth.limiter import Limiter
 from pipeline.auth.policy import UNDECLARED, LoggedIn
@@ -21,6 +21,7 @@ from pipeline.interfaces import (
     Handler,
     IAuthentication,
     ISecurityPolicy,
+    OptionError,
 )
 from pipeline.options import resolve
 from pipeline.request import SAFE_METHODS
@@ -65,7 +66,9 @@ def authenticate(
     next: Handler,
     *,
     check: Callable[..., str | None],
-    by: tuple[Literal["basic", "session"], ...] = ("basic",),
+    by: tuple[Literal["basic", "session", "header"], ...] = ("basic",),
+    header: str = "X-Forwarded-User",
+    trusted: tuple[str, ...] = (),
     realm: str = "site",
     keys: str = "",
     cookie: str = "pipeline_login",
@@ -83,7 +86,10 @@ def authenticate(
 
     check        dotted name of ``(request, login, password) -> principal or None``
     by           authentication methods, in the order in which they are tried: basic (RFC 7617), session (a signed
-                 cookie). With ``session basic`` browsers get a login page, and programs send a password
+                 cookie), header. With ``session basic`` browsers get a login page, and programs send a password
+    header       name of the header in which a proxy for single sign-on sends the user (header)
+    trusted      peers whose header is believed: addresses and networks of the proxy, or unix. The header of all
+                 others is dropped. The proxy must remove it from the requests of visitors
     realm        name that a browser shows in its login dialogue (basic)
     keys         file with the keys that sign sessions, one per line, the newest last; made if it is missing. A
                  login counts wherever keys, ``check`` and ``realm`` are the same: sites with the same ``check`` and
@@ -108,19 +114,26 @@ def authenticate(
     copy it unverified. A wrong password is not an error by itself: the request goes on without a principal.
     """
     if not by:
-        raise ConfigurationError("authenticate: option 'by' is empty; it takes basic and session")
+        raise ConfigurationError("authenticate: option 'by' is empty; it takes basic, session and header")
+    if ("header" in by) != bool(trusted):
+        raise ConfigurationError("authenticate: by = header and the option trusted, the peers, go together")
     audience = f"{realm} {getattr(check, '__module__', '')}:{getattr(check, '__qualname__', '')}"
     session = _session(keys, session_age, login, sessions, audience, cookie) if "session" in by else None
     browsers = _known_browsers(keys, audience) if session is not None else None
     verify = Verifier(check, _limiter(failures, interval, limits), browsers)
-    shipped = [session if way == "session" else Basic(verify, realm) for way in by]
-    handler = _handler(next, shipped, placeful)
+    try:
+        by_header = Header(header, trusted) if trusted else None
+    except ValueError as error:
+        raise OptionError(f"authenticate: option 'trusted' or 'header': {error}") from None
+    ways: dict[str, Any] = {"session": session, "header": by_header, "basic": Basic(verify, realm)}
+    handler = _handler(next, [ways[way] for way in by], by_header, placeful)
     return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, login_session=session)
 
 
 def _handler(
     next: Handler,
     shipped: list[Any],
+    by_header: Header | None,
     placeful: bool,
 ) -> Handler:
     """Return the handler of the element."""
@@ -130,12 +143,18 @@ def _handler(
         environ = request.environ
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
+        has_header = by_header is not None and by_header.drop(environ)
         views = request.views
         authenticators = authenticators_by_views[views]
         if views is None and environ["REQUEST_METHOD"] not in SAFE_METHODS:
             guard_end(request)  # S23
         try:
-            if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or authenticators is not shipped:
+            if (
+                "HTTP_AUTHORIZATION" in environ
+                or "HTTP_COOKIE" in environ
+                or has_header
+                or authenticators is not shipped
+            ):
                 identify(request, authenticators)
             if placeful:
                 request.add_traversal_hook(identify_here)
