@@ -32,7 +32,7 @@ EXTRAS = {
     "postgresql": ["RelStorage>=4.0", "psycopg2-binary>=2.9.6"],
     "mysql": ["RelStorage>=4.0", "mysql-connector-python>=8.1"],
     "sql": ["SQLAlchemy>=2.0.22", "zope.sqlalchemy>=3.1", "transaction>=4.0"],
-    "forms": ["multipart>=1.3.1"],
+    "forms": ["multipart>=1.3.1", "webencodings>=0.6"],
     # The elements `site` and `events`: zope.component's local sites, zope.event's notifications.
     "component": ["zope.component>=6.0", "zope.event>=5.0"],
     # Passwords by argon2, signed sessions of logins, and the element `session`.

@@ -43,7 +43,7 @@ PUBLIC: dict[str, str] = {
         "INamespace INullResource IPublishTraverse IRequest IResult ISecurityPolicy IXMLRPCRequest OrderError "
         "PUBLIC ReadOnlyTransaction Unavailable"
     ),
-    "pipeline.mounting": "includeme request_of",
+    "pipeline.mounting": "includeme repeatable request_of",
     "pipeline.options": "resolve",
     "pipeline.paste": "load with_facts",
     "pipeline.publisher": "publisher",

@@ -7,6 +7,8 @@ from typing import Any
 
 from webob.cookies import RequestCookies
 
+_JOINED = re.compile(r",(?=[ \t]*+[\w!#$%&'*+.^`|~-]++=)", re.ASCII)
+"""The end of a line of cookies: servers join several lines by a comma (gunicorn, waitress, uWSGI)."""
 MOST_OF_A_NAME = 20
 """Cookies of one name that are returned. A browser sends several if they have several paths or domains."""
 
@@ -24,8 +26,15 @@ def cookies_of(environ: dict[str, Any], name: str) -> list[str]:
         header = environ.get("HTTP_COOKIE", "") if find is None else find(name)
     if name not in header:
         return []
-    pairs = (pair.strip().partition("=") for pair in header.split(";"))
-    return [value for found, _, value in pairs if found == name][:MOST_OF_A_NAME]
+    values: list[str] = []
+    behind_commas: list[str] = []  # last, for the value of another cookie may have such a comma
+    for part in header.split(";"):
+        pairs = [part] if "," not in part else _JOINED.split(part)
+        for kept, pair in zip((values, *[behind_commas] * len(pairs)), pairs, strict=False):
+            found, _, value = pair.strip().partition("=")
+            if found == name:
+                kept.append(value)
+    return [*values, *behind_commas][:MOST_OF_A_NAME]
 
 
 _KEPT = "webob._parsed_cookies"

@@ -42,7 +42,7 @@ def foreign(app: WSGIApp) -> Handler:
     the app has left open is aborted: it belongs to no other request (R13).
 
     A request that an app has got by an unsafe method is not tried again, unless the app is known to be repeatable
-    (``pipeline.mounting.repeatable``): nobody else knows what the app has committed by itself (R2a).
+    (``pipeline.mounting.repeatable``): the pipeline does not know whether the app has committed by itself (R2a).
     """
     take_over = taking_over(app)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pipeline.http.files import FileBody
     from pipeline.http.origins import refuse_cross_site
     from pipeline.http.redirects import judge_redirect
+    from pipeline.http.versions import refuse_late_etag
     from pipeline.publishing.unviewed import no_view, null_view
 else:  # for cost alone: a plain page does not need these functions
     arguments_of = on_demand("pipeline.forms.arguments:arguments_of")
@@ -31,6 +32,7 @@ else:  # for cost alone: a plain page does not need these functions
     FileBody = on_demand("pipeline.http.files:FileBody")
     refuse_cross_site = on_demand("pipeline.http.origins:refuse_cross_site")
     judge_redirect = on_demand("pipeline.http.redirects:judge_redirect")
+    refuse_late_etag = on_demand("pipeline.http.versions:refuse_late_etag")
     no_view = on_demand("pipeline.publishing.unviewed:no_view")
     null_view = on_demand("pipeline.publishing.unviewed:null_view")
 
@@ -89,6 +91,8 @@ def call_view(view: View, context: Any, request: Request, response: Response) ->
             put_result(result, view, request, response)
         finally:
             del result  # it may have been raised, and then its traceback refers to this frame
+    if response.conditional_response:
+        refuse_late_etag(request, view)
     if response.status_line is not OK:
         judge_redirect(request, response, view)
 

@@ -27,8 +27,10 @@ from pipeline.options import on_demand
 try:
     from transaction.interfaces import TransientError
 except ImportError:  # without a database nothing is transient
+
     class TransientError(Exception):  # type: ignore[no-redef]
         """Stands for the exception of the same name of a package that is not installed."""
+
 
 Closer = Callable[[], object]
 Snapshot: TypeAlias = tuple[Any, ...]
@@ -276,6 +278,9 @@ class Request(BaseRequest):
     def application_url(self) -> str:
         """The URL of the application, as WebOb makes it: once, and not for each link of a page."""
         return _application_url(*map(self.environ.get, _OF_THE_URL))
+
+    json: Any = OnFirstUse(opener=BaseRequest.json.fget)
+    """The value of a JSON body, decoded once; by the rules of ``forms``, if that is in the pipeline."""
 
     @BaseRequest.cookies.getter
     def cookies(self) -> Any:

@@ -150,7 +150,7 @@ BAD: list[tuple[str, dict[str, Any], set[int]]] = [
         {"REQUEST_METHOD": "POST", "PATH_INFO": "/add", "CONTENT_LENGTH": "-1"},
         {302, 400},
     ),
-    ("no type", {"REQUEST_METHOD": "POST", "PATH_INFO": "/add", "body": b"x", "CONTENT_TYPE": ""}, {302}),
+    ("no type", {"REQUEST_METHOD": "POST", "PATH_INFO": "/add", "body": b"x", "CONTENT_TYPE": ""}, {415}),
     (
         "broken multipart",
         {

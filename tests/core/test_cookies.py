@@ -16,7 +16,7 @@ NAMES = st.text("aZ9_!#$%&'*+.^`|~-", min_size=1, max_size=4) | st.sampled_from(
 VALUES = st.text("aZ9_!#$%&'()*+./:<=>?@^`{|}~-", max_size=6)
 COOKIES = st.lists(st.tuples(NAMES, VALUES).map("=".join), max_size=4)
 HEADERS = st.builds(str.join, st.sampled_from(["; ", ";"]), COOKIES)
-HEADERS |= st.text("aB1=;, \"\\\\$[\t\xe9%", max_size=20)
+HEADERS |= st.text('aB1=;, "\\\\$[\t\xe9%', max_size=20)
 
 
 def read(cookies: Any) -> Any:
@@ -52,3 +52,20 @@ def test_a_cookie_without_a_name_is_ignored() -> None:
     """S19."""
     assert dict(Request({"HTTP_COOKIE": "=x; a=1"}).cookies) == {"a": "1"}
     assert cookies_of({"HTTP_COOKIE": "=a; a=1"}, "a") == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("header", "values"),
+    [
+        ("a=1; b=2,session=x", ["x"]),
+        ("a=1, session=x; c=3", ["x"]),
+        ("session=x,a=1", ["x"]),
+        ("session=x,y", ["x,y"]),
+        ("a=1,session=evil; session=x", ["x", "evil"]),
+        ("session=x; a=b,session=y,session=z", ["x", "y", "z"]),
+        ("a=,,,=, session", []),
+    ],
+)
+def test_lines_that_a_server_has_joined(header: str, values: list[str]) -> None:
+    """Behind a comma comes a further cookie, after those that can only be cookies."""
+    assert cookies_of({"HTTP_COOKIE": header}, "session") == values

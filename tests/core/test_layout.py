@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
 import runpy
 import subprocess
 import sys
@@ -208,6 +210,36 @@ def test_no_process_changes_its_user__S18(name: str) -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_says_what_it_is_for(name: str) -> None:
     assert ast.get_docstring(parsed(name))
+
+
+DESIGN = SRC.parent / "docs" / "design.rst"
+OF_THE_MAP = re.compile(r"^``(\w+(?:\.py|/))``  +(.+)$", re.MULTILINE)
+"""A line of the map: a module of the top level, or a folder, and the first sentence of its docstring."""
+
+
+def first_sentence(name: str) -> str:
+    """The first sentence that a module says of itself. A colon before an example and the last dot are left out."""
+    paragraph = " ".join((ast.get_docstring(parsed(name)) or "").partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0].rstrip(".:")
+
+
+def map_of(page: str) -> str:
+    """The page with the map as it should be."""
+    return OF_THE_MAP.sub(lambda line: f"``{line[1]}``".ljust(21) + first_sentence(module_of(line[1])), page)
+
+
+def module_of(name: str) -> str:
+    return f"pipeline.{name.removesuffix('.py').removesuffix('/')}"
+
+
+def test_the_map_of_the_design_has_the_first_line_of_each_module() -> None:
+    """PIPELINE_MAP=write writes those lines anew. A module or folder that is new gets a place by hand."""
+    page = DESIGN.read_text("utf-8")
+    if os.environ.get("PIPELINE_MAP") == "write":
+        DESIGN.write_text(map_of(page), "utf-8")
+    rooms = {room(name) for name in MODULES} - {"pipeline", "pipeline.__main__"}
+    assert sorted(module_of(name) for name, _ in OF_THE_MAP.findall(page)) == sorted(rooms)
+    assert page == map_of(page)
 
 
 def lines_of_code(path: Path) -> int:

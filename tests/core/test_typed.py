@@ -319,5 +319,5 @@ def test_views_and_show_print_the_classes(
     ini.write_text(INI.format(lines="shelves path=/x", **given))
     assert views.main([str(ini)]) == 0
     assert "ShelfRequest" in capsys.readouterr().out
-    assert show.main([str(ini)]) == 0
+    assert show.main(["--long", str(ini)]) == 0
     assert f"request class: {__name__}:ShelfRequest" in " ".join(capsys.readouterr().out.split())

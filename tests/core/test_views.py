@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -703,3 +704,25 @@ def test_an_async_view_is_refused(target: Any) -> None:
     """Nothing would await it: the page was an error about a coroutine."""
     with pytest.raises(ViewError, match="it is async, and nothing awaits it"):
         Views().add(target, None, "", ("GET",), None, None)
+
+
+def a_view() -> Any:
+    return lambda context, request: ""
+
+
+def seconds_to_add(count: int) -> float:
+    """The processor time to register so many views, each of a class of its own."""
+    views = Views()
+    rows = [(a_view(), type(f"Class{number}", (), {})) for number in range(count)]
+    began = time.process_time()
+    for number, (function, cls) in enumerate(rows):
+        views.add(function, cls, f"view{number}", ("GET",), None, None)
+    return time.process_time() - began
+
+
+def test_the_time_to_load_grows_with_the_number_of_views() -> None:
+    """Four times as many take four times as long; it was sixteen."""
+    seconds_to_add(100)
+    few = min(seconds_to_add(500) for _ in range(3))
+    many = min(seconds_to_add(2_000) for _ in range(3))
+    assert many < 8 * few, (few, many)

@@ -18,6 +18,7 @@ from webob import Response as Answer
 
 import asking
 from pipeline import Pipeline, Request, Response, element
+from pipeline.elements.base import base
 from pipeline.elements.compress import PACKERS, Packer, Start, compress, pack, pack_whole
 from pipeline.elements.errors import errors
 from pipeline.http.encodings import LONGEST_HEADER, choose
@@ -451,3 +452,31 @@ def test_it_is_linear__S12() -> None:
         choose("gzip;q=" + "0" * LONGEST_HEADER, OFFERED)
         choose(" " * LONGEST_HEADER + ";", OFFERED)
     assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("came_back", [str, lambda tag: tag.removeprefix("W/"), lambda tag: tag[2:-1] + '-gzip"'])
+@pytest.mark.parametrize("outer", [(compress,), (base,), (compress, base)])
+def test_an_inner_application_gets_its_own_tag_back(outer: Any, came_back: Callable[[str], str]) -> None:
+    """It compares tags itself, as Django, Flask and Kinto do, whose answer is 412 to every other form."""
+
+    @element
+    def inner() -> Any:
+        def inner(request: Request, response: Response) -> None:
+            request.context, request.lacks_slash = object(), True
+            response.content_type, response.body, response.etag = "text/html", TEXT, "tag"
+            for name in ("If-Match", "If-None-Match"):
+                response.headers[f"X-{name}"] = request.headers.get(name, "")
+
+        return inner
+
+    app = Pipeline(errors(), contextual(), *[made() for made in outer], inner())
+    first = Asked.blank("/a", accept_encoding="gzip").get_response(app)
+    tag = came_back(first.headers["ETag"])
+    for name in ("If-Match", "If-None-Match"):
+        answer = Asked.blank("/a", headers={name: tag}, accept_encoding="gzip").get_response(app)
+        assert answer.headers[f"X-{name}"] == '"tag"'
+
+
+@element(provides=("context",))
+def contextual(next: Any) -> Any:
+    return next

@@ -414,9 +414,10 @@ def test_never_more_is_read_than_the_request_has() -> None:
 
 
 def test_nothing_is_read_that_nobody_asks_for() -> None:
-    """A request that is refused does not wait for its body."""
+    """A request that is refused does not wait for a body that its client has not sent yet."""
     socket = Socket(LONG, ends=False)
-    site(lambda request, response: None)(environ(socket, CONTENT_LENGTH="1000"), lambda *arguments: None)
+    asked = environ(socket, CONTENT_LENGTH="1000", HTTP_EXPECT="100-continue")
+    site(lambda request, response: None)(asked, lambda *arguments: None)
     assert socket.asked == []
 
 

@@ -11,7 +11,9 @@ import sys
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -1112,6 +1114,39 @@ def test_a_database_that_is_down(tmp_path: Path, caplog: Any, monkeypatch: pytes
     close_all()
 
 
+@pytest.mark.parametrize("threads", [3, 8])
+def test_a_refused_connection_does_not_close_those_that_are_open__R15(
+    threads: int, url: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The role may have few connections, or may not log in any more. Requests that get an open one are served."""
+    app = site(url, lambda request, response: request.sql.scalars(select(Book)).all() and time.sleep(0.002))
+    statuses = Counter[int]()
+    assert ask(app).status_int == 200
+    dialect = database(url).engine.dialect
+    original = dialect.connect
+
+    def connect(*arguments: Any, **more: Any) -> Any:
+        raise sqlite3.OperationalError("remaining connection slots are reserved")
+
+    monkeypatch.setattr(dialect, "connect", connect)
+    end = time.monotonic() + 1
+
+    def visit() -> None:
+        while time.monotonic() < end:
+            status = ask(app).status_int
+            statuses[status] += 1
+            time.sleep(0.01 if status == 503 else 0)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(threads):
+            pool.submit(visit)
+    assert statuses[200] > 50 and set(statuses) <= {200, 503}, statuses
+    said = [line for line in lines_of(caplog) if "cannot be reached" in line]
+    assert len(said) == 1 and said[0].startswith("one more connection to the database"), said
+    monkeypatch.setattr(dialect, "connect", original)
+    close_all()
+
+
 def test_a_database_that_goes_away_and_comes_back(
     url: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1137,6 +1172,7 @@ def test_close_all_ends_an_outage(url: str) -> None:
     """The next request tries at once whether the database is there."""
     app = site(url, add)
     assert ask(app).status_int == 200
+    database(url).engine.dispose()
     database(url).outage.begin(ConnectionError())
     assert ask(app).status_int == 503
     close_all()

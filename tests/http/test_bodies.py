@@ -491,3 +491,64 @@ def test_wsgiref_refuses_a_chunked_body(name: str) -> None:
         thread.join()
     assert answer.startswith(b"HTTP/1.0 411 Length Required\r\n"), answer
     assert seen == []
+
+
+# The rest of a body.
+
+
+class Counting(io.BytesIO):
+    """A stream of a server, which counts what is read of it, and may be slow."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(bytes(size))
+
+    def read(self, size: int | None = -1) -> bytes:
+        assert size is not None and size >= 0
+        return super().read(size)
+
+
+def left_of(size: int, read: int, *, status: int = 200, **more: str) -> tuple[int, dict[str, str]]:
+    """Return how many bytes of a body are left when ``start_response`` is called, and the headers of the answer."""
+
+    @element
+    def end() -> Any:
+        def end(request: Request, response: Response) -> None:
+            request.environ["wsgi.input"].read(read)
+            response.status = status  # type: ignore[assignment]
+
+        return end
+
+    stream = Counting(size)
+    environ = Asked.blank("/", method="PUT").environ
+    environ.update({"wsgi.input": stream, "SERVER_PROTOCOL": "HTTP/1.1", "CONTENT_LENGTH": str(size)}, **more)
+    if "HTTP_TRANSFER_ENCODING" in more:
+        environ.pop("CONTENT_LENGTH")
+        environ["wsgi.input_terminated"] = True
+    found: list[Any] = []
+    body = Pipeline(end())(environ, lambda status, headers: found.extend([size - stream.tell(), dict(headers)]))
+    assert list(body) is not None
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("read", [0, 1, 70_000])
+@pytest.mark.parametrize("status", [200, 401, 404, 413])
+@pytest.mark.parametrize("more", [{}, {"HTTP_TRANSFER_ENCODING": "chunked"}])
+def test_the_rest_of_a_body_is_read_before_the_answer_is_sent(read: int, status: int, more: dict[str, str]) -> None:
+    left, headers = left_of(1_000_000, read, status=status, **more)
+    assert left == 0 and "Connection" not in headers
+
+
+def test_a_body_that_is_too_long_or_too_slow_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "LONGEST_REST", 100_000)
+    left, headers = left_of(1_000_000, 0)
+    assert (left, headers["Connection"]) == (1_000_000, "close")
+    left, headers = left_of(1_000_000, 0, HTTP_TRANSFER_ENCODING="chunked")
+    assert left > 500_000 and headers["Connection"] == "close"
+    monkeypatch.setattr(bodies, "LONGEST_REST", 10_000_000)
+    monkeypatch.setattr(bodies, "_SECONDS", 0)
+    assert left_of(1_000_000, 0)[1]["Connection"] == "close"
+
+
+def test_a_client_that_waits_for_a_100_is_not_asked_for_its_body() -> None:
+    left, headers = left_of(1_000_000, 0, HTTP_EXPECT="100-continue")
+    assert left == 1_000_000 and "Connection" not in headers

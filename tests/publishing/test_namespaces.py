@@ -385,6 +385,13 @@ def test_json_that_contains_itself_is_an_error_of_the_view(root: Folder) -> None
     assert ask(pipeline(root, IJSONRequest), "/note")[0] == 500
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [1.5, {"a": float("-inf")}]])
+def test_json_has_no_number_that_no_reader_reads(root: Folder, value: Any, caplog: Any) -> None:
+    root["note"] = Note(value)
+    assert ask(pipeline(root, IJSONRequest), "/note")[0] == 500
+    assert "the value at the result['text']" in caplog.text
+
+
 def test_json_requests(root: Folder) -> None:
     app = pipeline(root, IJSONRequest)
     assert ask(app, "/note") == (200, '{"text":"hello"}')
@@ -466,10 +473,12 @@ def test_xmlrpc_refuses_what_is_no_call(root: Folder, body: bytes) -> None:
     assert sent.get_response(pipeline(root, IXMLRPCRequest)).status_int == 400
 
 
-_tags = st.sampled_from([
-    *("methodCall", "methodName", "params", "param", "value", "int", "i8", "string", "boolean", "double", "x"),
-    *("dateTime.iso8601", "base64", "array", "data", "struct", "member", "name", "nil", "fault", "bigdecimal"),
-])
+_tags = st.sampled_from(
+    [
+        *("methodCall", "methodName", "params", "param", "value", "int", "i8", "string", "boolean", "double", "x"),
+        *("dateTime.iso8601", "base64", "array", "data", "struct", "member", "name", "nil", "fault", "bigdecimal"),
+    ]
+)
 _xml = st.recursive(
     st.sampled_from(["", "1", "x", "true", "titles", "sub.titles", "20261120T00:00:00", "&amp;", "&b;"]),
     lambda inner: st.tuples(_tags, st.lists(inner, max_size=4)).map(lambda e: f"<{e[0]}>{''.join(e[1])}</{e[0]}>"),

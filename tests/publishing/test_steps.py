@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import xmlrpc.client
 from collections.abc import Callable
+from datetime import datetime
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -134,6 +135,11 @@ def kind(context: Any, request: Any) -> str:
 @view(context=Interface, name="echo", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
 def echo(context: Any, request: Any, value: Any) -> Any:
     return value
+
+
+@view(context=Interface, name="shown", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
+def shown(context: Any, request: Any, value: Any) -> str:
+    return repr(value)
 
 
 @view(context=Interface, name="items", methods=("POST",), request_type=IXMLRPCRequest, permission=PUBLIC)
@@ -425,6 +431,23 @@ def test_a_number_that_is_too_large_for_xmlrpc_is_400(method: str, kind: str, nu
 @pytest.mark.parametrize("number", [0, 2**31 - 1, -(2**31)])
 def test_a_number_of_32_bits_comes_back(number: int) -> None:
     assert call("echo", [{"n": number}]) == (200, [{"n": number}])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    ["20240229T23:59:58", "2024-02-29T23:59:58", "20240229T235958", "2024-02-29T23:59:58Z",
+     " 20240229T235958+01:00", "2024-02-29T23:59:58.125", "2024-02-29T23:59", "2024-02-30T23:59:58",
+     "2024-02-29", "now"],
+)  # fmt: skip
+def test_dates_in_every_form_of_iso_8601(sent: str) -> None:
+    value = f"<value><dateTime.iso8601>{sent}</dateTime.iso8601></value>"
+    body = f"<methodName>shown</methodName><params><param>{value}</param></params>"
+    status, text = call("", body=f"<methodCall>{body}</methodCall>")
+    try:
+        expected = datetime.fromisoformat(sent.strip()) if "T" in sent else None
+    except ValueError:
+        expected = None
+    assert (status, text) == (200, repr(expected)) if expected else status == 400
 
 
 def nested(depth: int, before: str, after: str) -> str:

@@ -136,6 +136,4 @@ def raw(*statements: str) -> Callable[[Request], None]:
 
 def fail(request: Request) -> None:
     """Meet what is worth another attempt."""
-    error = Exception("deadlock")
-    error.pgcode = "40P01"  # type: ignore[attr-defined]
-    raise DBAPIError("SELECT", {}, error)
+    raise DBAPIError("SELECT", {}, Exception("the connection is lost"), connection_invalidated=True)

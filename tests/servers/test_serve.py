@@ -193,7 +193,7 @@ def test_templates_are_watched() -> None:
 
     options = serve.parse(["etc/deploy.ini"])
     found = serve.watched(options)
-    assert [path for path in found if path.endswith("pipeline/**/*.html")]
+    assert [path for path in found if path.endswith("pipeline_demo/**/*.html")]
     assert [path for path in found if path.endswith("etc/deploy.ini")]
 
 

@@ -27,8 +27,8 @@ from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
+from pipeline.explaining import recording
 from pipeline.http import debug_key
-from pipeline.inspector import recording
 from pipeline.interfaces import ConfigurationError, OrderError
 from pipeline.publisher import publisher
 from pipeline.telling.secrets import masked_query, masked_text, told, told_header, told_variable
@@ -254,6 +254,31 @@ def test_the_parts_with_their_times_and_changes(inspected: Any) -> None:
     seen = html[html.index("As each element saw it") :]
     before, _, behind = seen.partition('<span class="name">traverse</span>')
     assert "X-Mark" not in before[: before.index('<span class="name">marking</span>')] and "X-Mark" in behind
+
+
+def test_a_header_is_told_of_the_part_that_sets_it_and_of_the_one_that_drops_it(inspected: Any) -> None:
+    """On its way in, too; and although the pipeline adds keys of its own to the environ."""
+
+    @element
+    def early(next: Any) -> Any:
+        def early(request: Any, response: Any) -> None:
+            response.headers["X-Early"] = "yes"
+            next(request, response)
+
+        return early
+
+    def dropping(app: Any) -> Any:
+        def dropping(environ: Any, start_response: Any) -> Any:
+            return app({name: value for name, value in environ.items() if name != "HTTP_X_SHOP"}, start_response)
+
+        return dropping
+
+    app = inspected(index, outer=(early(), dropping, errors()))
+    assert ask(app, "/", headers={"X-Shop": "yes"}).headers["X-Early"] == "yes"
+    parts = {str(part.name): part for part in records(app)[0].parts}
+    assert parts["early"].answered["X-Early"] == "yes"
+    assert "X-Early" not in parts["publisher"].answered
+    assert parts["errors"].changed["HTTP_X_SHOP"] == "(gone)", "the change of the part outside of it"
 
 
 def test_a_foreign_middleware_is_a_part(inspected: Any) -> None:

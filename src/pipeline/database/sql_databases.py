@@ -86,6 +86,8 @@ class Database:
         self.tells = False
         """True if ``causal`` has to know the position after each commit."""
         self.outage = Outage(f"the database {self.shown}")
+        meanwhile = "requests wait for those that are open, or are answered 503"
+        self.refusals = Outage(f"one more connection to the database {self.shown}", meanwhile)
         self.managers: deque[Manager] = deque()
         self.in_use: set[Manager] = set()
         self.bounds: set[Bound] = set()
@@ -128,6 +130,7 @@ class Database:
         self.connections.add(connection)
 
     def on_connect(self, connection: Any, record: object) -> None:
+        self.refusals.end()
         self.records.add(record)
         if self.at_connect:
             execute(connection, *self.at_connect)
@@ -187,7 +190,7 @@ class Database:
         tm = request.tm
         bound: Bound | None = tm.kept.get(self)
         if bound is None:
-            if self.outage.since is not None:
+            if self.outage.since is not None and not self.has_connections(idle=True):
                 self.outage.check()
                 with self.engine.connect():  # raises Unavailable again, or ends the outage
                     self.outage.end()
@@ -204,8 +207,9 @@ class Database:
             return
         error = context.original_exception
         connection = context.connection
-        if connection is None:
-            raise self.outage.begin(error) from error
+        if connection is None:  # one refused connection says nothing of those that are open (R15)
+            outage = self.refusals if self.has_connections() else self.outage
+            raise outage.begin(error) from error
         if connection.closed or connection.invalidated:
             return
         bound = connection.bound if isinstance(connection, RequestConnection) else None
@@ -227,6 +231,19 @@ class Database:
             bound.note(context)
         if self.judge.means(error, "not_now") and context.sqlalchemy_exception is not None:
             make_unavailable(context.sqlalchemy_exception)
+
+    def has_connections(self, idle: bool = False) -> bool:
+        """Return whether connections are open that were not found dead.
+
+        idle  whether one must be free
+        """
+        since = getattr(self.engine.pool, "_invalidate_time", 0.0)
+        return any(
+            record.dbapi_connection is not None
+            and record.starttime >= since
+            and not (idle and record.fairy_ref is not None)
+            for record in list(self.records)
+        )
 
     def connections_in_use(self) -> list[Any]:
         """Return the driver's connections that requests have taken."""

@@ -9,6 +9,7 @@ from html import escape
 from urllib.parse import quote, urljoin
 
 from pipeline.composition import element
+from pipeline.http.encodings import restore_tags
 from pipeline.http.html_head import Attribute, Head
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import PATH_SAFE, Request
@@ -52,6 +53,8 @@ def base(next: Handler, *, window: int = 65_536) -> Handler:
         raise OptionError(f"the option window must be at least {PRESCAN} bytes, not {window}")
 
     def base(request: Request, response: Response) -> None:
+        if "HTTP_IF_MATCH" in request.environ or "HTTP_IF_NONE_MATCH" in request.environ:
+            restore_tags(request.environ)
         next(request, response)
         if request.lacks_slash or request.default_steps:
             url = url_of_page(request)

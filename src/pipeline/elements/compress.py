@@ -11,10 +11,10 @@ from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 from pipeline.composition import element
-from pipeline.http.encodings import LONGEST_HEADER, choose, vary
+from pipeline.http.encodings import LONGEST_HEADER, choose, restore_tags, vary
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
-from pipeline.response import Response
+from pipeline.response import CHECKED, Response
 
 try:
     import brotli
@@ -54,6 +54,10 @@ class Packer(NamedTuple):
     finish: Callable[[], bytes]
 
 
+VARY = ("Vary", "Accept-Encoding")
+CODED = {name: ("Content-Encoding", name) for name in ("zstd", "br", "gzip")}
+CHECKED.update((VARY, *CODED.values()))
+
 Start: TypeAlias = Callable[[int], Packer]
 """A function that returns the Packer for a body of so many bytes, or of UNKNOWN."""
 UNKNOWN = -1
@@ -81,8 +85,8 @@ def compress(
     A streamed body is flushed after each block, so that each block is sent when it is made. Put ``coalesce`` inside
     if a view makes many small blocks. A body that is already compressed, a part (206) and an answer with
     ``no-transform`` pass unchanged. An answer that depends on the header says ``Vary: Accept-Encoding``. The ETag
-    of a compressed answer becomes weak, and a Range is answered with the whole. A stream needs about 5 MB of memory
-    while it is sent.
+    of a compressed answer becomes weak, and is strong again for the inner elements when a client names it. A Range
+    is answered with the whole. A stream needs about 5 MB of memory while it is sent.
 
     If a page contains both a secret and text that a visitor sent, its compressed length reveals the secret bit by
     bit (BREACH), to an attacker who sees the length and makes the visitor's browser send the text. Let such secrets
@@ -96,6 +100,8 @@ def compress(
     is_of_type = lru_cache(256)(re.compile("|".join([translate(kind.lower()) for kind in types])).match)
 
     def compress(request: Request, response: Response) -> None:
+        if "HTTP_IF_MATCH" in request.environ or "HTTP_IF_NONE_MATCH" in request.environ:
+            restore_tags(request.environ)
         next(request, response)
         accept = request.environ.get("HTTP_ACCEPT_ENCODING", "")
         encoding, only = chosen(accept if len(accept) <= LONGEST_HEADER else "")  # a long header is not cached
@@ -106,18 +112,35 @@ def compress(
 
     def packed(response: Response, encoding: str, only: bool, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Return ``chunks`` compressed, or ``chunks`` itself if they are not to be compressed."""
-        headers = response.headers
+        kind = coded = control = varies = ""
+        headers = response.headerlist
+        for name, value in headers:  # in one pass: each look-up in response.headers takes as long
+            letters = len(name)
+            if letters == 12 and name.lower() == "content-type":
+                kind = value.partition(";")[0].strip().lower()
+            elif letters == 16 and name.lower() == "content-encoding":
+                coded = value
+            elif letters == 13 and name.lower() == "cache-control":
+                control += value
+            elif letters == 4 and name.lower() == "vary":
+                varies = value
         if (
-            response.status[:3] == "206"
-            or headers.get("Content-Encoding", "identity").lower() != "identity"
-            or "no-transform" in headers.get("Cache-Control", "").lower()
-            or not (only or (is_of_type((response.content_type or "").lower()) and _is_worth_it(response, minimum)))
+            response.status_line[:3] == "206"
+            or (coded and coded.lower() != "identity")
+            or (control and "no-transform" in control.lower())
+            or not (only or (is_of_type(kind) and _is_worth_it(response, minimum)))
         ):
             return chunks
-        vary(response)
+        if varies:
+            vary(response)
+        else:
+            headers.append(VARY)
         if not encoding:
             return chunks
-        headers["Content-Encoding"] = encoding
+        if coded:
+            response.headers["Content-Encoding"] = encoding
+        else:
+            headers.append(CODED[encoding])
         return (pack_whole if response.in_memory else pack)(chunks, starts[encoding])
 
     return compress

@@ -7,19 +7,24 @@ convert, as in Zope (``pipeline.forms.converters``). Out of JSON come the member
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
+import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, NoReturn
+from urllib.parse import unquote
 
 from multipart import parse_options_header
-from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge
+from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge, HTTPUnsupportedMediaType
 
 from pipeline.composition import Offers, element
+from pipeline.forms.charsets import decoded, known_charset
 from pipeline.forms.converters import CONVERTERS, WORDS, Converter, IFieldConverter, collect, values_of
-from pipeline.forms.fields import fields_of, known_charset
+from pipeline.forms.fields import fields_of
 from pipeline.forms.multipart_body import Limits, Part, read_multipart
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import Facts, Handler, OptionError
@@ -32,6 +37,13 @@ MIB = 1024 * 1024
 _BLOCK = 64 * 1024
 MAX_DEPTH = 100
 """Levels of arrays and objects in a JSON body: code that follows them by recursion must not run out of stack."""
+
+
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_ACCEPTED = "application/x-www-form-urlencoded, multipart/form-data, application/json"
+_ACCEPTS = {"POST": "Accept-Post", "PATCH": "Accept-Patch"}
+_MAYBE_INFINITE = re.compile(rb"[0-9]{210}|[eE]\+?[0-9]{3}")
+"""The mark of a number in JSON that may be beyond the largest float, which Python would read as infinite."""
 
 
 class FormsRequest(Request):
@@ -70,7 +82,7 @@ def forms(
 ) -> Offers:
     """Put the fields of a form on the request: ``request.form``.
 
-    methods     methods whose body is read; the body of any other method is left to the view
+    methods     methods whose form may name the view; their forms are read before traversal
     max_body    bytes of a body
     max_memory  bytes of it that are held in memory: all text, and files up to 64 KiB
     max_disk    bytes of it in temporary files
@@ -78,27 +90,31 @@ def forms(
     max_fields  fields of a query, a urlencoded body or a JSON object
     max_header  bytes of a header of one part
 
-    Reads bodies of the types application/x-www-form-urlencoded, multipart/form-data and application/json,
-    and leaves others alone. Provides the form. Refuses what is beyond a limit (413; 400 in a query) and a body
-    that is malformed (400), before traversal. A query without a body is decoded when ``request.form`` is first
-    read; then a malformed one is a 400. Only a query with a colon, which may name the view, is read at once.
+    A view that names fields, or reads ``request.form``, gets the body of every method, out of the types
+    application/x-www-form-urlencoded, multipart/form-data, application/json, text/json and all that end in +json. A
+    body of another type is then a 415, which names these (R11). A view that reads no field finds its body unread.
+    Provides the form. Refuses what is beyond a limit (413; 400 in a query) and a body that is malformed (400),
+    before the view is called. A field of the query that is malformed is a 400 if a view reads it.
     """
     limits = Limits(parts=max_parts, memory=max_memory, disk=max_disk, header=max_header)
     if min(max_body, max_fields, *limits) < 1:
         raise OptionError("a limit is 1 or more")
     with_body = frozenset(method.upper() for method in methods)
-    read = Reading(with_body, max_body, max_fields, limits).read
+    reading = Reading(with_body, max_body, max_fields, limits)
+    read = reading.read
 
     def forms(request: FormsRequest, response: Response) -> None:
         environ = request.environ
-        ahead = environ["REQUEST_METHOD"] in with_body
-        if (query := environ.get("QUERY_STRING")) and not ahead:
+        ahead = environ["REQUEST_METHOD"] in with_body and environ.get(
+            "CONTENT_TYPE", ""
+        ).lstrip().lower().startswith(FORMS)
+        if not ahead and (query := environ.get("QUERY_STRING")):
             ahead = ":" in query or "%3a" in query.lower() or query.count("&") >= max_fields
         if ahead:
             request.form = read(request)
         next(request, response)
 
-    return Offers(forms, form=read)
+    return Offers(forms, form=read, json=reading.json)
 
 
 class TakenBody(HTTPBadRequest):
@@ -123,6 +139,7 @@ class Reading:
             "application/x-www-form-urlencoded": self._urlencoded,
             "multipart/form-data": self._multipart,
             "application/json": self._json,
+            "text/json": self._json,
         }
 
     def read(self, request: FormsRequest) -> Mapping[str, Any]:
@@ -130,51 +147,76 @@ class Reading:
         request.form = NOTHING  # what an error view finds if the form cannot be read
         environ = request.environ
         form: dict[str, Any] = {}
+        broken: list[str] = []
         view = None
         if query := environ.get("QUERY_STRING"):
             if query.count("&") >= self.max_fields:
                 raise HTTPBadRequest(f"The query has more than {self.max_fields} fields.")
-            form, view = _collected(request, fields_of(query))
-        if environ["REQUEST_METHOD"] in self.with_body:
-            kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
-            reader = self.readers.get(kind)
-            if reader is not None:
-                sent = reader(request, known_charset(parameters.get("charset")), parameters)
-                if isinstance(sent, dict):
-                    form.update(sent)
-                else:
-                    values, view_of_body = _collected(request, sent)
-                    form.update(values)
-                    view = view if view_of_body is None else view_of_body
+            form, view = _collected(request, fields_of(query, broken=broken))
+        if environ["REQUEST_METHOD"] in self.with_body or request.announces_body:
+            values, view_of_body = self._sent(request)
+            form.update(values)
+            view = view if view_of_body is None else view_of_body
+            broken = [name for name in broken if name not in values]
         if view:
             check_name(view)
             request.view_name = view
-        return MappingProxyType(form)
+        return BrokenForm(form, broken) if broken else MappingProxyType(form)
+
+    def _sent(self, request: FormsRequest) -> tuple[dict[str, Any], str | None]:
+        """Return the values of the body, and the view that it names."""
+        environ = request.environ
+        method = environ["REQUEST_METHOD"]
+        kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
+        reader = self.readers.get(kind) or (self._json if kind.endswith("+json") else None)
+        if reader is None:
+            if next(self._blocks(request, self.max_body), b""):
+                problem = f"A form is not sent as {kind or 'a body without a type'}, but as {_ACCEPTED}."
+                raise HTTPUnsupportedMediaType(problem, headers=[(_ACCEPTS.get(method, "Accept"), _ACCEPTED)])
+            return {}, None
+        if method not in self.with_body and environ.get("CONTENT_LENGTH") in ("", "0"):
+            return {}, None
+        sent = reader(request, known_charset(parameters.get("charset")), parameters)
+        if isinstance(sent, dict):
+            return sent, None
+        values, view = _collected(request, sent)
+        if view is not None and method not in self.with_body:
+            raise HTTPBadRequest(f"A field may not name the view if the method is {method}.")
+        return values, view
 
     def _urlencoded(
         self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]
     ) -> list[tuple[str, Any]]:
-        body = self._body(request)
+        body = self._body(request).removeprefix(codecs.BOM_UTF8)
         if body.count(b"&") >= self.max_fields:
             raise HTTPRequestEntityTooLarge(f"The form has more than {self.max_fields} fields.")
         return fields_of(body.decode("latin-1"), charset)
 
     def _json(self, request: FormsRequest, charset: str | None, parameters: Mapping[str, str]) -> dict[str, Any]:
+        found = request.json
+        if not isinstance(found, dict):
+            raise HTTPBadRequest("The JSON is not an object.")
+        if len(found) > self.max_fields:
+            raise HTTPRequestEntityTooLarge(f"The JSON has more than {self.max_fields} members.")
+        return found
+
+    def json(self, request: FormsRequest) -> Any:
+        """Return the value of a JSON body; an empty object for an empty body."""
+        _, parameters = parse_options_header(request.environ.get("CONTENT_TYPE") or "")
+        charset = known_charset(parameters.get("charset")) or "utf-8"
         body = self._body(request)
         if not body:
             return {}
+        is_huge = _MAYBE_INFINITE.search(body) is not None
         try:
-            found = json.loads(body.decode(charset or "utf-8"), parse_constant=_refuse_constant)
+            text = decoded(body.removeprefix(codecs.BOM_UTF8), charset)
+            found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite if is_huge else None)
             if b"\\ud" in body.lower():  # perhaps half a character, which nothing can encode
                 json.dumps(found, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise HTTPBadRequest("The body is not valid JSON.") from None
         if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _is_deep(found):
             raise HTTPBadRequest(f"The JSON is nested more than {MAX_DEPTH} deep.")
-        if not isinstance(found, dict):
-            raise HTTPBadRequest("The JSON is not an object.")
-        if len(found) > self.max_fields:
-            raise HTTPRequestEntityTooLarge(f"The JSON has more than {self.max_fields} members.")
         return found
 
     def _multipart(
@@ -195,7 +237,7 @@ class Reading:
         if charset is None and named:
             charset = known_charset(named[0].decode("latin-1"))
         used = charset or "utf-8"
-        return [(_text(part.name, used), _value(part, used)) for part in parts]
+        return [(decoded(part.name, used), _value(part, used)) for part in parts]
 
     def _body(self, request: FormsRequest) -> bytes:
         """Return the body, and have inner elements and views read it again from the start."""
@@ -229,6 +271,29 @@ def _too_large(limit: int) -> HTTPRequestEntityTooLarge:
     return HTTPRequestEntityTooLarge(f"The body of a form has {limit} bytes at most.")
 
 
+class BrokenForm(Mapping[str, Any]):
+    """A form whose query has fields that are not UTF-8: a 400 for the view that reads one of them, or all."""
+
+    def __init__(self, form: Mapping[str, Any], broken: Sequence[str]) -> None:
+        self.form = form
+        self.broken = frozenset(map(unquote, broken))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._read(name in self.broken)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read(bool(self.broken)))
+
+    def __len__(self) -> int:
+        return len(self._read(bool(self.broken)))
+
+    def _read(self, is_broken: bool) -> Mapping[str, Any]:
+        if is_broken:
+            self.form, self.broken = NOTHING, frozenset()  # what an error view finds
+            raise HTTPBadRequest("The query or form is not utf-8.")
+        return self.form
+
+
 class SpentBody:
     """The input of a request whose multipart body was read, and cannot be read again: not an empty one (R11)."""
 
@@ -258,17 +323,11 @@ def _converters(request: FormsRequest) -> Mapping[str, Converter]:
     return {**{name: convert for name, convert in named if name not in WORDS}, **CONVERTERS}
 
 
-def _text(raw: bytes, charset: str) -> str:
-    try:
-        return raw.decode(charset)
-    except UnicodeError:
-        raise HTTPBadRequest(f"The query or form is not {charset}.") from None
-
-
 def _value(part: Part, charset: str) -> str | Upload:
     if part.file is None:
-        return _text(part.text, known_charset(part.charset) or charset)
-    filename = _text(part.filename or b"", charset).replace("\\", "/").rpartition("/")[2]
+        return decoded(part.text, known_charset(part.charset) or charset)
+    filename = part.filename if isinstance(part.filename, str) else decoded(part.filename or b"", charset)
+    filename = filename.replace("\\", "/").rpartition("/")[2]
     if not filename and not part.length:  # a browser sends this if no file was chosen
         return ""
     return Upload(filename, part.type, part.file, part.length)
@@ -290,3 +349,10 @@ def _is_deep(value: Any) -> bool:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not valid JSON")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if math.isinf(value):
+        raise ValueError(f"{number:.20} is beyond the largest number")
+    return value

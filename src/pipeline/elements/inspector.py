@@ -12,11 +12,10 @@ from pipeline.request import Request
 from pipeline.response import Response
 
 if TYPE_CHECKING:
-    from pipeline.inspector.inspecting import Inspector
-    from pipeline.inspector.recording import between
+    from pipeline.inspector.inspecting import Inspector, between
 else:  # they are for developers alone: a site without ``inspector`` never imports them
     Inspector = on_demand("pipeline.inspector.inspecting:Inspector")
-    between = on_demand("pipeline.inspector.recording:between")
+    between = on_demand("pipeline.inspector.inspecting:between")
 
 PATH = "/++inspect++"
 ADVICE = (

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.explaining.candidates import Look
+from pipeline.explaining.changes import GONE
 from pipeline.explaining.noticed import Noticed, lost_headers, readers, set_twice
+from pipeline.explaining.recording import Part, Record, path_of
 from pipeline.explaining.remedies import REMEDIES, chain_of, remedy_of
 from pipeline.explaining.unscanned import unscanned
 from pipeline.explaining.walking import Walk
-from pipeline.explaining.watching import Recorder, Visit
 from pipeline.forms.converters import FieldError
 from pipeline.http.error_pages import text_of
 from pipeline.http.forwarding import READER, form_of_path
@@ -35,15 +36,6 @@ class Cause(NamedTuple):
     remedy: str = ""
 
 
-def path_of(visits: list[Visit]) -> list[Visit]:
-    """Return the parts that the last attempt has passed, outermost first."""
-    path: list[Visit] = []
-    while visits:
-        path.append(visits[-1])
-        visits = visits[-1].inner
-    return path
-
-
 class Late(NamedTuple):
     """An exception that no part of the pipeline has seen: it was raised when all of them had returned."""
 
@@ -52,16 +44,16 @@ class Late(NamedTuple):
 
 
 def causes(
-    recorder: Recorder, status: int, directory: Path, late: Sequence[Late] = (), missed: Sequence[Cause] = ()
+    record: Record | None, status: int, directory: Path, late: Sequence[Late] = (), missed: Sequence[Cause] = ()
 ) -> Iterator[Cause]:
     """Yield the causes of an answer; the first is the cause of its status.
 
     late    the exceptions that were logged or that reached the server; those that a part has seen are left out
     missed  the switches that had no line for the request
     """
-    path = path_of(recorder.visits)
+    path = path_of(record) if record is not None else []
     yield from missed
-    if not path:
+    if record is None or not path:
         if not missed:
             yield Cause(
                 "outside of every pipeline",
@@ -70,11 +62,10 @@ def causes(
                 "See the method and the headers of the request.",
             )
         return
-    walk = next((visit.walk for visit in path if visit.walk is not None), None)
-    look = next((visit.look for visit in reversed(path) if visit.look is not None), None)
+    walk, look = way_of(record, path)
     failed = [visit for visit in path if visit.error is not None]
     if walk is not None and walk.decides(bool(failed)):
-        yield of_zope(walk, status, path[0].response.get("header Location", ""))
+        yield of_zope(walk, status, path[0].response.get("Location", ""))
         return
     noticed = noticed_of(path)
     misread = [Cause(*one) for one in readers(noticed)]
@@ -94,18 +85,24 @@ def causes(
         yield from misread
     yield from (Cause(*one) for one in set_twice(noticed))
     end = place_of(look.chosen.function) if look is not None and look.chosen is not None else path[-1].step.where
-    yield from (Cause(*one) for one in lost_headers(end, recorder.late_headers))
+    yield from (Cause(*one) for one in lost_headers(end, record.late_headers))
     yield from dropped(path)
     if walk is not None:
         yield from hidden(walk)
 
 
-def noticed_of(path: list[Visit]) -> list[Noticed]:
+def way_of(record: Record, path: Sequence[Part]) -> tuple[Walk | None, Look | None]:
+    """Return traversal and the look-up of the view, as far as they were told."""
+    walk = record.zope_walk or next((part.walk for part in path if part.walk is not None), None)
+    return walk, next((part.look for part in reversed(path) if part.look is not None), None)
+
+
+def noticed_of(path: Sequence[Part]) -> list[Noticed]:
     """Return the changes of the parts. The place of the end is that of its view."""
-    return [Noticed(one.step, _place(one), one.changed(), one.answered()) for one in path]
+    return [Noticed(one.step, _place(one), one.inward, one.answered) for one in path]
 
 
-def _place(visit: Visit) -> str:
+def _place(visit: Part) -> str:
     if visit.look is not None and visit.look.chosen is not None:
         return place_of(visit.look.chosen.function)
     return visit.step.where if visit.step.element is not None else place_of(visit.step.factory)
@@ -130,7 +127,7 @@ def no_branch(where: str, wanted: Sequence[str]) -> Cause:
     )
 
 
-def of_answer(visit: Visit, look: Look | None, status: int) -> Cause:
+def of_answer(visit: Part, look: Look | None, status: int) -> Cause:
     """Return the cause of an answer that did not come of an exception."""
     if look is not None and look.chosen is not None:
         place, what = place_of(look.chosen.function), f"the view {_name(look.chosen)} answered {status}"
@@ -143,14 +140,14 @@ def of_answer(visit: Visit, look: Look | None, status: int) -> Cause:
     return Cause(where, f"{who} answered {status} itself")
 
 
-def of_late(late: Late, end: Visit, look: Look | None) -> Cause:
+def of_late(late: Late, end: Part, look: Look | None) -> Cause:
     """Return the cause of an exception that was raised when every part had returned."""
     view = look.chosen if look is not None else None
     where = last_frame(late.error) or (place_of(view.function) if view is not None else end.step.where)
     return Cause(where, f"{late.when}: {_told(late.error)}", remedy_of(late.error))
 
 
-def swallowed(path: list[Visit]) -> Iterator[Cause]:
+def swallowed(path: list[Part]) -> Iterator[Cause]:
     """Yield the foreign middleware that has made an answer of an exception."""
     for outer, inner in pairwise(path):
         if outer.step.element is None and outer.error is None and inner.error is not None:
@@ -162,12 +159,12 @@ def swallowed(path: list[Visit]) -> Iterator[Cause]:
             )
 
 
-def dropped(path: list[Visit]) -> Iterator[Cause]:
+def dropped(path: list[Part]) -> Iterator[Cause]:
     """Yield the headers of the request that an element has taken away."""
     for visit in path:
-        gone = [name for name, value in visit.changed().items() if value == "(gone)" and "'HTTP_" in name]
+        gone = [name for name, value in visit.inward.items() if value == GONE and name.startswith("HTTP_")]
         if gone:
-            headers = ", ".join(name[14:-2].replace("_", "-").title() for name in gone)
+            headers = ", ".join(name.removeprefix("HTTP_").replace("_", "-").title() for name in gone)
             remedy = ""
             if visit.step.facts.distrusts is not None:
                 form = "the form that it uses (X-Forwarded, Forwarded or X-Vhm)"
@@ -190,9 +187,9 @@ class Failure(NamedTuple):
     """An exception that a part of the pipeline raised, and the request that met it."""
 
     error: Any
-    visit: Visit
+    visit: Part
     """The innermost part that the exception left."""
-    path: list[Visit]
+    path: list[Part]
     walk: Walk | None
     look: Look | None
     directory: Path
@@ -234,10 +231,10 @@ def of_field(failure: Failure) -> Cause | None:
         why = f"{failure.visit.name} refused the form. {failure.error}"
         return Cause(failure.here, why, remedy if words else "")
     what = f"the view {_name(view)} refused the form. {failure.error}"
-    sent = failure.visit.request.get("environ['CONTENT_TYPE']") or "(none)"
+    sent = failure.visit.request.get("CONTENT_TYPE") or "(none)"
     if failure.error.value is None:
         remedy = "Send the field, or give the parameter a default."
-        if failure.visit.request.get("environ['REQUEST_METHOD']") not in ("GET", "HEAD"):
+        if failure.visit.request.get("REQUEST_METHOD") not in ("GET", "HEAD"):
             remedy += f" A form has a Content-Type that says so; that of this request is {sent}."
         return Cause(place_of(view.function), what, remedy)
     return Cause(place_of(view.function), what, "Send a value of that type, or change the parameter.")
@@ -284,9 +281,9 @@ def stored_by(error: BaseException) -> str:
     return ""
 
 
-def trust(visit: Visit, form: str, where: str) -> str:
+def trust(visit: Part, form: str, where: str) -> str:
     """Return how a proxy is believed what it writes."""
-    peer = visit.request.get("environ['REMOTE_ADDR']", "the proxy")
+    peer = visit.request.get("REMOTE_ADDR", "the proxy")
     return f"If {peer} is your proxy: trusted = {peer}, accept = {form} and allowed_hosts{where}"
 
 
@@ -301,7 +298,7 @@ def of_proxy(failure: Failure) -> Cause | None:
     if reader is None:
         remedy = f"Put {READER} into the pipeline, outside of traverse. {trust(failure.visit, form, '.')}"
         return Cause(failure.here, f"{why} the pipeline has no {READER}", remedy)
-    peer = failure.visit.request.get("environ['REMOTE_ADDR']", "the proxy")
+    peer = failure.visit.request.get("REMOTE_ADDR", "the proxy")
     remedy = trust(failure.visit, form, ", in that section.")
     return Cause(reader.step.where, f"{why} {reader.name} does not read it from {peer}", remedy)
 
@@ -338,8 +335,8 @@ def of_other_site(failure: Failure) -> Cause:
     who, where, option = failure.visit.name, failure.here, "cross_site = true of vhost"
     if view is not None:
         who, where, option = f"the view {_name(view)}", place_of(view.function), "@view(cross_site=True)"
-    host = sent.get("environ['HTTP_HOST']", "")
-    origin = sent.get("environ['HTTP_ORIGIN']") or sent.get("environ['HTTP_SEC_FETCH_SITE']")
+    host = sent.get("HTTP_HOST", "")
+    origin = sent.get("HTTP_ORIGIN") or sent.get("HTTP_SEC_FETCH_SITE")
     return Cause(
         where,
         f"{who} refuses what other sites have a browser send (S23). The browser says that it comes from {origin}, "
@@ -388,7 +385,7 @@ STATUSES: dict[int, Explain] = {
 """The function that first explains an HTTP exception, by its status."""
 
 
-def opened_by(error: BaseException | None, path: list[Visit]) -> Visit | None:
+def opened_by(error: BaseException | None, path: list[Part]) -> Part | None:
     """Return the element that failed to open what another one needs, such as a database."""
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     for frame in reversed(frames):

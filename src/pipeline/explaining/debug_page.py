@@ -27,7 +27,8 @@ from pipeline.telling.secrets import told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
 from pipeline.telling.words import is_of_the_site
 
-WATCHERS = {str(Path(__file__).parents[1] / "inspector" / name) for name in ("recording.py", "inspecting.py")}
+OURS = Path(__file__).parents[1]
+WATCHERS = {str(OURS / "explaining" / "recording.py"), str(OURS / "inspector" / "inspecting.py")}
 """Files whose frames say nothing about an error."""
 MOST_FRAMES = 60
 MOST_CAUSES = 5
@@ -73,15 +74,15 @@ def told_of(request: Any, error: Exception) -> Told:
         way = passed(request, error)
     except Exception:
         way = passed(request, error, reads=False)
-    if not way.visits:
+    if not way.parts:
         return Told(unplaced(error), None, None)
     if way.walk is not None and way.walk.cause is not None:
         return Told(of_zope(way.walk, 500), way.walk, None)
     if way.when:
-        return Told(of_late(Late(way.when, error), way.visits[-1], way.look), way.walk, way.look)
+        return Told(of_late(Late(way.when, error), way.parts[-1], way.look), way.walk, way.look)
     ini = ini_of(request)
     directory = Path(ini).parent if ini else Path.cwd()
-    cause = of_error(Failure(error, way.visits[-1], way.visits, way.walk, way.look, directory))
+    cause = of_error(Failure(error, way.parts[-1], way.parts, way.walk, way.look, directory))
     return Told(cause, way.walk, way.look)
 
 

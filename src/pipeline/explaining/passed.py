@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from pipeline.between import InPython, Step
 from pipeline.composition import Element
 from pipeline.explaining.candidates import Look, look_up
+from pipeline.explaining.changes import told_state
+from pipeline.explaining.recording import Part
 from pipeline.explaining.walking import Walk, walk_again
-from pipeline.explaining.watching import State, Visit, state_of_request
 from pipeline.foreign import foreign
 from pipeline.interfaces import Facts
 from pipeline.order import Contract
@@ -28,7 +29,7 @@ _ERROR_VIEW = "call_error_view"
 class Passed(NamedTuple):
     """The way of a request up to an exception, as ``pipeline.explaining.causes`` reads it."""
 
-    visits: list[Visit]
+    parts: list[Part]
     """The parts, outermost first. The exception has left the last one."""
     when: str
     """The time of an exception that was raised when all parts had returned, or ""."""
@@ -80,11 +81,10 @@ def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
     if middleware is not None:
         found = Middleware(middleware)
         steps.append(Step(None, found, InPython(found), {}))
-    state = state_of_request(request)
-    visits = [visit_of(step, state) for step in steps]
+    parts = [part_of(step, told_state(request)) for step in steps]
     if at_end and look is not None:
-        visits[last].look, visits[last].views = look, request.views
-    return Passed(visits, when, walk, look)
+        parts[last].look, parts[last].views = look, request.views
+    return Passed(parts, when, walk, look)
 
 
 def way_of(error: BaseException, contracts: Sequence[Contract]) -> tuple[int, CodeType | None]:
@@ -116,10 +116,9 @@ def step_of(contract: Contract) -> Step:
     return Step(element, element.factory, source or InPython(element.factory), options)
 
 
-def visit_of(step: Step, state: State) -> Visit:
-    """Return the visit of a part, with what is known when it is over."""
-    visit = Visit.__new__(Visit)
-    visit.step, visit.request, visit.inner = step, state, []
-    visit.fields = FIRST if step.facts.walks else {}
-    visit.error = visit.walk = visit.look = visit.views = None
-    return visit
+def part_of(step: Step, state: Mapping[str, str]) -> Part:
+    """Return a part, with what is known when it is over."""
+    part = Part()
+    part.step, part.request = step, state
+    part.fields = tuple(FIRST.values()) if step.facts.walks else None
+    return part

@@ -8,6 +8,7 @@ str                                text
 int float bool date datetime       text of that form, or such a value from JSON or from a converter
 list[X]                            a list of the values, also of a single one; empty without a field
 dict, dict[str, Any]               a record, or an object from JSON
+dict[str, X]                       the same, with such values
 Upload                             a file
 Literal["a", "b"]                  one of these texts
 X | Y, X | None                    the first that fits; None if the field is missing
@@ -179,7 +180,10 @@ def _converter(annotation: Any, own: Sequence[Converter]) -> Convert:
     if _is_list(annotation):
         return _list(_converter(inner[0] if inner else Any, own))
     if annotation in (dict, Mapping) or origin in (dict, Mapping):
-        return _being(dict)
+        key, member = inner or (str, Any)
+        if key not in (str, Any):
+            raise TypeError("the names in a record are text, so its annotation is dict[str, ...]")
+        return _being(dict) if member in (Any, object) else _members(_converter(member, own))
     found = [convert for convert in own if isinstance(annotation, type) and _made_by(convert) is annotation]
     if len(found) == 1:
         return _making(annotation, found[0])
@@ -274,3 +278,12 @@ def _list(convert: Convert) -> Convert:
         return [convert(item) for item in (value if isinstance(value, (list, tuple)) else [value])]
 
     return each
+
+
+def _members(convert: Convert) -> Convert:
+    record = _being(dict)
+
+    def members(value: Any) -> Any:
+        return {name: convert(member) for name, member in record(value).items()}
+
+    return members

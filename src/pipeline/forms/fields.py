@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from typing import Any
 
 from webob.exc import HTTPBadRequest
 from webob.multidict import GetDict
 
-CHARSETS = {
-    *("utf-8", "ascii", "big5", "cp866", "cp874", "euc_jp", "euc_kr", "gb18030", "gbk", "iso2022_jp"),
-    *("koi8-r", "koi8-u", "mac-roman", "shift_jis"),
-    *(f"cp{page}" for page in range(1250, 1259)),
-    *(f"iso8859-{part}" for part in (*range(1, 9), 10, 13, 14, 15, 16)),
-}
-"""The encodings that browsers send forms in, as Python's codecs name them. Others are refused: some of Python's
-codecs are not linear, and some hide what they carry."""
+from pipeline.forms.charsets import decoded, known_charset
 
 _ENCODED = re.compile(rb"%([0-9A-Fa-f]{2})")
 _HEX = "0123456789abcdefABCDEF"
 _BYTES = {(high + low).encode(): bytes.fromhex(high + low) for high in _HEX for low in _HEX}
 
 
-def fields_of(sent: str, charset: str | None = "utf-8") -> list[tuple[str, str]]:
+def fields_of(sent: str, charset: str | None = "utf-8", broken: list[str] | None = None) -> list[tuple[str, str]]:
     """Return the names and values. Only "&" stands between two fields, and a field without a name is ignored (S19).
 
     sent     the query or the body, each byte as one character (latin-1), as PEP 3333 has it
     charset  if it is None, the field ``_charset_`` names it, or it is UTF-8
+    broken   gets the names of fields that are not in the charset, which are then left out. A name with a colon,
+             which may convert or name a view, is a 400 all the same
 
     HTTPBadRequest if the charset is not one of a form, or the text is not in that charset.
     """
@@ -39,7 +33,14 @@ def fields_of(sent: str, charset: str | None = "utf-8") -> list[tuple[str, str]]
         name, _, value = pair.partition("=")
         if name:
             if not is_plain or "%" in pair:
-                name, value = _text(name, charset), _text(value, charset)
+                try:
+                    name = _text(name, charset)
+                    value = _text(value, charset)
+                except HTTPBadRequest:
+                    if broken is None or ":" in name or "%3a" in name.lower():
+                        raise
+                    broken.append(name)
+                    continue
             fields.append((name, value))
     return fields
 
@@ -48,17 +49,14 @@ def _charset_of(sent: str) -> str:
     """Return the charset that the field ``_charset_`` names."""
     pairs = [pair.partition("=") for pair in sent.split("&")]
     named = {name: value for name, _, value in pairs}.get("_charset_", "")
-    return known_charset(_text(named, "latin-1")) or "utf-8"
+    return known_charset(unquoted(named.encode("latin-1", "replace")).decode("latin-1")) or "utf-8"
 
 
 def _text(sent: str, charset: str) -> str:
     """Return the text of a name or value."""
     if "%" not in sent and charset == "utf-8" and sent.isascii():
         return sent
-    try:
-        return unquoted(sent.encode("latin-1", "replace")).decode(charset)
-    except UnicodeError:
-        raise HTTPBadRequest(f"The query or form is not {charset}.") from None
+    return decoded(unquoted(sent.encode("latin-1", "replace")), charset)
 
 
 def unquoted(sent: bytes) -> bytes:
@@ -69,19 +67,6 @@ def unquoted(sent: bytes) -> bytes:
 
 def _byte(encoded: re.Match[bytes]) -> bytes:
     return _BYTES[encoded[1]]
-
-
-def known_charset(name: str | None) -> str | None:
-    """Return the codec of a charset, or None without a name; HTTPBadRequest if no form is sent in it."""
-    if not name:
-        return None
-    try:
-        found = codecs.lookup(name).name
-    except (LookupError, ValueError):  # ValueError of a name with a NUL
-        found = ""
-    if found not in CHARSETS:
-        raise HTTPBadRequest("No form is sent in that charset.")
-    return found
 
 
 def query_of(environ: dict[str, Any]) -> GetDict:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
+from email.message import Message
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
 from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge
+
+from pipeline.forms.charsets import decoded, known_charset
 
 SPOOL = 64 * 1024
 """Upper limit of the bytes of a file that is kept in memory. A larger file goes to disk."""
@@ -16,6 +19,8 @@ _BUFFER = 1024
 """Bytes of the buffer of a file on disk. A request may have a thousand such files."""
 _HEADERS = 8
 """Upper limit of the headers of a part. RFC 7578 has three."""
+_AS_THEY_ARE = ("7bit", "8bit", "binary")
+"""Values of Content-Transfer-Encoding that change no byte."""
 
 
 class Limits(NamedTuple):
@@ -37,8 +42,8 @@ class Part(NamedTuple):
     text: bytes
     charset: str | None
     """The charset of this text alone, if its part names one."""
-    filename: bytes | None
-    """None if the part is not a file."""
+    filename: bytes | str | None
+    """None if the part is not a file. Text if its header names the charset (RFC 2231)."""
     type: str
     file: IO[bytes] | None
     length: int
@@ -55,6 +60,7 @@ def read_multipart(
     parts: list[Part] = []
     memory = length = 0
     segment: Any = None
+    filename: bytes | str | None = None
     text: list[bytes] = []
     file: io.BytesIO | Slice | None = None
     disk = Disk(on_close)
@@ -74,10 +80,11 @@ def read_multipart(
                     length = 0
                     text = []
                     file = None
-                    if segment.filename is not None:
+                    filename = _filename(segment)
+                    if filename is not None:
                         file = io.BytesIO()
                 elif event is None:
-                    parts.append(_part(segment, text, file, length, on_close))
+                    parts.append(_part(segment, filename, text, file, length, on_close))
                 elif file is None:
                     memory += len(event)
                     text.append(event)
@@ -100,6 +107,29 @@ def read_multipart(
     except MultipartError as error:
         raise HTTPBadRequest(f"The form cannot be read: {error}.") from None
     return parts
+
+
+def _filename(segment: Any) -> bytes | str | None:
+    """Return the name of the file; None if the part is not a file. Raise a 400 for a part that cannot be read."""
+    encoding = segment.header("Content-Transfer-Encoding", "binary")
+    if encoding.strip().lower() not in _AS_THEY_ARE:
+        raise HTTPBadRequest(
+            f"A part of the form has the Content-Transfer-Encoding {encoding!r}; send it as it is."
+        )
+    disposition = segment.header("Content-Disposition", "")
+    if "*" in disposition:  # perhaps the forms of RFC 2231, as older clients send them
+        message = Message()
+        message["Content-Disposition"] = disposition
+        values: dict[str, Any] = dict(message.get_params([], "content-disposition"))
+        if isinstance(values.get("name"), tuple):
+            raise HTTPBadRequest("The name of a field has the form of RFC 2231; send its bytes as they are.")
+        found = values.get("filename")
+        if isinstance(found, tuple):
+            charset, _, text = found
+            return decoded(text.encode("latin-1", "replace"), known_charset(charset) or "utf-8")
+        if segment.filename is None and found is not None:
+            return str(found).encode("latin-1", "replace")
+    return None if segment.filename is None else bytes(segment.filename.encode("latin-1"))
 
 
 def _events(parser: PushMultipartParser, blocks: Iterable[bytes]) -> Iterator[Any]:
@@ -181,13 +211,13 @@ class Slice(io.RawIOBase):
 
 def _part(
     segment: Any,
+    filename: bytes | str | None,
     text: list[bytes],
     file: io.BytesIO | Slice | None,
     length: int,
     on_close: Callable[[Callable[[], object]], None],
 ) -> Part:
     name = segment.name.encode("latin-1")
-    filename = None if segment.filename is None else segment.filename.encode("latin-1")
     opened: IO[bytes] | None = None
     if isinstance(file, Slice):
         file.length = length

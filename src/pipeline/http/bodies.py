@@ -9,7 +9,9 @@ foreign application) takes an unreadable body for an empty or a complete one:
 * a body of up to 64 KiB is read as a whole when it is first used, so that it can be read again;
 * if a body breaks off, is malformed, or comes too slowly, its reader gets a 400 or 408, and it is logged. The
   exception is also an ``OSError``, which foreign frameworks expect for a broken body;
-* a fault of the server's own code is not the client's: the reader gets a ``RuntimeError``, and the answer is 500.
+* a fault of the server's own code is not the client's: the reader gets a ``RuntimeError``, and the answer is 500;
+* the rest of a body that no reader wanted is read before the answer is sent, up to a limit. Otherwise the server
+  closes a connection with unread bytes, which resets it, and a proxy makes a 502 of the answer.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import Any
@@ -41,6 +44,10 @@ log = logging.getLogger("pipeline.http")
 
 LONGEST = 1024 * 1024 * 1024
 """Upper limit of the bytes of a chunked body that is copied for an application which needs a Content-Length."""
+LONGEST_REST = 64 * 1024 * 1024
+"""Upper limit of the bytes of a body that are read only to let the answer reach the client."""
+_SECONDS = 10.0
+"""Seconds in which they have to come."""
 _IN_MEMORY = 64 * 1024
 _BLOCK = 64 * 1024
 _SLOW = (errno.EAGAIN, errno.ETIMEDOUT)
@@ -72,7 +79,8 @@ def check_body(request: Request) -> None:
         if not environ.get("wsgi.input_terminated") or environ.get("SERVER_SOFTWARE", "").startswith(_UNSURE):
             environ["wsgi.input"] = _decoded(environ)
             environ["wsgi.input_terminated"] = True
-        environ["wsgi.input"] = CheckedBody(environ, None)
+        environ["wsgi.input"] = body = CheckedBody(environ, None)
+        request.on_close(partial(drain, body, environ, environ.get("pipeline.response")))
     elif length and length != "0":
         if not (length.isascii() and length.isdecimal()):
             raise _refused(environ, HTTPBadRequest("The Content-Length is not one decimal number."))
@@ -80,6 +88,22 @@ def check_body(request: Request) -> None:
             raise _refused(environ, HTTPRequestEntityTooLarge("The Content-Length is too large."))
         body = CheckedBody(environ, left := int(length))
         environ["wsgi.input"] = ShortBody(body) if left <= _IN_MEMORY else body
+        request.on_close(partial(drain, body, environ, environ.get("pipeline.response")))
+
+
+def drain(body: CheckedBody, environ: dict[str, Any], response: Any) -> None:
+    """Read the rest of a body, before the answer is sent. If it is too long or too slow, the answer says that the
+    connection is closed. A client that waits for "100 Continue" has not sent the body, and is not asked for it."""
+    if body.left == 0 or body.failure is not None or (environ.get("HTTP_EXPECT") and not body.given):
+        return
+    ends, limit = time.monotonic() + _SECONDS, body.given + LONGEST_REST
+    if body.left is None or body.left <= LONGEST_REST:
+        with suppress(Exception):  # the client has gone, most likely
+            while body.given < limit and time.monotonic() < ends:
+                if not body.read(_BLOCK if body.left is None else min(_BLOCK, body.left)):
+                    return
+    if response is not None:
+        close_connection(environ, response.headers)
 
 
 def give_length(request: Request) -> None:
@@ -337,17 +361,22 @@ def _decoded(environ: dict[str, Any]) -> Any:
 
 
 def _refused(environ: dict[str, Any], error: HTTPClientError) -> HTTPClientError:
-    """Log a refusal, and close the connection, so that the rest of the body is not read as a request.
+    """Log a refusal, and close the connection, so that the rest of the body is not read as a request."""
+    _tell(environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", ""), error.code, error.detail or "")
+    close_connection(environ, error.headers)
+    return error
+
+
+def close_connection(environ: dict[str, Any], headers: Any) -> None:
+    """Have the server close the connection.
 
     PEP 3333 leaves ``Connection`` to the server. The handlers of wsgiref refuse the header, and close every
     connection themselves. Their ``wsgi.file_wrapper`` tells them, because their names differ: "WSGIServer/0.2
     CPython/3.11.7", "WSGIServer CPython/3.15.2", and that of Apache for a CGI script.
     """
-    _tell(environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", ""), error.code, error.detail or "")
     of_wsgiref = getattr(environ.get("wsgi.file_wrapper"), "__module__", None) == "wsgiref.util"
     if not of_wsgiref and environ.get("SERVER_PROTOCOL", "").startswith("HTTP/1."):
-        error.headers["Connection"] = "close"
-    return error
+        headers["Connection"] = "close"
 
 
 def _is_of_client(error: Exception) -> bool:

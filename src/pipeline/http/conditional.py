@@ -16,6 +16,7 @@ from functools import lru_cache
 from time import time as clock
 from typing import Any
 
+from pipeline.http.encodings import LONGEST_HEADER, restored
 from pipeline.response import NOT_MODIFIED, HeaderList, Response
 
 _ETAG = re.compile(r'(W/)?"([^"]*)"')
@@ -122,6 +123,8 @@ def precondition(environ: dict[str, Any], etag: str | None, modified: str | None
             return FAILED
     if (known := environ.get("HTTP_IF_NONE_MATCH")) is not None:
         if known.strip() == "*" or _names(known, etag, strong=False):
+            return NOT_MODIFIED
+        if "-" in known and len(known) <= LONGEST_HEADER and _names(restored(known), etag, strong=False):
             return NOT_MODIFIED
     elif (since := _seconds(environ.get("HTTP_IF_MODIFIED_SINCE"))) is not None:
         last = _seconds(modified)

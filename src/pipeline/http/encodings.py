@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from pipeline.response import Response
 
@@ -36,6 +37,28 @@ def choose(accept: str, offered: tuple[str, ...]) -> tuple[str, bool]:
     if wanted == 0 or (plain is not None and plain > wanted):
         return "", False
     return best, plain == 0
+
+
+_CHANGED_TAG = re.compile(r'(?:W/)?("[^"]*?)(?:-gzip|-br|-zstd)?"')
+"""An entity tag as it may come back: weak, as a filter of ours and nginx make it, or with a suffix of Apache."""
+_TAGS = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH")
+
+
+def restore_tags(environ: dict[str, Any]) -> None:
+    """Give the entity tags in a request the form that they had before an element or a proxy made them weak.
+
+    An application inside compares them itself, and would refuse each change from a client that accepts gzip. A weak
+    tag of its own matches as before: If-None-Match ignores the mark, and If-Match never accepts such a tag.
+    If-Range stays: the bytes of a compressed answer are others.
+    """
+    for name in _TAGS:
+        if (tags := environ.get(name)) is not None and len(tags) <= LONGEST_HEADER:
+            environ[name] = restored(tags)
+
+
+def restored(tags: str) -> str:
+    """Return entity tags in the form that they had before a filter or a proxy changed them."""
+    return _CHANGED_TAG.sub(r'\1"', tags)
 
 
 def vary(response: Response) -> None:

@@ -7,6 +7,7 @@ server's own ``wsgi.file_wrapper``, which may send it without Python.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import mimetypes
 import os
@@ -15,8 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import formatdate
+from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR
 from functools import lru_cache, partial
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 from urllib.parse import quote
 
 from webob.exc import HTTPForbidden, HTTPNotFound
@@ -27,6 +29,54 @@ from pipeline.response import NOSNIFF, NOT_MODIFIED, HeaderList, Response, check
 
 BLOCK = 64 * 1024
 """Bytes per block, enough to make the cost per block negligible."""
+
+REPRODUCIBLE = 315_705_600
+"""Seconds since the epoch. Tools that build reproducibly give all files a time before: 0, 1 or January 1980."""
+SETTLED = 1.0
+"""Seconds after a change from which on the times of a file show the next one. Its hash is kept only then."""
+MOST_HASHES = 10_000
+"""Hashes of files that are kept."""
+_hashes: dict[tuple[int, ...], str] = {}
+
+TYPES = {
+    "avif": "image/avif",
+    "css": "text/css",
+    "csv": "text/csv",
+    "gif": "image/gif",
+    "htm": "text/html",
+    "html": "text/html",
+    "ico": "image/x-icon",
+    "ics": "text/calendar",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "js": "text/javascript",
+    "json": "application/json",
+    "map": "application/json",
+    "md": "text/markdown",
+    "mjs": "text/javascript",
+    "mp3": "audio/mpeg",
+    "mp4": "video/mp4",
+    "ogg": "audio/ogg",
+    "otf": "font/otf",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "ttf": "font/ttf",
+    "txt": "text/plain",
+    "vtt": "text/vtt",
+    "wasm": "application/wasm",
+    "wav": "audio/wav",
+    "webm": "video/webm",
+    "webmanifest": "application/manifest+json",
+    "webp": "image/webp",
+    "woff": "font/woff",
+    "woff2": "font/woff2",
+    "xhtml": "application/xhtml+xml",
+    "xml": "application/xml",
+    "zip": "application/zip",
+}
+"""Media types by the end of a name, for what a site needs. The table of the machine may have others, with which
+browsers run no script; it counts for all other names."""
 
 UNKNOWN_TYPE = "application/octet-stream"
 
@@ -81,8 +131,10 @@ def serve(
                   input of a client: every file that it leads to is opened, except for a 304
     content_type  default: guessed from the name, or application/octet-stream
     name          file name for a browser that saves the file; default: the last segment of the path
-    etag          a text that changes whenever the bytes do; default: made of size and time of a plain file
-    modified      datetime (naive is UTC) or seconds since the epoch; default: the time of a plain file
+    etag          a text that changes whenever the bytes do; default: a hash of a plain file, which is read for it
+                  once. Give one for files so large that this takes too long
+    modified      datetime (naive is UTC) or seconds since the epoch; default: the time of a plain file, unless it
+                  is one of those that reproducible builds give to all files
     inline        whether a browser may show the file instead of saving it. Never use this for uploads of visitors:
                   an HTML page among them would run its scripts as scripts of the site (S7)
     cache         the header Cache-Control
@@ -102,6 +154,8 @@ def serve(
     else:
         request.on_close(file.close)
         body = FileBody(file)
+        if body.state is not None and etag is None:
+            etag = hash_of(body.state, file.fileno())
         validators = validators_of(body.state, etag, modified)
     headers = described(content_type, name, body.left, validators, inline, cache)
     check_headers(headers)
@@ -119,7 +173,7 @@ def described(
     cache: str | None,
 ) -> HeaderList:
     """Return the headers of a file."""
-    headers = [("Content-Type", content_type or _guessed_type(name or "")), NOSNIFF]
+    headers = [("Content-Type", content_type or guessed_type(name or "")), NOSNIFF]
     headers.append(("Content-Disposition", disposition(name, inline=inline)))
     if not inline:
         headers.append(("Vary", "Sec-Fetch-Dest"))
@@ -133,11 +187,35 @@ def described(
 
 def validators_of(state: os.stat_result | None, etag: str | None, modified: datetime | float | None) -> HeaderList:
     """Return the headers ETag and Last-Modified, as far as they are known."""
-    if state is not None:
-        modified = state.st_mtime if modified is None else modified
-        etag = etag or f"{state.st_mtime_ns:x}-{state.st_size:x}"
+    if state is not None and modified is None and state.st_mtime > REPRODUCIBLE:
+        modified = state.st_mtime
     validators = [] if etag is None else [("ETag", f'"{etag}"')]
     return validators if modified is None else [*validators, ("Last-Modified", _http_date(modified))]
+
+
+def hash_of(state: os.stat_result, descriptor: int) -> str | None:
+    """Return a hash of a plain file in that state; None if the file changes while it is read."""
+    key = key_of(state)
+    if (found := _hashes.get(key)) is not None:
+        return found
+    digest = hashlib.blake2b(digest_size=16)
+    place = 0
+    while block := os.pread(descriptor, 1024 * 1024, place):
+        digest.update(block)
+        place += len(block)
+    if key_of(os.fstat(descriptor)) != key:
+        return None
+    found = digest.hexdigest()
+    if time.time() - max(state.st_mtime, state.st_ctime) > SETTLED:
+        if len(_hashes) >= MOST_HASHES:
+            _hashes.clear()
+        _hashes[key] = found
+    return found
+
+
+def key_of(state: os.stat_result) -> tuple[int, ...]:
+    """Return values that differ if the file was replaced or changed."""
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 @lru_cache(maxsize=256)
@@ -189,9 +267,11 @@ def unopened(
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or response.status[:3] != "200":
         return None
     found = state()
+    if etag is None and (etag := _hashes.get(key_of(found))) is None:
+        return None
     validators = validators_of(found, etag, modified)
     known = dict(validators)
-    is_known = precondition(environ, known["ETag"], known["Last-Modified"]) is NOT_MODIFIED
+    is_known = precondition(environ, known["ETag"], known.get("Last-Modified")) is NOT_MODIFIED
     return Unopened(request, found.st_size, open, validators) if is_known else None
 
 
@@ -289,6 +369,8 @@ class SentFile:
     def read(self, size: int = -1) -> bytes:
         left = max(self.end - self.file.tell(), 0)
         data: bytes = self.file.read(left if size < 0 else min(size, left))
+        if left and size and not data:  # a server that has promised more would ask again, without end
+            raise OSError("the file has become shorter while it was sent")
         return data
 
     def tell(self) -> int:
@@ -317,9 +399,9 @@ def _state_at(path: str) -> os.stat_result:
     """Return the state of the file at ``path``. Raise a 404 if it is missing, a directory or a device."""
     try:
         state = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        state = None
-    if state is None or not stat.S_ISREG(state.st_mode):
+    except (OSError, ValueError) as error:  # ValueError of a name with a NUL
+        _refuse_missing(error)
+    if not stat.S_ISREG(state.st_mode):
         raise HTTPNotFound("There is no such file.")
     return state
 
@@ -329,8 +411,15 @@ def _open(path: str) -> BinaryIO:
     _state_at(path)  # checked first: opening a named pipe would wait for a writer
     try:
         return open(path, "rb", buffering=0)
-    except FileNotFoundError:
+    except OSError as error:
+        _refuse_missing(error)
+
+
+def _refuse_missing(error: OSError | ValueError) -> NoReturn:
+    """Raise a 404 for an error that says that a path leads to no file; the error itself for any other."""
+    if getattr(error, "errno", None) in (None, ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP):
         raise HTTPNotFound("There is no such file.") from None
+    raise error
 
 
 def _state(file: Any) -> os.stat_result | None:
@@ -346,7 +435,10 @@ def _state(file: Any) -> os.stat_result | None:
     return state if stat.S_ISREG(state.st_mode) else None
 
 
-def _guessed_type(name: str) -> str:
+def guessed_type(name: str) -> str:
+    """Return the media type of a file by its name."""
+    if kind := TYPES.get(name.rpartition(".")[2].lower()):
+        return kind
     kind, encoding = mimetypes.guess_type(name, strict=False)
     if encoding is not None:  # "x.tar.gz" is sent as gzip, and not as a tar with a Content-Encoding
         return "application/gzip" if encoding == "gzip" else UNKNOWN_TYPE

@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.explaining.candidates import Look, look_up
-from pipeline.explaining.causes import Cause, causes, of_zope
-from pipeline.explaining.noticed import BODY, Noticed, lost_headers, readers, set_twice
+from pipeline.explaining.causes import Cause, causes, noticed_of, of_zope
+from pipeline.explaining.noticed import lost_headers, readers, set_twice
+from pipeline.explaining.recording import Part, Record, named, path_of
 from pipeline.explaining.walking import Walk, walk_again
-from pipeline.explaining.watching import Recorder, Visit
-from pipeline.inspector.changes import GONE
-from pipeline.inspector.recording import Part, Record, named
 from pipeline.telling.secrets import HEADERS, masked_text
-from pipeline.telling.words import place_of
 
 log = logging.getLogger("pipeline")
 
@@ -40,68 +37,25 @@ def explain_zope(record: Record, status: int, location: str = "") -> None:
 def explain(record: Record, error: BaseException, status: int) -> None:
     """Note why a request failed, while the error is there."""
     record.explain(error)
-    recorder = Recorder()
-    last = [part for part in record.parts if part.attempt == record.attempts]
-    recorder.visits = nested(record, last)
     try:
-        record.causes = [Cause(*map(masked_text, cause)) for cause in causes(recorder, status, Path.cwd())]
+        record.causes = [Cause(*map(masked_text, cause)) for cause in causes(record, status, Path.cwd())]
     except Exception:  # what cannot be told must not change the answer
         log.debug("the inspector could not tell why", exc_info=True)
 
 
-def nested(record: Record, parts: list[Part]) -> list[Visit]:
-    """Return the parts of one attempt as ``causes`` reads them, each inside of the one before."""
-    outermost: list[Visit] = []
-    inner = outermost
-    state = {f"environ[{name!r}]": str(value) for name, value in record.environ.items() if type(value) is str}
-    for number, part in enumerate(parts):
-        visit = Visit.__new__(Visit)
-        state = apply(state, part.changed)
-        visit.step, visit.request, visit.inner = part.step, state, []
-        visit.error, visit.walk, visit.look = part.error, part.walk, part.look
-        visit.views = part.views
-        visit.fields = named(part.fields) if part.fields is not None else {}
-        visit.seconds, visit.outside = part.seconds, record.inside(part)
-        visit.begun, visit.response = {}, {"status": status_of(parts, number), **part.answered}
-        inner.append(visit)
-        inner = visit.inner
-    return outermost
-
-
-def noticed_of(record: Record, look: Look | None) -> list[Cause]:
+def noticed_beside(record: Record, look: Look | None) -> list[Cause]:
     """Return what the parts beside one another tell, and what ``explain`` has not told of them.
 
     look  the look-up of the view, if it is known
     """
-    last = [part for part in record.parts if part.attempt == record.attempts]
-    view = look.chosen if look is not None else None
-    end = place_of(view.function) if view is not None else (last[-1].step.where if last else "")
-    inward = {id(part.outer): part.changed for part in last}
-    noticed = [
-        Noticed(part.step, end if part is last[-1] else part.step.where, inward.get(id(part), {}), part.answered)
-        for part in last
-    ]
+    path = path_of(record)
+    if path and path[-1].look is None:
+        path[-1].look = look
+    noticed = noticed_of(path)
+    end = noticed[-1].where if noticed else ""
     found = [*readers(noticed), *set_twice(noticed), *lost_headers(end, record.late_headers)]
     told = {cause.why for cause in record.causes}
     return [cause for cause in (Cause(*map(masked_text, one)) for one in found) if cause.why not in told]
-
-
-def status_of(parts: list[Part], number: int) -> str:
-    """Return the status of the response as a part has left it."""
-    answered = (part.answered["status"] for part in parts[number:] if "status" in part.answered)
-    return next(answered, "")
-
-
-def apply(state: dict[str, str], changed: dict[str, str]) -> dict[str, str]:
-    """Return what stands on a request after a change."""
-    state = dict(state)
-    for name, value in changed.items():
-        key = name if name.startswith("request.") or name == BODY else f"environ[{name!r}]"
-        if value == GONE:
-            state.pop(key, None)
-        else:
-            state[key] = value
-    return state
 
 
 _DEFAULTS = {"wsgi.input": BytesIO(), "CONTENT_LENGTH": "0"}

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
 from webob.exc import HTTPException
 
+from pipeline.between import openers
+from pipeline.composition import Offers
+from pipeline.explaining.databases import listen, watch_connection
 from pipeline.explaining.noticed import watch_stream
+from pipeline.explaining.recording import Record, current, is_error
 from pipeline.inspector import pages
-from pipeline.inspector.databases import listen
 from pipeline.inspector.explaining import explain, explain_zope, is_of_zope
-from pipeline.inspector.recording import Record, current, is_error, linked
 from pipeline.interfaces import Handler
+from pipeline.paste import Step
 
 MINUTE = 60.0
+LINKED: list[Step] = []
+"""The parts that watchers were linked in around, innermost first, since an inspector was made."""
 
 
 class Counters(NamedTuple):
@@ -50,7 +56,7 @@ class Inspector:
 
     def record(self, request: Any, response: Any) -> None:
         """Have a request answered, and note the way that it takes."""
-        record = Record(request)
+        record = request.inspected = Record(request)
         request.on_close(partial(record.close, request, response))
         with self.lock:
             self.records.append(record)
@@ -63,7 +69,7 @@ class Inspector:
             explain_zope(record, 500)
             raise
         record.answered = perf_counter()
-        watch_stream(response, partial(setattr, record, "late_headers"))
+        watch_stream(response, record.lose)
         error = next((part.error for part in record.failed_parts()), None) if record.has_failed else None
         status = int(response.status_line[:3])
         is_expected = isinstance(error, HTTPException) and not is_error(error)
@@ -108,3 +114,46 @@ class Inspector:
 def share(times: list[float], of: float) -> float:
     """Return the time that a share of the requests took at most; ``times`` are sorted."""
     return times[min(len(times) - 1, int(len(times) * of))] if times else 0.0
+
+
+def between(step: Step, offers: Offers) -> Offers:
+    """Link a watcher in outside of a part, and one around what opens its database."""
+    LINKED.append(step)
+    opened = {name: _opening(f"request.{name}", opener) for name, opener in openers(step, offers).items()}
+    return Offers(watcher(step, offers.handler), **{**offers.attributes, **opened})
+
+
+def watcher(step: Step, next: Handler) -> Handler:
+    """Return a handler that calls the handler of a part, and has the inspector's record note what the part does."""
+    walks = step.facts.walks
+
+    def watched(request: Any, response: Any) -> None:
+        record = request.__dict__.get("inspected")
+        if record is None:
+            next(request, response)
+        else:
+            record.watch(step, walks, next, request, response)
+
+    return watched
+
+
+def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def open_watched(request: Any) -> Any:
+        record = getattr(request, "inspected", None)
+        if record is None:
+            return opener(request)
+        waited = record.waited
+        began = perf_counter()
+        value = opener(request)
+        record.note("open", name, perf_counter() - began - (record.waited - waited))  # one opener may use another
+        watch_connection(request)
+        return value
+
+    return open_watched
+
+
+def linked() -> list[Step]:
+    """Return the parts that were linked since the last call, innermost first."""
+    found = LINKED[:]
+    LINKED.clear()
+    return found

@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl, urlencode
 from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 
 from pipeline.database import pools
+from pipeline.explaining.changes import GONE
 from pipeline.explaining.lines import look_lines, look_title
-from pipeline.inspector.changes import GONE
-from pipeline.inspector.explaining import noticed_of, parts_by_attempt, walk_of
-from pipeline.inspector.recording import Part, Record
+from pipeline.explaining.recording import Part, Record
+from pipeline.inspector.explaining import noticed_beside, parts_by_attempt, walk_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
@@ -170,7 +170,7 @@ def told_request(record: Record, inspector: Any) -> dict[str, Any]:
     look = walked.look if walked is not None else None
     return {
         "record": record,
-        "causes": [*record.causes, *noticed_of(record, look)],
+        "causes": [*record.causes, *noticed_beside(record, look)],
         "slow": inspector.slow,
         "bars": attempts[-1][1] if attempts else bars_of(record, ()),
         "attempts": attempts,

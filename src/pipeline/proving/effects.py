@@ -45,7 +45,7 @@ class EffectRefused(ConnectionError):
 
 
 class Effects:
-    """What a site does outside of the databases while it is proved.
+    """Effects of a site outside of the databases, while it is proved.
 
     judge     ``(event, name)`` is called for each effect, and raises to refuse it
     is_ours   whether this thread does the work of ``prove`` itself, such as copying a database
@@ -61,8 +61,8 @@ class Effects:
         self.judge, self.is_ours = judge, is_ours
         self.packages = tuple(f"{name}." for name in packages)
         self.made: set[str] = set()
-        """The temporary files and directories that the site has made. What it does with them is nobody's business;
-        they are removed at the end."""
+        """The temporary files and directories that the site has made. It may use them as it likes; they are removed
+        at the end."""
         self.ours: set[str] = set()
         """Those that ``prove`` has made. They may be removed by the collector, in any thread."""
 
@@ -143,7 +143,7 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Return whether a host is a number, which nobody is asked for."""
+    """Return whether a host is an address, so that it is not looked up."""
     for family in (socket.AF_INET, socket.AF_INET6):
         with suppress(OSError, ValueError):
             socket.inet_pton(family, host)

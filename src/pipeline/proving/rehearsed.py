@@ -183,7 +183,7 @@ class Stage(Site):
         found: list[Cause] = []
         if run.status != expected or run.escaped is not None or (run.status or 500) >= 500:
             late = [] if run.escaped is None else [Late("it reached the server", run.escaped)]
-            found += causes(recorder, run.status or 500, split_name(self.path)[0].parent, late, self.missed)
+            found += causes(recorder.record, run.status or 500, split_name(self.path)[0].parent, late, self.missed)
         return Answer(
             run.status,
             run.headers,

@@ -230,7 +230,7 @@ def serve(app: Any, environ: dict[str, Any], run: Run) -> None:
         run.is_complete = True
     except Gone:
         pass
-    except KeyboardInterrupt:  # whoever runs this wants to end it
+    except KeyboardInterrupt:  # the command shall end
         raise
     except BaseException as error:
         run.escaped = error

@@ -34,7 +34,7 @@ def environment(module: str) -> Environment:
 @cache
 def _environment(places: tuple[str, ...]) -> Environment:
     return Environment(
-        loader=FileSystemLoader(places),
+        loader=FileSystemLoader(places, encoding="utf-8-sig"),  # without a byte order mark
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

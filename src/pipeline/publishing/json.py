@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
-from pipeline.interfaces import IResult
+from pipeline.interfaces import IResult, ResultError
 from pipeline.response import CHECKED
 from pipeline.views import adapter
 
 _TYPE = ("Content-Type", "application/json")
 CHECKED.add(_TYPE)
 # A value that contains itself is an error in any case: a RecursionError, or a ValueError with the check.
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False).encode
 
 
 @adapter(dict, IResult)
@@ -30,5 +31,23 @@ def list_result(value: list[Any]) -> Any:
 
 
 def _sent(value: Any) -> Any:
-    body = [_encode(value).encode()]
+    try:
+        body = [_encode(value).encode()]
+    except ValueError as error:
+        if (place := _place_of_nan(value)) is None:
+            raise
+        raise ResultError(
+            f"the value at {place} is not a number that JSON has; return None or text instead"
+        ) from error
     return lambda request, response: response.adopt(response.status_line, [_TYPE], body)
+
+
+def _place_of_nan(value: Any, place: str = "the result") -> str | None:
+    """Return the place of the first float in a value that is infinite or not a number."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else place
+    members = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    )
+    found = (_place_of_nan(member, f"{place}[{key!r}]") for key, member in members)
+    return next(filter(None, found), None)

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import mimetypes
 import os
 import re
 import stat
@@ -43,7 +42,16 @@ from zope.interface import Interface, implementer
 
 from pipeline.http.encodings import choose, vary
 from pipeline.http.error_pages import out_of_descriptors
-from pipeline.http.files import FileBody, Unopened, described, serve, validators_of
+from pipeline.http.files import (
+    REPRODUCIBLE,
+    FileBody,
+    Unopened,
+    described,
+    guessed_type,
+    key_of,
+    serve,
+    validators_of,
+)
 from pipeline.http.unpacking import unpacked
 from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace, IPublishTraverse
 from pipeline.request import PATH_SAFE, Request
@@ -121,7 +129,7 @@ class File(NamedTuple):
 
     def is_unchanged(self) -> bool:
         try:
-            return _state(os.stat(self.path)) == self.state
+            return key_of(os.stat(self.path)) == self.state
         except OSError:
             return False
 
@@ -134,7 +142,7 @@ class File(NamedTuple):
                 raise
             raise HTTPNotFound("There is no such file.") from None
         found = os.fstat(file.fileno())
-        if _state(found) == self.state:
+        if key_of(found) == self.state:
             return FileBody(file, found.st_size, found), True
         if stat.S_ISREG(found.st_mode) and _is_at(self.path, top, found):
             return FileBody(file, found.st_size, found), False
@@ -163,7 +171,8 @@ def _headers_of(resources: Resources, path: str, file: File, current: bool) -> H
     found = resources.described.get((path, file.path, current))
     if found is None:
         name, cache = path.rpartition("/")[2], FOR_EVER if current else ASK_AGAIN
-        validators = validators_of(None, file.etag, file.modified / 1e9)
+        modified = file.modified / 1e9
+        validators = validators_of(None, file.etag, modified if modified > REPRODUCIBLE else None)
         found = described(resources.types[path], name, file.size, validators, inline=True, cache=cache)
         check_headers(found)
         CHECKED.update(found)
@@ -245,7 +254,7 @@ def _files(top: str) -> Iterator[tuple[str, File]]:
                 continue
             with open(path, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-                state = _state(os.fstat(file.fileno()))
+                state = key_of(os.fstat(file.fileno()))
             rest = os.path.relpath(os.path.join(place, name), top)
             yield rest.replace(os.sep, "/"), File(path, digest, state)
 
@@ -274,8 +283,8 @@ def _copies(files: dict[str, File]) -> Iterator[tuple[str, dict[str, File]]]:
 
 def _type_of(path: str) -> str | None:
     """Return the content type of a text file, in UTF-8. Return None for others: ``serve`` finds their type."""
-    kind, packed = mimetypes.guess_type(path)
-    return f"{kind}; charset=UTF-8" if kind and kind.startswith("text/") and not packed else None
+    kind = guessed_type(path)
+    return f"{kind}; charset=UTF-8" if kind.startswith("text/") else None
 
 
 def _is_name(name: str) -> bool:
@@ -293,11 +302,6 @@ def _is_at(path: str, top: str, found: os.stat_result) -> bool:
         return _inside(top, now) and os.path.samestat(os.lstat(now), found)
     except OSError:
         return False
-
-
-def _state(found: os.stat_result) -> tuple[int, ...]:
-    """Return values that differ if the file was replaced or changed."""
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _at_once(path: str, flags: int) -> int:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 import xmlrpc.client
+from datetime import datetime
 from typing import Any, cast
 from xml.parsers.expat import ExpatError, ParserCreate
 from xmlrpc.client import MAXINT, MININT
@@ -64,9 +65,7 @@ def call(context: Any, request: Request, response: Response) -> bytes:
     return _NOT_IN_XML.sub("\ufffd", text).encode()
 
 
-def _call(
-    context: Any, request: Request, response: Response, method: str, parameters: tuple[Any, ...]
-) -> Any:
+def _call(context: Any, request: Request, response: Response, method: str, parameters: tuple[Any, ...]) -> Any:
     if method.count(".") > MAX_STEPS:
         raise HTTPBadRequest(f"The name of the method has more than {MAX_STEPS} steps.")
     *steps, name = method.split(".")
@@ -97,11 +96,24 @@ def _method(context: Any, request: Request, name: str) -> View | None:
     return None if found is plain else found
 
 
+class _Call(xmlrpc.client.Unmarshaller):
+    """Reads a call. Dates may have any form of ISO 8601, with and without a time zone."""
+
+    def end_date(self, data: str) -> None:
+        if "T" not in data:
+            raise ValueError(f"{data!r:.40} is not a date with a time")
+        self.append(datetime.fromisoformat(data.strip()))
+        self._value = False
+
+
+_Call.dispatch = {**xmlrpc.client.Unmarshaller.dispatch, "dateTime.iso8601": _Call.end_date}  # type: ignore[dict-item]
+
+
 def _parse(request: Request) -> tuple[tuple[Any, ...], str]:
     body = request.body_file.read(MAX_BODY + 1)
     if len(body) > MAX_BODY:
         raise HTTPRequestEntityTooLarge(f"A call may have {MAX_BODY} bytes at most.")
-    call = xmlrpc.client.Unmarshaller(use_builtin_types=True)
+    call = _Call(use_builtin_types=True)
     call.xml("", None)  # its input is decoded already
     parser = ParserCreate()  # the parser of xmlrpc.client accepts document types, and with them entities
     parser.StartDoctypeDeclHandler = _refuse_document_type

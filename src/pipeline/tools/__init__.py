@@ -1,1 +1,1 @@
-"""The command ``pipeline``, and what it can do that needs a module of its own."""
+"""The command ``pipeline``, a file for each of its commands."""

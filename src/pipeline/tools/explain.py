@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import logging
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from pipeline.database.only_look import if_locked
-from pipeline.explaining.causes import Cause, Late, causes, no_branch, path_of
+from pipeline.explaining.candidates import Look
+from pipeline.explaining.causes import Cause, Late, causes, no_branch, way_of
 from pipeline.explaining.lines import look_lines, look_title, walk_lines
-from pipeline.explaining.watching import Recorder, Visit
+from pipeline.explaining.noticed import BODY
+from pipeline.explaining.recording import Part, Record, path_of
+from pipeline.explaining.walking import Walk
+from pipeline.explaining.watching import Recorder
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import around, build
 from pipeline.loading.command_line import add_variables, options_of, split_name
@@ -70,6 +74,21 @@ class Explained(NamedTuple):
     causes: list[Cause]
     escaped: BaseException | None
     """The exception that reached the server, or None."""
+
+    @property
+    def record(self) -> Record | None:
+        """The record of the request, if it came to a pipeline."""
+        return self.recorder.record
+
+    @property
+    def path(self) -> list[Part]:
+        """The parts that the last attempt passed."""
+        return path_of(self.record) if self.record is not None else []
+
+    @property
+    def way(self) -> tuple[Walk | None, Look | None]:
+        """Traversal and the look-up of the view."""
+        return way_of(self.record, self.path) if self.record is not None else (None, None)
 
     @property
     def failed(self) -> bool:
@@ -140,16 +159,15 @@ def explain(
     late = log.late
     if escaped is not None and all(one.error is not escaped for one in late):
         late.append(Late("it reached the server", escaped))
-    found = list(causes(recorder, int(line[:3]), split_name(ini)[0].parent, late, missed))
+    found = list(causes(recorder.record, int(line[:3]), split_name(ini)[0].parent, late, missed))
     return Explained(recorder, line, headers, sent, seconds, log.lines, found, escaped)
 
 
 def as_dict(explained: Explained) -> dict[str, Any]:
     """Return what is to be said of a request, for JSON."""
     recorder = explained.recorder
-    path = path_of(recorder.visits)
-    walk = next((visit.walk for visit in path if visit.walk is not None), None)
-    look = next((visit.look for visit in reversed(path) if visit.look is not None), None)
+    record, (walk, look) = explained.record, explained.way
+    made_of = record.made_of if record is not None else None
     return {
         "status": explained.line,
         "headers": explained.headers,
@@ -158,15 +176,15 @@ def as_dict(explained: Explained) -> dict[str, Any]:
         "causes": [cause._asdict() for cause in explained.causes],
         "parts": [
             {
-                "name": visit.name,
-                "where": visit.step.where,
-                "foreign": visit.step.element is None,
-                "own_seconds": visit.own,
-                "request": visit.changed(),
-                "response": visit.answered(),
-                "raised": None if visit.error is None else type(visit.error).__name__,
+                "name": part.name,
+                "where": part.step.where,
+                "foreign": part.step.element is None,
+                "own_seconds": part.own,
+                "request": shown(part.inward),
+                "response": part.answered,
+                "raised": None if part.error is None else type(part.error).__name__,
             }
-            for visit in path
+            for part in explained.path
         ],
         "traversal": [
             {**taken._asdict(), "obj": short(taken.obj)} for taken in (walk.steps if walk is not None else ())
@@ -182,13 +200,13 @@ def as_dict(explained: Explained) -> dict[str, Any]:
         "attempts": recorder.attempts,
         "objects": {"loaded": recorder.loads, "changed": recorder.changed, "stored": recorder.stores},
         "made_of": None
-        if recorder.made_of is None
+        if made_of is None
         else {
-            **recorder.made_of._asdict(),
-            "objects": [one._asdict() for one in recorder.made_of.objects],
+            **made_of._asdict(),
+            "objects": [one._asdict() for one in made_of.objects],
             "vary_lacks": vary_lacks(explained),
         },
-        "kept": recorder.kept,
+        "kept": record.kept if record is not None else "",
         "statements": recorder.statements,
         "log": explained.log,
     }
@@ -197,7 +215,7 @@ def as_dict(explained: Explained) -> dict[str, Any]:
 def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
     """Print what is to be said of a request; or a line for each element, and what the databases were asked."""
     recorder = explained.recorder
-    path = path_of(recorder.visits)
+    path = explained.path
     broken = ", then broken off" if explained.escaped is not None else ""
     took = f"{explained.seconds * 1000:.1f} ms"
     print(f"{bold(f'{asked} -> {explained.line}')}, {len(explained.body)} bytes{broken}, {took}")
@@ -210,11 +228,11 @@ def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
     if path:
         hint = "" if long else " and the names of its changes; --long shows more"
         print(f"\n{bold('Elements')}, outermost first, each with its own time{hint}")
-        width = max(len(visit.name) for visit in path)
-        for visit in path:
-            put_visit(visit, width, long)
+        width = max(len(part.name) for part in path)
+        for part in path:
+            put_part(part, width, long)
     if long:
-        put_way(path)
+        put_way(*explained.way)
     put_made_of(explained, long)
     put_database(recorder, commit, long)
     if recorder.attempts > 1:
@@ -225,32 +243,30 @@ def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
             print(textwrap.indent(line, "  "))
 
 
-def put_way(path: list[Visit]) -> None:
+def put_way(walk: Walk | None, look: Look | None) -> None:
     """Print the steps of traversal, and the candidates for the view."""
-    for visit in path:
-        if visit.walk is not None:
-            print(f"\n{bold('Traversal')}")
-            print("\n".join(walk_lines(visit.walk)))
-    for visit in path:
-        if visit.look is not None:
-            print(f"\n{bold('View')} {look_title(visit.look)}")
-            print("\n".join(look_lines(visit.look)))
+    if walk is not None:
+        print(f"\n{bold('Traversal')}")
+        print("\n".join(walk_lines(walk)))
+    if look is not None:
+        print(f"\n{bold('View')} {look_title(look)}")
+        print("\n".join(look_lines(look)))
 
 
 def vary_lacks(explained: Explained) -> list[str]:
     """Return the headers that ``Vary`` should name, and does not; of an answer that caches may keep."""
-    made_of = explained.recorder.made_of
+    made_of = explained.record.made_of if explained.record is not None else None
     return made_of.lacking_in(explained.headers) if made_of is not None and explained.line[:3] == "200" else []
 
 
 def put_made_of(explained: Explained, long: bool) -> None:
     """Print what the page is made of; or only what is wrong with it, and how it was kept."""
-    recorder = explained.recorder
-    lines = list(recorder.made_of.lines()) if long and recorder.made_of is not None else []
+    record = explained.record
+    lines = list(record.made_of.lines()) if long and record is not None and record.made_of is not None else []
     if lacking := vary_lacks(explained):
         lines.append(f"Vary does not name {', '.join(lacking)}: a cache may send this page to other requests")
-    if recorder.kept:
-        lines.append(f"keep: {recorder.kept}")
+    if record is not None and record.kept:
+        lines.append(f"keep: {record.kept}")
     if lines:
         print(f"\n{bold('Made of')}")
         print(textwrap.indent("\n".join(lines), "  "))
@@ -270,20 +286,28 @@ def put_database(recorder: Recorder, commit: bool, long: bool) -> None:
         print(f"  {short(' '.join(statement.split()), 110)}")
 
 
-def put_visit(visit: Visit, width: int, long: bool) -> None:
+def put_part(part: Part, width: int, long: bool) -> None:
     """Print one part of the pipeline, with what it changed."""
-    raised = f"  raised {type(visit.error).__name__}" if visit.error is not None else ""
-    foreign = "  (foreign)" if visit.step.element is None else ""
-    line = f"  {visit.name:{width}} {visit.own * 1000:8.2f} ms{foreign}{raised}"
+    raised = f"  raised {type(part.error).__name__}" if part.error is not None else ""
+    foreign = "  (foreign)" if part.step.element is None else ""
+    line = f"  {part.name:{width}} {part.own * 1000:8.2f} ms{foreign}{raised}"
     if not long:
-        names = ", ".join(name.removeprefix("header ") for name in (*visit.changed(), *visit.answered()))
+        names = ", ".join([*shown(part.inward), *part.answered])
         print(short(f"{line}  {names}".rstrip(), LONGEST))
         return
     print(line)
-    for name, value in visit.changed().items():
+    for name, value in shown(part.inward).items():
         print(f"  {'':{width}}    in   {name} = {value}")
-    for name, value in visit.answered().items():
+    for name, value in part.answered.items():
         print(f"  {'':{width}}    out  {name}: {value}")
+
+
+def shown(changed: Mapping[str, str]) -> dict[str, str]:
+    """Return the changes to a request, with the names by which code reads them."""
+    return {
+        name if name.startswith("request.") or name == BODY else f"environ[{name!r}]": value
+        for name, value in changed.items()
+    }
 
 
 def _put(title: str, text: str) -> None:

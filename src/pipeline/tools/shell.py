@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pipeline.database.only_look import if_locked
-from pipeline.explaining.watching import is_traverse
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import around, build
@@ -95,7 +94,7 @@ class Shell:
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
         """Run the code in the place of the handler of the first step that traverses or ends a pipeline."""
-        if self.status is not None or not (is_traverse(step) or step.where in self.ends):
+        if self.status is not None or not (step.facts.walks or step.where in self.ends):
             handler(request, response)
             return
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from copy import copy
 from itertools import count
 from operator import attrgetter
 from time import perf_counter
@@ -18,24 +19,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
 
-from pipeline.between import openers
-from pipeline.composition import Offers
 from pipeline.explaining.candidates import Look, look_up
-from pipeline.explaining.noticed import BODY, bytes_read
-from pipeline.explaining.walking import FIELDS, Walk, walk_again
-from pipeline.explaining.watching import has_zodb, is_traverse
-from pipeline.http.error_pages import text_of, traceback_of
-from pipeline.inspector.changes import (
+from pipeline.explaining.changes import (
     GONE,
     NO_ANSWER,
     State,
+    apply,
     changed_request,
     changed_response,
     kept_environ,
     kept_headers,
     state_of,
+    told_state,
 )
-from pipeline.inspector.databases import watch_connection
+from pipeline.explaining.noticed import BODY, bytes_read
+from pipeline.explaining.walking import FIELDS, Walk, walk_again
+from pipeline.http.error_pages import text_of, traceback_of
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.paste import Step
@@ -51,9 +50,6 @@ MOST_PARTS = 300
 MOST_NOTES = 100
 """Statements, objects and lines of the log that are kept for one request, of each."""
 LONGEST_NOTE = 2_000
-LINKED: list[Step] = []
-"""The parts that watchers were linked in around, innermost first, since an inspector was made."""
-
 current: ContextVar[Record | None] = ContextVar("record", default=None)
 """The record of the request that this thread is at work for."""
 
@@ -105,7 +101,16 @@ class Part:
     walk: Walk | None = None
     look: Look | None = None
 
+    request: Mapping[str, str] = _UNCHANGED
+    """What stood on the request when it came in. ``path_of`` sets this and the next two, on copies."""
+    inward: Mapping[str, str] = _UNCHANGED
+    """The changes of the part itself to the request, on the way in."""
+    response: Mapping[str, str] = _UNCHANGED
+    """What the part and those inside of it have set on the response."""
+
     attempt = 1
+    own = 0.0
+    """Seconds that the part itself took, with its waiting for a database; ``path_of`` sets it."""
     step: Step
     outer: Part | None
     """The part outside of it. The watcher sets both: a call of ``__init__`` takes longer than all of the rest."""
@@ -154,8 +159,11 @@ class Record:
     zope_walk: Walk | None = None
     """The steps of a request to a Zope site, as texts."""
 
-    def __init__(self, request: Any) -> None:
+    def __init__(self, request: Any, complete: bool = False) -> None:
         self.number = next(_numbers)
+        self.complete = complete
+        """True if traversal and the look-up of the view are told of each request, and not of errors alone."""
+        self.first = told_state(request) if complete else None
         self.came = kept_environ(request.environ)
         """The environ as it came in."""
         self.parts: list[Part] = []
@@ -164,7 +172,6 @@ class Record:
         self.noted: list[tuple[str, Part | None, str, float, float]] = []
         self.counts: dict[str, int] = {}
         """Notes of each kind, with those beyond the limit."""
-        request.inspected = self
         if hasattr(request, "zope_walk"):
             if request.zope_walk is None:  # ``pipeline explain`` may have one
                 request.zope_walk = Walk()
@@ -174,6 +181,7 @@ class Record:
         self.seen: list[Any] = []
         """The values of the state. They are compared for each part, and the state only if they differ."""
         self.left = NO_ANSWER
+        self.response: Any = None
         self.when = time.time()
         self.began = perf_counter()
 
@@ -232,22 +240,88 @@ class Record:
         self.attempts = now.added.get("attempt", 1)
         return changed_request(before, now) if before is not None else _UNCHANGED
 
+    def watch(self, step: Step, walks: bool, handler: Handler, request: Any, response: Any) -> None:
+        """Call the handler of a part, and note what it does.
+
+        walks  ``step.facts.walks``, which is asked at load
+        """
+        if len(self.parts) >= MOST_PARTS:
+            self.dropped += 1
+            handler(request, response)
+            return
+        added = request.__dict__
+        outer = self.part
+        part = self.part = _new(Part)
+        part.step = step
+        part.outer = outer
+        self.parts.append(part)
+        # To compare the values takes a third of the time that it takes to compare the dicts.
+        seen = [*dict.values(request.environ), *added.values(), request.context, request.view_name]
+        seen.append(request.virtual_root_path)
+        if request.announces_body:
+            seen.append(bytes_read(request))
+        try:
+            if seen != self.seen:
+                part.changed = self.entered(request, seen)
+        except Exception:  # an object of the site that cannot be compared
+            part.changed = self.entered(request, seen)
+        if self.attempts != 1:
+            part.attempt = self.attempts
+        begun = self.going_in(outer, response)
+        making = None
+        if self.complete:
+            look_now(part, request)
+        if walks:
+            part.fields = _walked_of(request)
+            self.again = Again(part, request.pipeline, request.views, part.fields)
+            making = Making(request) if has_zodb(request) else None
+        part.began = perf_counter()
+        try:
+            handler(request, response)
+        except BaseException as error:
+            part.ended = perf_counter()
+            self.failed(part, request, error)
+            raise
+        else:
+            part.ended = perf_counter()
+            before = begun if self.left is NO_ANSWER else self.left
+            status, body, filters = response.status_line, response.blocks, response.filters
+            headers = response.headerlist
+            if before[1] is not body or before[0] is not status or before[2] is not filters or before[3] != headers:
+                self.left = status, body, filters, [*headers]
+                part.answered = {**part.answered, **changed_response(before, self.left)}
+        finally:
+            self.part = outer
+            if making is not None:
+                self.made_of = making.end()
+
+    def going_in(self, outer: Part | None, response: Any) -> tuple[Any, ...]:
+        """Note the headers that the part outside has set before it went on. Return what stands on the response."""
+        headers = response.headerlist
+        if self.left is NO_ANSWER or response is not self.response:
+            self.response = response
+            self.left = None, None, response.filters, [*headers]
+        elif self.left[3] != headers:
+            before = self.left
+            self.left = *before[:3], [*headers]
+            if outer is not None:
+                outer.answered = {**outer.answered, **changed_response(before, self.left)}
+        return self.left
+
     def failed(self, part: Part, request: Any, error: BaseException) -> None:
         """Note that a part has raised an error: why, while the objects of the request are there."""
         part.raised = f"{type(error).__name__}: {masked_text(text_of(error))[:LONGEST]}"
         part.error = error
         self.has_failed = True
         self.left = NO_ANSWER
-        if not isinstance(error, Exception) or (request.attempts_left and request.judge(error).transient):
-            return
-        if isinstance(error, HTTPException) and not is_error(error):
+        if not self.complete and not is_worth_a_look(request, error):
             return
         step = part.step
         try:
             if step.element is not None and step.element.is_end and request.views is not None:
                 part.look = look_up(request)
                 part.views = request.views
-            elif part.fields is not None and step.element is not None:
+            elif part.fields is not None and part.walk is None and step.element is not None:
                 part.walk = walk_again(request, named(part.fields), step.element.options)
         except Exception:  # what cannot be told must not change the answer
             logging.getLogger("pipeline").debug("the inspector could not look again", exc_info=True)
@@ -290,7 +364,7 @@ class Record:
             self.again.part.fields = None
         if self.again is not None and self.again.fields[_HOOKS]:
             self.again = self.again._replace(fields=without_closures(self.again.fields))
-        del self.state, self.seen, self.left
+        del self.state, self.seen, self.left, self.response
 
     def inside(self, part: Part) -> float:
         """Return the seconds within the parts that are right inside of a part."""
@@ -304,6 +378,10 @@ class Record:
         """Yield the parts of the last attempt that raised an error, innermost first."""
         last = [part for part in self.parts if part.attempt == self.attempts]
         yield from (part for part in reversed(last) if part.error is not None)
+
+    def lose(self, headers: Sequence[str]) -> None:
+        """Note the headers that were set when the body had begun to be sent."""
+        self.late_headers = headers
 
     def explain(self, error: BaseException) -> None:
         """Note the text of an error, and the traceback of one that is not an HTTP exception."""
@@ -326,6 +404,44 @@ class Record:
         return state
 
 
+def path_of(record: Record) -> list[Part]:
+    """Return the parts that the last attempt has passed, outermost first: copies, with all that can be told."""
+    last: dict[int, Part] = {}
+    for part in record.parts:  # the last part that is inside of another one
+        last[id(part.outer)] = part
+    path: list[Part] = []
+    state: Mapping[str, str] = record.environ if record.first is None else record.first
+    states = {}
+    for part in record.parts:
+        states[id(part)] = state = apply(state, part.changed)
+    following = last.get(id(None))
+    while following is not None:
+        path.append(copy(following))
+        path[-1].request = states[id(following)]
+        path[-1].own = record.own(following)
+        following = last.get(id(following))
+    response: Mapping[str, str] = {}
+    for number, part in reversed(list(enumerate(path))):
+        part.inward = path[number + 1].changed if number + 1 < len(path) else {}
+        part.response = response = apply(response, part.answered)
+    return path
+
+
+def look_now(part: Part, request: Any) -> None:
+    """Note the look-up of the view at the end of a pipeline, and the walk that has led to a part."""
+    outer, step = part.outer, part.step
+    if step.element is not None and step.element.is_end and request.views is not None:
+        part.look = look_up(request)
+        part.views = request.views
+    if outer is not None and outer.fields is not None and outer.walk is None and outer.step.element is not None:
+        outer.walk = walk_again(request, named(outer.fields), outer.step.element.options)
+
+
+def has_zodb(request: Any) -> bool:
+    """Return whether the pipeline of a request has an object database."""
+    return "zodb_connection" in request.pipeline.names
+
+
 _HOOKS = FIELDS.index("traversal_hooks")
 
 
@@ -340,91 +456,13 @@ def without_closures(fields: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*fields[:_HOOKS], tuple(hooks), *fields[_HOOKS + 1 :])
 
 
+def is_worth_a_look(request: Any, error: BaseException) -> bool:
+    """Return whether an error is told: it is the answer, and not a redirect."""
+    if not isinstance(error, Exception) or (request.attempts_left and request.judge(error).transient):
+        return False
+    return not isinstance(error, HTTPException) or is_error(error)
+
+
 def is_error(error: BaseException) -> bool:
     """Return whether an HTTP exception is an error, and not a redirect."""
     return isinstance(error, WSGIHTTPException) and error.status_int >= 400
-
-
-def between(step: Step, offers: Offers) -> Offers:
-    """Link a watcher in outside of a part, and one around what opens its database."""
-    LINKED.append(step)
-    opened = {name: _opening(f"request.{name}", opener) for name, opener in openers(step, offers).items()}
-    return Offers(watcher(step, offers.handler), **{**offers.attributes, **opened})
-
-
-def watcher(step: Step, next: Handler) -> Handler:
-    """Return a handler that calls the handler of a part, and notes what the part does."""
-    walks = is_traverse(step)
-
-    def watched(request: Any, response: Any) -> None:
-        added = request.__dict__
-        record = added.get("inspected")
-        if record is None or len(record.parts) >= MOST_PARTS:
-            if record is not None:
-                record.dropped += 1
-            next(request, response)
-            return
-        outer = record.part
-        part = record.part = _new(Part)
-        part.step = step
-        part.outer = outer
-        record.parts.append(part)
-        # To compare the values takes a third of the time that it takes to compare the dicts.
-        seen = [*dict.values(request.environ), *added.values(), request.context, request.view_name]
-        seen.append(request.virtual_root_path)
-        if request.announces_body:
-            seen.append(bytes_read(request))
-        try:
-            if seen != record.seen:
-                part.changed = record.entered(request, seen)
-        except Exception:  # an object of the site that cannot be compared
-            part.changed = record.entered(request, seen)
-        if record.attempts != 1:
-            part.attempt = record.attempts
-        making = None
-        if walks:
-            part.fields = _walked_of(request)
-            record.again = Again(part, request.pipeline, request.views, part.fields)
-            making = Making(request) if has_zodb(request) else None
-        part.began = perf_counter()
-        try:
-            next(request, response)
-        except BaseException as error:
-            part.ended = perf_counter()
-            record.failed(part, request, error)
-            raise
-        else:
-            part.ended = perf_counter()
-            before, status, body, filters = record.left, response.status_line, response.blocks, response.filters
-            headers = response.headerlist
-            if before[1] is not body or before[0] is not status or before[2] is not filters or before[3] != headers:
-                record.left = status, body, filters, [*headers]
-                part.answered = changed_response(before, record.left)
-        finally:
-            record.part = outer
-            if making is not None:
-                record.made_of = making.end()
-
-    return watched
-
-
-def _opening(name: str, opener: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def open_watched(request: Any) -> Any:
-        record = getattr(request, "inspected", None)
-        if record is None:
-            return opener(request)
-        waited = record.waited
-        began = perf_counter()
-        value = opener(request)
-        record.note("open", name, perf_counter() - began - (record.waited - waited))  # one opener may use another
-        watch_connection(request)
-        return value
-
-    return open_watched
-
-
-def linked() -> list[Step]:
-    """Return the parts that were linked since the last call, innermost first."""
-    found = LINKED[:]
-    LINKED.clear()
-    return found

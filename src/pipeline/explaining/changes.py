@@ -7,17 +7,22 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from pipeline.explaining.noticed import BODY, bytes_read, header_key
-from pipeline.explaining.watching import TOLD, UNTOLD
 from pipeline.http.noting import unnoted
 from pipeline.telling.secrets import LONGEST, PLAIN, is_plain, told, told_header, told_variable, value_of
 
 GONE = "(gone)"
 
+TOLD = ("context", "view_name", "virtual_root_path")
+"""The fields of the core that tell a reader something."""
+UNTOLD = {
+    *("zodb_pooled", "zodb_slot", "zodb_asked", "zope_walk", "zope_watcher", "ways", "asked", "logged"),
+    *("closers_before", "inspected"),
+}
+"""Attributes of the request that say nothing to a person: elements add them for themselves."""
+
 INTERNAL = {"pipeline.request", "pipeline.response", "pipeline.before", "wsgi.errors", "wsgi.input"}
 INTERNAL |= {f"wsgi.{name}" for name in ("version", "multithread", "multiprocess", "run_once", "file_wrapper")}
 """Variables of the environ that say nothing to a person."""
-HIDDEN = {*UNTOLD, "inspected"}
-"""Attributes of the request that say nothing to a person."""
 
 MOST_SHAPES = 500
 """Environs with other names that are remembered."""
@@ -75,7 +80,7 @@ class State(NamedTuple):
     added: Mapping[str, Any]
     """The attributes that elements have added, and those of the core that are not fields."""
     fields: tuple[Any, ...]
-    """The fields of ``pipeline.explaining.watching.TOLD``."""
+    """The fields of ``TOLD``."""
     read: int
     """Bytes of the body that were read."""
 
@@ -83,6 +88,21 @@ class State(NamedTuple):
 def state_of(request: Any) -> State:
     """Return the state of a request."""
     return State(unnoted(request.environ).copy(), request.__dict__.copy(), _told_of(request), bytes_read(request))
+
+
+def told_state(request: Any) -> dict[str, str]:
+    """Return what stands on a request, as text."""
+    now = state_of(request)
+    names, values = kept_environ(request.environ)
+    environ = {name: told_variable(name, value) for name, value in zip(names, values, strict=True)}
+    nothing = State(now.environ, {}, (None,) * len(TOLD), 0)
+    return environ | changed_request(nothing, now)
+
+
+def apply(state: Mapping[str, str], changed: Mapping[str, str]) -> dict[str, str]:
+    """Return what stands on a request or a response after a change."""
+    after = {**state, **changed}
+    return {name: value for name, value in after.items() if value != GONE} if GONE in changed.values() else after
 
 
 def same(one: Any, other: Any) -> bool:
@@ -100,16 +120,14 @@ def changed_variables(before: Mapping[str, Any], environ: Mapping[str, Any]) -> 
         for name, value in environ.items()
         if before.get(name) is not value and name not in INTERNAL
     }
-    if len(before) + len(changed) > len(environ):
-        changed |= {name: GONE for name in before if name not in environ}
-    return changed
+    return changed | dict.fromkeys(before.keys() - environ.keys() - INTERNAL, GONE)
 
 
 def changed_request(before: State, now: State) -> dict[str, str]:
     """Return what is different on a request."""
     changed = {} if same(before.environ, now.environ) else changed_variables(before.environ, now.environ)
     for name, value in now.added.items():
-        if before.added.get(name, GONE) is not value and name not in HIDDEN and name[0] != "_":
+        if before.added.get(name, GONE) is not value and name not in UNTOLD and name[0] != "_":
             changed[f"request.{name}"] = value_of(name, value)
     if not same(before.fields, now.fields):
         for name, value, was in zip(TOLD, now.fields, before.fields, strict=True):
@@ -146,7 +164,7 @@ def changed_response(before: tuple[Any, ...], now: Answer) -> dict[str, str]:
         left = {name for name, _ in headers}
         changed |= {name: GONE for name, _ in was if name not in left}
     if body is not was_body:
-        changed["body"] = f"{sum(map(len, body))} bytes" if type(body) is list else told(body)
+        changed["body"] = f"{sum(map(len, body))} bytes" if type(body) in (list, tuple) else told(body)
     if filters is not was_filters and filters:
         changed["output filters"] = ", ".join(map(told, filters))
     return changed

@@ -1,0 +1,51 @@
+"""A refusal reaches the client through every proxy: the rest of the body is read before the answer is sent.
+
+Without that nginx and Apache answer 502, since the server behind them closes a connection with unread bytes.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from servers.test_matrix import need, start
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+TARGETS = ("nginx", "nginx --behind granian", "granian", "gunicorn")
+TIMES = 10
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+KINDS: dict[str, tuple[str, str, str, bytes]] = {
+    "PUT to a page": ("PUT", "/", "application/octet-stream", bytes(1_000_000)),
+    "POST to a page": ("POST", "/@@process-not", FORM, b"a=" + b"x" * 1_000_000),
+    "without a login": ("PUT", "/@@edit", "text/plain", bytes(1_000_000)),
+    "JSON of 3 MB": ("POST", "/@@echo", JSON, json.dumps({"a": "x" * 3_000_000}).encode()),
+    "a long field": ("POST", "/@@echo", FORM, b"a=" + b"x" * 2_500_000),
+    "a bad boundary": ("POST", "/@@echo", "multipart/form-data", bytes(1_000_000)),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_refused_body_is_no_bad_gateway(
+    target: str, python: Path, inis: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    need(target, python, missing)
+    found: Counter[str] = Counter()
+    with start(target, python, inis, public_dir) as server:
+        for kind, (method, path, content_type, body) in KINDS.items():
+            for _ in range(TIMES):
+                with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)) as connection:
+                    try:
+                        connection.request(method, path, body, {"Content-Type": content_type})
+                        status = str(connection.getresponse().status)
+                    except OSError as error:
+                        status = type(error).__name__
+                    found[f"{kind}: {status}"] += 1
+    print(target, dict(found))
+    assert not [name for name in found if not name.rpartition(": ")[2].startswith(("2", "3", "4"))], found
