@@ -37,15 +37,13 @@ def default(rounds: int = 100, seconds: float = 0.02) -> Result:
 
 def _site(directory: str) -> tuple[App, str]:
     """The site in a new database, and the cookie of its user's session."""
-    from pipeline.auth.keys import read_keys
-    from pipeline.auth.sessions import Session
     from pipeline.paste import load
 
     keys = f"{directory}/keys"
     uri = f"file://{directory}/Data.fs?blobstorage_dir={directory}/blobs"
     app = load(f"config:{INI}", zodb_uri=uri, session_keys=keys)
-    session = Session(read_keys(keys), 1_000, "login")
-    return app, f"session={session.serializer.dumps(('admin', 'a token of the session'))}"
+    session = app.offered["login_session"]
+    return app, f"{session.name}={session.serializer.dumps(('admin', 'a token of the session'))}"
 
 
 def _requests(app: App, session: str) -> dict[str, tuple[Environ, None, None, str]]:

@@ -85,18 +85,14 @@ class Site(NamedTuple):
 
 
 def pipeline() -> Site:
-    from pipeline.auth.keys import read_keys
-    from pipeline.auth.sessions import Session
-
     directory = Path(tempfile.mkdtemp(prefix="bench-requests-"))
     session = f"by = basic session\nkeys = {directory / 'keys'}\ncheck = bench.request_site:user"
     text = OURS.replace("check = bench.site:check", session).replace("scan = bench.site", SCAN)
     log = f"\n[filter:log]\nuse = egg:wsgi-pipeline#log\nfile = {directory / 'access.log'}\n"
     app = load_ini(text)
-    keys = Session(read_keys(str(directory / "keys")), 1000, "login")
-    cookie = keys.serializer.dumps(("ann", "a token of the session"))
+    cookie = app.offered["login_session"].serializer.dumps(("ann", "a token of the session"))
     logged = load_ini(text.replace("pipeline = ", "pipeline = log ") + log)
-    return Site(app, logged, request_site.static.url(_Root(), "style.css"), f"session={cookie}")
+    return Site(app, logged, request_site.static.url(_Root(), "style.css"), f"pipeline_login={cookie}")
 
 
 SCAN = "scan = bench.site\n    bench.request_site\n    pipeline.publishing.json"

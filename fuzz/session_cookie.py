@@ -20,10 +20,10 @@ with atheris.instrument_imports(include=["pipeline", "itsdangerous"]):
 
 NAMES = ("HTTP_COOKIE", "HTTP_X_CSRF_TOKEN", "HTTP_ORIGIN")
 SEEDS = (
-    b"session=COOKIE\ntoken",
-    b"a=b; session=COOKIE; session=x\n\nhttp://localhost",
-    b'session="COOKIE"; =x; $Path=/\n\xff',
-    b"session=.eJyrVkrNS0lVslJKTC9VqgUAJBAFBw.Zz.x",
+    b"pipeline_login=COOKIE\ntoken",
+    b"a=b; pipeline_login=COOKIE; pipeline_login=x\n\nhttp://localhost",
+    b'pipeline_login="COOKIE"; =x; $Path=/\n\xff',
+    b"pipeline_login=.eJyrVkrNS0lVslJKTC9VqgUAJBAFBw.Zz.x",
 )
 
 
@@ -44,8 +44,8 @@ def logged_in(app: Any) -> str:
     form = environ("/@@login", b"login=ann&password=right", CONTENT_TYPE="application/x-www-form-urlencoded")
     for _ in app(form, lambda status, headers: said.extend(headers)):
         pass
-    cookie = SimpleCookie(dict(said)["Set-Cookie"])["session"].value
-    sent = environ("/a/b", HTTP_COOKIE=f"session={cookie}")
+    cookie = SimpleCookie(dict(said)["Set-Cookie"])["pipeline_login"].value
+    sent = environ("/a/b", HTTP_COOKIE=f"pipeline_login={cookie}")
     ask(app, sent)
     if sent.get("REMOTE_USER") != "ann":
         raise Broken("a new session is not a login")
@@ -68,4 +68,4 @@ if __name__ == "__main__":
         )
         good = logged_in(app)
         promising = judged(app, partial(judge, good))
-        run(promising, partial(make, good), lambda length: b"session=" + b"x" * length, SEEDS)
+        run(promising, partial(make, good), lambda length: b"pipeline_login=" + b"x" * length, SEEDS)

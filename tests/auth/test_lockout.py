@@ -77,7 +77,7 @@ class Site:
 def cookies_of(answer: Any) -> str:
     """Return the cookies as the browser sends them from now on, without that of the session: it has logged out."""
     pairs = [cookie.partition(";")[0] for cookie in answer.headers.getall("Set-Cookie")]
-    return "; ".join(pair for pair in pairs if not pair.startswith("session="))
+    return "; ".join(pair for pair in pairs if not pair.startswith("pipeline_login="))
 
 
 @pytest.fixture
@@ -184,8 +184,8 @@ def test_a_cookie_that_this_site_has_not_signed_is_not_believed(changed: str, si
 def test_a_session_is_no_known_browser_and_a_known_browser_no_session(site: Site, clock: Clock) -> None:
     answer = site.log_in("ann", "right", HOME)
     pairs = dict(line.partition(";")[0].split("=", 1) for line in answer.headers.getall("Set-Cookie"))
-    assert set(pairs) == {"session", "browser"}
-    swapped = f"session={pairs['browser']}; browser={pairs['session']}"
+    assert set(pairs) == {"pipeline_login", "browser"}
+    swapped = f"pipeline_login={pairs['browser']}; browser={pairs['pipeline_login']}"
     request = WebObRequest.blank("/", {"REMOTE_ADDR": HOME, "HTTP_COOKIE": swapped})
     assert request.get_response(site.app).text == "None"
     for _ in range(10):

@@ -19,9 +19,7 @@ from pipeline import Pipeline, Request, Response, element, view
 from pipeline.auth import ended
 from pipeline.auth.authentication import AuthRequest, begin_session
 from pipeline.auth.ended import end_session, end_sessions, generation_of, has_ended
-from pipeline.auth.keys import read_keys
 from pipeline.auth.login import log_in
-from pipeline.auth.sessions import Session
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
@@ -97,16 +95,18 @@ def keys(tmp_path: Path) -> str:
 
 @pytest.fixture
 def make(keys: str) -> Callable[..., TestApp]:
-    """``make(*elements, before=, sessions=, check=, **options of session)``: a browser at a site."""
+    """``make(*elements, before=, sessions=, check=, realm=, **options of session)``: a browser at a site."""
 
-    def make(*elements: Any, before: Any = (), sessions: Any = None, check: Any = check, **options: Any) -> TestApp:
+    def make(
+        *elements: Any, before: Any = (), sessions: Any = None, check: Any = check, realm: str = "a", **options: Any
+    ) -> TestApp:
         app = Pipeline(
             *before,
             errors(),
             *elements,
             session(keys=keys, **options),
             forms(),
-            authenticate(check=check, by=("session", "basic"), keys=keys, sessions=sessions),
+            authenticate(check=check, by=("session", "basic"), keys=keys, sessions=sessions, realm=realm),
             traverse(root=Root),
             publisher(scan=(__name__, "pipeline.auth.login")),
         )
@@ -364,15 +364,18 @@ def test_another_site_ends_no_session__S21(two: tuple[TestApp, TestApp]) -> None
     assert who(one) == "ann"
 
 
-def test_a_session_of_0_1_ends_as_well__S21(make: Callable[..., TestApp], keys: str) -> None:
-    """Its cookie had no generation."""
-    texts: dict[str, str] = {}
-    browser = make(sessions=lambda request: texts)
-    value = Session(read_keys(keys), 3600, "login").serializer.dumps(("ann", "a token"))
-    sent = {"Cookie": f"session={value if isinstance(value, str) else value.decode()}"}
-    assert browser.get("/", headers=sent).text == "ann {} []"
-    browser.post("/@@logout", headers={**BROWSER, **sent})
-    assert browser.get("/", headers=sent).text == "None {} []"
+def forum_check(request: VisitorRequest, login: str, password: str) -> str | None:
+    """Stands for the check of a site where visitors register themselves."""
+    return login
+
+
+@pytest.mark.parametrize("options", [{"check": forum_check}, {"realm": "b"}])
+def test_a_login_of_another_site_with_the_same_keys_is_none__S27(make: Any, options: Any) -> None:
+    intranet, forum, again = make(), make(**options), make(**options)
+    log_in_as(forum, "ann")
+    sent = {"Cookie": "; ".join(f"{name}={value}" for name, value in forum.cookies.items())}
+    assert again.get("/", headers=sent).text.startswith("ann")
+    assert intranet.get("/", headers=sent).text.startswith("None")
 
 
 def test_without_the_option_a_copy_goes_on_and_nothing_else_is_promised__S21(make: Callable[..., TestApp]) -> None:

@@ -17,6 +17,7 @@ from zope.interface import implementer
 from pipeline import Pipeline, element
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
+from pipeline.elements.vhost import vhost
 from pipeline.interfaces import PUBLIC, ConfigurationError, ISecurityPolicy, OptionError
 
 asked: list[tuple[str, str]] = []
@@ -274,3 +275,47 @@ def test_guesses_are_counted_for_an_account_in_any_spelling_and_for_a_network(
         for login, address in zip(logins, addresses, strict=True)
     ]
     assert [answer.status_int for answer in answers] == [200, 200, 429]
+
+
+PROXY = {"REMOTE_ADDR": "10.0.0.1", "HTTP_X_FORWARDED_FOR": "203.0.113.5"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "user"),
+    [
+        ({"REMOTE_ADDR": "10.0.0.1"}, "ada"),
+        (PROXY, "ada"),
+        ({"REMOTE_ADDR": "203.0.113.5"}, None),
+        ({**PROXY, "REMOTE_ADDR": "203.0.113.5"}, None),
+        ({"REMOTE_ADDR": "10.0.0.2", "HTTP_X_FORWARDED_FOR": "10.0.0.1"}, None),
+        ({"REMOTE_ADDR": "203.0.113.5", "HTTP_X_FORWARDED_FOR": "10.0.0.1"}, None),
+        ({"REMOTE_ADDR": ""}, None),
+    ],
+)
+@pytest.mark.parametrize("behind", [True, False])
+def test_a_user_in_a_header_is_believed_from_a_trusted_peer_alone__S13(
+    environ: dict[str, str], user: str | None, behind: bool
+) -> None:
+    """Also if vhost believes the peer, and has put the visitor in its place."""
+    outer = [vhost(trusted=("10.0.0.0/24",), accept=("X-Forwarded",), allowed_hosts=("*",))] if behind else []
+    by_header = authenticate(check=check, by=("header", "basic"), header="X-Forwarded-User", trusted=("10.0.0.1",))
+    app = Pipeline(*outer, errors(), by_header, show())
+    assert ask(app=app, HTTP_X_FORWARDED_USER="ada", **environ).text == f"{user} {user}"
+    assert ("HTTP_X_FORWARDED_USER" in seen[0].environ) is (user is not None)
+    assert ask(app=app, HTTP_X_FORWARDED_USER=" ", **environ).text == "None None"
+    assert ask(basic("ada:right"), app=app, **environ).text == ADA
+
+
+def test_a_header_is_sent_as_utf_8() -> None:
+    app = Pipeline(errors(), authenticate(check=check, by=("header",), trusted=("unix",)), show())
+    name = "änn".encode().decode("latin-1")
+    assert ask(app=app, HTTP_X_FORWARDED_USER=name, REMOTE_ADDR="").text == f"änn {name}"
+    assert ask(app=app, HTTP_X_FORWARDED_USER="\xe4", REMOTE_ADDR="").status_int == 400
+
+
+@pytest.mark.parametrize(
+    "options", [{"by": ("header",)}, {"trusted": ("10.0.0.1",)}, {"by": ("header",), "trusted": ("x",)}]
+)
+def test_a_header_needs_its_peers(options: Any) -> None:
+    with pytest.raises((ConfigurationError, OptionError), match="trusted"):
+        Pipeline(authenticate(check=check, **options), show())

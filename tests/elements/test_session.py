@@ -458,7 +458,7 @@ def test_its_place(keys: str, order: str, reason: str) -> None:
     [
         ({"limit": 5000}, "option 'limit' is 5000; browsers store from 1 to 4096 bytes"),
         ({"limit": 0}, "option 'limit' is 0"),
-        ({"cookie": "session"}, "is the name of the login's cookie"),
+        ({"cookie": "pipeline_login"}, "is the name of the login's cookie"),
         ({"cookie": "a b"}, "is not a token"),
         ({"keys": "/proc/none/keys"}, "keys: /proc/none/keys cannot be made"),
     ],
@@ -482,9 +482,9 @@ def test_a_login_beside_data(keys: str) -> None:
     client = TestApp(app)
     client.post("/@@login", {"login": "ann", "password": "x"}, headers=BROWSER, status=303)
     client.get("/save", status=303)
-    assert set(client.cookies) == {"session", "session_data", "browser"}
+    assert set(client.cookies) == {"pipeline_login", "session_data", "browser"}
     assert client.get("/show").text == "Saved."
-    assert set(client.cookies) == {"session", "browser"}
+    assert set(client.cookies) == {"pipeline_login", "browser"}
 
 
 def middleware(app: Any) -> Any:

@@ -160,7 +160,7 @@ def test_the_site_knows_that_it_is_https(visited: Visited) -> None:
     answer, _ = visited.ask("POST", "/@@login", LOGIN, **FORM)
     assert answer.status == 303
     cookies = answer.headers.get_all("Set-Cookie", [])
-    [session] = [cookie for cookie in cookies if "session=" in cookie]
+    [session] = [cookie for cookie in cookies if "login=" in cookie]
     assert session.startswith("__Host-") and "; secure" in session.lower()
 
 

@@ -7,11 +7,11 @@ import binascii
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webob.exc import HTTPException, WSGIHTTPException
+from webob.exc import HTTPBadRequest, HTTPException, WSGIHTTPException
 from zope.interface import implementer
 
 from pipeline.auth.limiter import Limiter
-from pipeline.http.hosts import visitor_of
+from pipeline.http.hosts import PEER, Peers, visitor_of
 from pipeline.interfaces import IAuthentication
 from pipeline.request import Request
 from pipeline.response import check_header
@@ -142,6 +142,34 @@ class Basic:
     def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
         if "WWW-Authenticate" not in error.headers:
             error.headers["WWW-Authenticate"] = self.header
+        return error
+
+
+@implementer(IAuthentication)
+class Header:
+    """The name of the user in a header that a trusted peer has set, such as a proxy for single sign-on (S13)."""
+
+    def __init__(self, name: str, trusted: Sequence[str]) -> None:
+        check_header(name, "")
+        self.key = f"HTTP_{name.upper().replace('-', '_')}"
+        self.peers = Peers(trusted)
+
+    def drop(self, environ: dict[str, Any]) -> bool:
+        """Return whether a trusted peer has sent the header. Drop that of any other peer."""
+        peer = environ.get(PEER)
+        if self.peers[environ.get("REMOTE_ADDR", "") if peer is None else peer]:
+            return self.key in environ
+        environ.pop(self.key, None)
+        return False
+
+    def identify(self, request: AuthRequest) -> str | None:
+        sent: str = request.environ.get(self.key, "")
+        try:
+            return sent.encode("latin-1").decode("utf-8").strip() or None
+        except UnicodeError:
+            raise HTTPBadRequest("The name of the user is not UTF-8.") from None
+
+    def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
         return error
 
 

@@ -25,8 +25,8 @@ class KnownBrowsers(SignedCookie):
     The id is random. A login that succeeds again keeps it, so that it does not begin a new count.
     """
 
-    def __init__(self, keys: Sequence[str]) -> None:
-        super().__init__("browser", "known browser", keys, YEAR)
+    def __init__(self, keys: Sequence[str], audience: str = "") -> None:
+        super().__init__("browser", f"known browser {audience}", keys, YEAR)
 
     def id_of(self, request: Request, login: str) -> str:
         """Return the id that the browser has for this login, or "" if it has none."""

@@ -108,15 +108,23 @@ class Session(SignedCookie):
 
     ended  ``(request) -> mapping``, which has what ends a session before its time (``pipeline.auth.ended``).
            Without it a copy of the cookie is valid until its age is over
+    audience  the site whose users these are: a cookie of another one with the same keys is not valid (S27)
+    cookie    name of the cookie. Under https it has a prefix
     """
 
-    COOKIE = "session"
-    """Name of the cookie. Under https it has a prefix."""
+    COOKIE = "pipeline_login"
+    """The default name. ``session`` is that of Flask, Pyramid and Starlette, which would log out our user."""
 
     def __init__(
-        self, keys: Sequence[str], age: int, login: str, ended: Callable[[Any], Ended] | None = None
+        self,
+        keys: Sequence[str],
+        age: int,
+        login: str,
+        ended: Callable[[Any], Ended] | None = None,
+        audience: str = "",
+        cookie: str = COOKIE,
     ) -> None:
-        super().__init__(self.COOKIE, "session", keys, age)
+        super().__init__(cookie, f"session {audience}", keys, age)
         # Remembered, so that a signature is verified once and not for each request. The age is judged each time.
         self.loads = lru_cache(maxsize=4096)(super().loads)  # type: ignore[method-assign]
         self.login = login
@@ -134,8 +142,6 @@ class Session(SignedCookie):
         """Yield principal and token of each session that the browser has sent, and that goes on (S21)."""
         for value in self.values(request):
             match value:
-                case [str(principal), str(token)]:  # a cookie of 0.1, which had no generation
-                    generation = 0
                 case [str(principal), str(token), int(generation)]:
                     pass
                 case _:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
 
-from pipeline.auth.authentication import AuthRequest, Basic, Verifier, refuse_odd
+from pipeline.auth.authentication import AuthRequest, Basic, Header, Verifier, refuse_odd
 from pipeline.auth.ended import Ended
 from pipeline.auth.limiter import Limiter
 from pipeline.auth.policy import UNDECLARED, LoggedIn
@@ -21,11 +21,15 @@ from pipeline.interfaces import (
     Handler,
     IAuthentication,
     ISecurityPolicy,
+    OptionError,
 )
 from pipeline.options import resolve
 from pipeline.request import SAFE_METHODS
-from pipeline.response import OK, Response
+from pipeline.response import OK, Response, check_header
 from pipeline.views import View, Views
+
+TAKEN = ("", "session_data", "browser")
+"""Names of cookies that the login must not have."""
 
 
 def _facts(
@@ -62,9 +66,12 @@ def authenticate(
     next: Handler,
     *,
     check: Callable[..., str | None],
-    by: tuple[Literal["basic", "session"], ...] = ("basic",),
+    by: tuple[Literal["basic", "session", "header"], ...] = ("basic",),
+    header: str = "X-Forwarded-User",
+    trusted: tuple[str, ...] = (),
     realm: str = "site",
     keys: str = "",
+    cookie: str = "pipeline_login",
     session_age: int = 8 * 3600,
     sessions: Callable[[Any], Ended] | None = None,
     login: str = "@@login",
@@ -79,9 +86,15 @@ def authenticate(
 
     check        dotted name of ``(request, login, password) -> principal or None``
     by           authentication methods, in the order in which they are tried: basic (RFC 7617), session (a signed
-                 cookie). With ``session basic`` browsers get a login page, and programs send a password
+                 cookie), header. With ``session basic`` browsers get a login page, and programs send a password
+    header       name of the header in which a proxy for single sign-on sends the user (header)
+    trusted      peers whose header is believed: addresses and networks of the proxy, or unix. The header of all
+                 others is dropped. The proxy must remove it from the requests of visitors
     realm        name that a browser shows in its login dialogue (basic)
-    keys         file with the keys that sign sessions, one per line, the newest last; made if it is missing
+    keys         file with the keys that sign sessions, one per line, the newest last; made if it is missing. A
+                 login counts wherever keys, ``check`` and ``realm`` are the same: sites with the same ``check`` and
+                 users of their own need keys or a realm of their own (S27)
+    cookie       name of the cookie of a session. Under https it has the prefix ``__Host-``
     session_age  seconds after which a session ends
     sessions     dotted name of ``(request) -> mapping of str to str`` in the database of the site, which remembers
                  what ends sessions earlier: a logout, a logout everywhere, a new password, the removal of a user
@@ -101,18 +114,26 @@ def authenticate(
     copy it unverified. A wrong password is not an error by itself: the request goes on without a principal.
     """
     if not by:
-        raise ConfigurationError("authenticate: option 'by' is empty; it takes basic and session")
-    session = _session(keys, session_age, login, sessions) if "session" in by else None
-    browsers = _known_browsers(keys) if session is not None else None
+        raise ConfigurationError("authenticate: option 'by' is empty; it takes basic, session and header")
+    if ("header" in by) != bool(trusted):
+        raise ConfigurationError("authenticate: by = header and the option trusted, the peers, go together")
+    audience = f"{realm} {getattr(check, '__module__', '')}:{getattr(check, '__qualname__', '')}"
+    session = _session(keys, session_age, login, sessions, audience, cookie) if "session" in by else None
+    browsers = _known_browsers(keys, audience) if session is not None else None
     verify = Verifier(check, _limiter(failures, interval, limits), browsers)
-    shipped = [session if way == "session" else Basic(verify, realm) for way in by]
-    handler = _handler(next, shipped, placeful)
+    try:
+        by_header = Header(header, trusted) if trusted else None
+    except ValueError as error:
+        raise OptionError(f"authenticate: option 'trusted' or 'header': {error}") from None
+    ways: dict[str, Any] = {"session": session, "header": by_header, "basic": Basic(verify, realm)}
+    handler = _handler(next, [ways[way] for way in by], by_header, placeful)
     return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, login_session=session)
 
 
 def _handler(
     next: Handler,
     shipped: list[Any],
+    by_header: Header | None,
     placeful: bool,
 ) -> Handler:
     """Return the handler of the element."""
@@ -122,12 +143,18 @@ def _handler(
         environ = request.environ
         if "REMOTE_USER" in environ:
             del environ["REMOTE_USER"]
+        has_header = by_header is not None and by_header.drop(environ)
         views = request.views
         authenticators = authenticators_by_views[views]
         if views is None and environ["REQUEST_METHOD"] not in SAFE_METHODS:
             guard_end(request)  # S23
         try:
-            if "HTTP_AUTHORIZATION" in environ or "HTTP_COOKIE" in environ or authenticators is not shipped:
+            if (
+                "HTTP_AUTHORIZATION" in environ
+                or "HTTP_COOKIE" in environ
+                or has_header
+                or authenticators is not shipped
+            ):
                 identify(request, authenticators)
             if placeful:
                 request.add_traversal_hook(identify_here)
@@ -202,17 +229,22 @@ def _limiter(failures: int, interval: float, uri: str) -> Limiter:
     return Limiter(failures, interval, shared=shared(uri, failures, failures * interval))
 
 
-def _session(keys: str, age: int, login: str, ended: Callable[[Any], Ended] | None) -> Any:
+def _session(
+    keys: str, age: int, login: str, ended: Callable[[Any], Ended] | None, audience: str, cookie: str
+) -> Any:
     """Return the ``Session``. It needs an extra, so it is imported only if it is configured."""
     if not keys:
         raise ConfigurationError("authenticate: sessions need the option 'keys', the path of a file")
+    if cookie in TAKEN:
+        raise ConfigurationError(f"authenticate: option 'cookie': {cookie!r} is the name of another cookie of ours")
+    check_header(cookie, "")
     read_keys, session = resolve("pipeline.auth.keys:read_keys"), resolve("pipeline.auth.sessions:Session")
-    return session(read_keys(keys), age, login, ended)
+    return session(read_keys(keys), age, login, ended, audience, cookie)
 
 
-def _known_browsers(keys: str) -> Any:
+def _known_browsers(keys: str, audience: str) -> Any:
     """Return the ``KnownBrowsers``. It needs an extra, so it is imported only with sessions."""
-    return resolve("pipeline.auth.browsers:KnownBrowsers")(resolve("pipeline.auth.keys:read_keys")(keys))
+    return resolve("pipeline.auth.browsers:KnownBrowsers")(resolve("pipeline.auth.keys:read_keys")(keys), audience)
 
 
 def identify(request: AuthRequest, authenticators: Any) -> None:

@@ -22,7 +22,7 @@ from webob.exc import HTTPBadRequest
 
 from pipeline.composition import Offers, element
 from pipeline.http.forwarding import HEADERS, READERS, Environ, Found, names_of_path
-from pipeline.http.hosts import UNIX, VISITOR, Host, Peers, hides_visitors
+from pipeline.http.hosts import PEER, UNIX, VISITOR, Host, Peers, hides_visitors
 from pipeline.interfaces import Facts, Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import Response
@@ -211,6 +211,7 @@ class Rewriting:
             raise HTTPBadRequest(f"The address that a proxy passed on is malformed: {error}.") from None
         finally:
             if "client" in found:
+                environ[PEER] = environ.get("REMOTE_ADDR", "")
                 environ["REMOTE_ADDR"] = found["client"]
                 for stale in ("REMOTE_HOST", "REMOTE_PORT"):
                     environ.pop(stale, None)

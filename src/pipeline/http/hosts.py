@@ -146,6 +146,8 @@ class Peers(dict[str, bool]):
         return address, len(nodes)
 
 
+PEER = "vhost.peer"
+"""The variable of the environ with the address of the connection, once ``REMOTE_ADDR`` is that of the visitor."""
 VISITOR = "vhost.visitor"
 """The variable of the environ with the visitor's address as a trusted proxy gave it. It is empty if the proxy gave
 none, or gave that of another trusted proxy."""

@@ -2,8 +2,8 @@
 
 etc/deploy.ini names the function ``root``. The first request makes the site within its transaction. So a failure
 leaves nothing behind. If two processes start on an empty database at once, one of them has a conflict, tries again,
-and finds the site of the other. The password is shown once, on a terminal, when the site is certainly stored. Others
-read a log, so without a terminal the password stands in a file beside the database, for its owner alone (S25).
+and finds the site of the other. The password is shown once, on a terminal, when the site is certainly stored. A log
+has other readers, so without a terminal the password is in a file beside the database, for its owner alone (S25).
 """
 
 from __future__ import annotations
