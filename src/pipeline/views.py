@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
@@ -67,7 +68,7 @@ class View:
     def __init__(
         self, function: Callable[..., Any], name: str, methods: tuple[str, ...], permission: str | None,
         fill: Callable[[Any, int], Fill | None] = lambda function, leading: None, cross_site: bool = False,
-        version: Callable[[Any], Any] | None = None, version_required: bool = False,
+        judged: Any = None,
     ) -> None:
         self.function = function
         self.name = name
@@ -84,9 +85,8 @@ class View:
             self.takes_response = _takes_response(function)
             self.fill = fill(function, 3 if self.takes_response else 2)
             self.call = _call_of_function(function, self.fill)
-        if version is not None:
-            self.call = versioned(self.call, self.takes_response, version, version_required)
-            self.takes_response = True
+        if judged is not None:  # by preconditions that name its version
+            self.call, self.takes_response = judged(self.call, self.takes_response), True
 
     def __str__(self) -> str:
         return named(self.function)
@@ -130,9 +130,8 @@ def view(
     permission    permission that the principal must hold; None leaves the decision to the security policy. An error
                   view has no permission
     cross_site    whether other sites may have a browser send requests that change something (S23)
-    version       ``(context)`` returns what differs whenever the page does: text, bytes or a number; None if
-                  nothing is stored yet. It becomes the ETag, and is compared with the preconditions of the request
-                  before the view is called: 304, or 412
+    version       ``(context)`` returns what differs whenever the page does: its ETag, compared with the
+                  preconditions of a request before the view is called (304, 412); None if nothing is stored yet
     version_required  whether a request that changes something must name the version that it has read, else 428
 
     It may return str, bytes, an iterable of bytes, an open binary file, None (the response has the answer), a
@@ -142,7 +141,8 @@ def view(
         raise ViewError(f"@view stands bare on {named(bare)}; write @view() or @view(name=...)")
     if isinstance(methods, str):
         raise TypeError(f"methods must be a tuple such as ('GET', 'POST'), not {methods!r}")
-    facts = context, name, tuple(methods), request_type, permission, cross_site, version, version_required
+    judged = version and partial(versioned, version, version_required)
+    facts = context, name, tuple(methods), request_type, permission, cross_site, judged
     return noting(lambda views, target: views.add(target, *facts))
 
 
@@ -217,12 +217,11 @@ class Views:
 
     def add(
         self, function: Callable[..., Any], context: Any, name: str, methods: tuple[str, ...], request_type: Any,
-        permission: str | None, cross_site: bool = False, version: Callable[[Any], Any] | None = None,
-        version_required: bool = False,
+        permission: str | None, cross_site: bool = False, judged: Any = None,
     ) -> None:
         """Register one view. Raise ViewError if there is another for the same, or if it cannot be called as a
         view."""
-        found = View(function, name, methods, permission, self._fill_of, cross_site, version, version_required)
+        found = View(function, name, methods, permission, self._fill_of, cross_site, judged)
         is_of_errors = isinstance(context, type) and issubclass(context, BaseException)
         _refuse_uncallable(found, is_of_errors)
         spec = _specification(context, found)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from webob import Request
 
+import pipeline.elements.log
 from around_a_view import looking
 from pipeline import Pipeline
 from pipeline.elements.errors import errors
@@ -102,9 +103,7 @@ def test_what_is_not_known_is_a_dash(logged: Any) -> None:
         (lambda: log()(failing), "500", None),
     ],
 )
-def test_status_and_bytes_are_what_the_visitor_got(
-    logged: Any, pipeline: Any, status: str, sent: Any
-) -> None:
+def test_status_and_bytes_are_what_the_visitor_got(logged: Any, pipeline: Any, status: str, sent: Any) -> None:
     line = logged(pipeline())
     assert line["status"] == status
     assert line["bytes"] == sent if sent is not None else int(line["bytes"]) > 0
@@ -306,9 +305,10 @@ def test_lines_in_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
     for path in ("/a", "/b"):
         Request.blank(path, environ={"HTTP_REFERER": "\xe9\udc80"}).get_response(pipeline)
     before, *lines = file.read_text().splitlines()
-    assert before == "before" and [
-        found["request"] for line in lines if (found := COMBINED.fullmatch(line))
-    ] == ["GET /a HTTP/1.0", "GET /b HTTP/1.0"]
+    assert before == "before" and [found["request"] for line in lines if (found := COMBINED.fullmatch(line))] == [
+        "GET /a HTTP/1.0",
+        "GET /b HTTP/1.0",
+    ]
     assert caplog.records == []
 
 
@@ -367,3 +367,12 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCapture
     for _ in range(3):
         assert Request.blank("/").get_response(pipeline).status_int == 201
     assert 1 <= caplog.text.count("cannot be written, lines are lost: No such file") <= 2
+
+
+def test_months_are_english_in_every_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A locale of the site would write another name, which no reader of logs knows."""
+    monkeypatch.setattr(pipeline.elements.log, "_stamp", (0, ""))
+    plain = time.strftime
+    monkeypatch.setattr(time, "strftime", lambda form, *when: plain(form.replace("%b", "Mär"), *when))
+    monkeypatch.setattr(time, "time", lambda: 1_709_294_400.0)
+    assert "/Mar/2024:" in pipeline.elements.log._time()

@@ -234,7 +234,7 @@ CONTROLS: list[tuple[str, Any, str, Any]] = [
     ("urlencoded", pipeline.forms.charsets, "_from_euc_jp", lambda raw: raw.decode("euc_jp")),
     ("multipart field", pipeline.forms.multipart_body, "_AS_THEY_ARE", ("base64", "quoted-printable", "binary")),
     ("multipart file", pipeline.forms.multipart_body, "_filename", _plain),
-    ("json", pipeline.elements.forms, "_finite", float),
+    ("json", pipeline.elements.forms, "_JSON", json.JSONDecoder()),
     ("json", pipeline.elements.forms.Reading, "_sent", _reads_nothing),
     ("cookie", pipeline.cookies, "_JOINED", re.compile("\0")),
 ]

@@ -53,8 +53,9 @@ def base(next: Handler, *, window: int = 65_536) -> Handler:
         raise OptionError(f"the option window must be at least {PRESCAN} bytes, not {window}")
 
     def base(request: Request, response: Response) -> None:
-        if "HTTP_IF_MATCH" in request.environ or "HTTP_IF_NONE_MATCH" in request.environ:
-            restore_tags(request.environ)
+        environ = request.environ
+        if "HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ:
+            restore_tags(environ)
         next(request, response)
         if request.lacks_slash or request.default_steps:
             url = url_of_page(request)

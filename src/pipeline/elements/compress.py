@@ -100,10 +100,11 @@ def compress(
     is_of_type = lru_cache(256)(re.compile("|".join([translate(kind.lower()) for kind in types])).match)
 
     def compress(request: Request, response: Response) -> None:
-        if "HTTP_IF_MATCH" in request.environ or "HTTP_IF_NONE_MATCH" in request.environ:
-            restore_tags(request.environ)
+        environ = request.environ
+        if "HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ:
+            restore_tags(environ)
         next(request, response)
-        accept = request.environ.get("HTTP_ACCEPT_ENCODING", "")
+        accept = environ.get("HTTP_ACCEPT_ENCODING", "")
         encoding, only = chosen(accept if len(accept) <= LONGEST_HEADER else "")  # a long header is not cached
         body = response.blocks
         if type(body) is list and not response.filters and not only and 0 < sum(map(len, body)) < minimum:

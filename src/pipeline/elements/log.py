@@ -165,6 +165,7 @@ class LogFile:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
 
 
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _stamp = (0, "")
 """The last second in which a line was written, and how the log writes it."""
 
@@ -174,7 +175,8 @@ def _time() -> str:
     second, text = _stamp
     now = int(time.time())
     if now != second:
-        text = time.strftime("%d/%b/%Y:%H:%M:%S %z", time.localtime(now))
+        local = time.localtime(now)  # %b would be the month in the language of the locale
+        text = time.strftime(f"%d/{_MONTHS[local.tm_mon - 1]}/%Y:%H:%M:%S %z", local)
         _stamp = (now, text)
     return text
 

@@ -25,7 +25,7 @@ CONDITIONS = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH", "HTTP_IF_UNMODIFIED_SINCE")
 
 
 def versioned(
-    call: Callable[..., Any], takes_response: bool, version: Callable[[Any], Any], required: bool
+    version: Callable[[Any], Any], required: bool, call: Callable[..., Any], takes_response: bool
 ) -> Callable[..., Any]:
     """Return a function ``(context, request, response)`` that judges the preconditions of a request, and calls a
     view if they hold."""
