@@ -15,7 +15,7 @@ pytestmark = pytest.mark.once
 
 PARSED = {"path", "HOST", "ACCEPT", "ACCEPT_ENCODING", "principal", "long principal"}
 """What the section "What stays of a request" lists: values that are parsed once, and checked sessions."""
-KEPT = {"/@@kept", "long /@@kept"}
+KEPT = {"/@@kept"}
 """The addresses of pages that the element ``keep`` keeps, since their views ask for it."""
 CONTROL = {"/@@leaks", "long /@@leaks"}
 

@@ -131,8 +131,8 @@ def view(
                   view has no permission
     cross_site    whether other sites may have a browser send requests that change something (S23)
     version       ``(context)`` returns what differs whenever the page does: text, bytes or a number; None if
-                  nothing is stored yet. It becomes the ETag, and is compared with the preconditions of the request before
-                  the view is called: 304, or 412
+                  nothing is stored yet. It becomes the ETag, and is compared with the preconditions of the request
+                  before the view is called: 304, or 412
     version_required  whether a request that changes something must name the version that it has read, else 428
 
     It may return str, bytes, an iterable of bytes, an open binary file, None (the response has the answer), a

@@ -48,7 +48,6 @@ def elements(*names: str) -> list[Element]:
         "retry": {"delay": 0.0},
         "session": {"keys": str(_directory / "keys")},
         "causal": {"keys": str(_directory / "keys")},
-        "keep": {"seconds": 60.0},
     }
     found = [getattr(import_module(f"pipeline.elements.{name}"), name) for name in names]
     return [element(**options.get(element.name, {})) for element in found]

@@ -30,6 +30,7 @@ def counter(next: Handler) -> Handler:
     def counter(request: Any, response: Response) -> None:
         if request.method == "POST":
             request.root["count"] = request.root.get("count", 0) + 1
+        request.keep = 60
         response.text = str(request.root.get("count", 0))
         if request.path == "/fails":
             response.status = 409
@@ -39,7 +40,7 @@ def counter(next: Handler) -> Handler:
 
 
 def site(keys: Path, db: Any, **options: Any) -> Pipeline:
-    parts = (zodb(db=db), errors(), transaction(), keep(seconds=60), counter(), answered)
+    parts = (zodb(db=db), errors(), transaction(), keep(), counter(), answered)
     return Pipeline(retry(), causal(keys=str(keys), **options), *parts)
 
 

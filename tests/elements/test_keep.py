@@ -389,6 +389,14 @@ def test_head_and_conditional_requests_are_answered_from_the_page_of_a_get(site:
     assert site.ask(HTTP_IF_NONE_MATCH=etag).status == 200
 
 
+def test_conditions_that_a_filter_looks_at_are_not_part_of_a_page(site: Site) -> None:
+    site.pipeline(base(), compress(encodings=("gzip",)))
+    etag = site.warm().headers["ETag"]
+    before = MADE.count
+    assert [site.ask(HTTP_IF_NONE_MATCH=one).status for one in (etag, '"other"', etag)] == [304, 200, 304]
+    assert MADE.count == before
+
+
 def test_the_finished_page_is_kept(site: Site) -> None:
     site.pipeline(base(), compress(encodings=("gzip",)))
     packed = site.warm(HTTP_ACCEPT_ENCODING="gzip")

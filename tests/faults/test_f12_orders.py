@@ -103,13 +103,13 @@ def orders(count: int) -> set[tuple[str, ...]]:
     return {tuple(order) for order in made if order is not None}
 
 
-@pytest.mark.timeout(3600)
 @pytest.fixture(autouse=True)
 def pages_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have keep treat the views as if each set request.keep."""
     monkeypatch.setattr(KeepRequest, "keep", 60)
 
 
+@pytest.mark.timeout(3600)
 def test_each_two(figures: Figures, place: Path, in_process: None) -> None:
     found = []
     all_runs = 0

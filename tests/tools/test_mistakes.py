@@ -972,7 +972,7 @@ MISTAKES = [
     ),
     Mistake(
         "form that says another type, as fetch() does of a text",
-        ("Field 'count': it is missing", "A form has a Content-Type that says so", "is text/plain", 'LINE("add")'),
+        ("A form is not sent as text/plain", "application/x-www-form-urlencoded", "415", 'LINE("add")'),
         FORMS,
         FIELDS.replace('name="add"', 'name="add", methods=("POST",)'),
         ("POST", "/add", "-d", "count=1", "-H", "Content-Type: text/plain"),

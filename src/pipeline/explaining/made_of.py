@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 from persistent import Persistent
 
 from pipeline.database.changes import Reads
-from pipeline.http.noting import ALL, Noting, watched
+from pipeline.http.noting import ALL, CONDITIONS, Noting, watched
 from pipeline.telling.secrets import told_variable
 from pipeline.telling.words import short
 
 MOST_OBJECTS = 200
 """Objects that are listed."""
-OF_EVERYBODY = frozenset(("HTTP_HOST", "HTTP_AUTHORIZATION"))
-"""Headers that ``Vary`` need not name: caches know the host, and keep no answer to credentials by themselves."""
+OF_EVERYBODY = frozenset(("HTTP_HOST", "HTTP_AUTHORIZATION", *CONDITIONS))
+"""Headers that ``Vary`` need not name: caches know the host, keep no answer to credentials by themselves, and judge
+conditions."""
 
 
 class Read(NamedTuple):

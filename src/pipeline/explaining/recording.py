@@ -102,11 +102,11 @@ class Part:
     look: Look | None = None
 
     request: Mapping[str, str] = _UNCHANGED
-    """What stood on the request when it came in. ``path_of`` sets this and the next two, on copies."""
+    """The attributes of the request when it came in. ``path_of`` sets this and the next two, on copies."""
     inward: Mapping[str, str] = _UNCHANGED
     """The changes of the part itself to the request, on the way in."""
     response: Mapping[str, str] = _UNCHANGED
-    """What the part and those inside of it have set on the response."""
+    """The changes of the part and of those inside of it to the response."""
 
     attempt = 1
     own = 0.0

@@ -43,7 +43,7 @@ class Noting(dict[str, Any]):
         """The keys that were set or removed. What is read of them from then on does not come with the request."""
         self.plain = environ
         """The environ itself, for code of the site."""
-        self.known: set[Any] = set(_NEVER)
+        self.known: set[Any] = {*_NEVER, *without}
         """The keys that need not be noted any more. A page reads ``HTTP_HOST`` for each of its links."""
 
     def note(self, key: Any) -> None:
