@@ -390,6 +390,8 @@ class Request(BaseRequest):
             name = getattr(place, "__name__", None)
             if not name or not is_name(name):
                 raise ValueError(f"{place!r} has a __parent__ and the __name__ {name!r}, so it has no URL")
+            if len(path) == 1_000:  # a folder was moved into itself
+                raise ValueError(f"the parents of {obj!r} make a circle at {place!r}, so it has no URL")
             path.append(name)
             place = parent
         path.reverse()

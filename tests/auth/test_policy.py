@@ -30,6 +30,24 @@ def ask(principal: str | None, permission: str, context: Any, policy: Any = Loca
     return answer
 
 
+def test_parents_that_make_a_circle_have_an_end() -> None:
+    """A visitor has moved a folder into its own subfolder: each page below it took a thread for ever."""
+
+    class Folder:
+        __name__ = "folder"
+        __parent__: Any = None
+
+        def __repr__(self) -> str:
+            return "<the folder>"
+
+    outer, inner = Folder(), Folder()
+    outer.__parent__, inner.__parent__ = inner, outer
+    with pytest.raises(ValueError, match="the parents of <the folder> make a circle at <the folder>"):
+        ask("ada", "view", inner)
+    with pytest.raises(ValueError, match="make a circle at <the folder>, so it has no URL"):
+        Request({}).absolute_url(inner)
+
+
 def test_the_policies_keep_their_contract() -> None:
     assert verifyObject(ISecurityPolicy, LoggedIn()) and verifyObject(ISecurityPolicy, LocalGrants())
 

@@ -10,6 +10,7 @@ by an attribute ``asks_the_database_alone = True``. Pages behind any other polic
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from zope.interface import implementer
@@ -55,6 +56,21 @@ class LoggedIn:
         return request.principal is not None
 
 
+DEEPEST = 1_000
+"""Parents of an object that are looked at. A folder that was moved into itself has no last one."""
+
+
+def lineage(obj: Any) -> Iterator[Any]:
+    """Yield an object and its parents, up to the root. Raise ValueError if they make a circle."""
+    place = obj
+    for _ in range(DEEPEST):
+        if place is None:
+            return
+        yield place
+        place = getattr(place, "__parent__", None)
+    raise ValueError(f"the parents of {obj!r} make a circle at {place!r}: it was moved into an object inside of it")
+
+
 @implementer(ISecurityPolicy)
 class LocalGrants:
     """The policy by which a permission is held on the object where it was granted, and below.
@@ -76,8 +92,7 @@ class LocalGrants:
         holders: list[Marker | str] = [EVERYONE]
         if request.principal is not None:
             holders += [LOGGED_IN, request.principal]
-        obj = context
-        while obj is not None:
+        for obj in lineage(context):
             grants = getattr(obj, "__grants__", None)
             for holder in holders:
                 held = grants.get(holder, ()) if grants else ()
@@ -85,18 +100,16 @@ class LocalGrants:
                     raise TypeError(f"__grants__ of {obj!r}: {holder!r} has a str; give it a set of str")
                 if permission in held:
                     return True
-            obj = getattr(obj, "__parent__", None)
         self._tell_old_grants(context)
         return False
 
     def _tell_old_grants(self, obj: Any) -> None:
         """Log a grant of EVERYONE or LOGGED_IN that is stored as a text."""
-        while obj is not None:
+        for place in lineage(obj):
             for marker in (EVERYONE, LOGGED_IN):
-                if marker.was in (getattr(obj, "__grants__", None) or ()) and marker not in self._told:
+                if marker.was in (getattr(place, "__grants__", None) or ()) and marker not in self._told:
                     self._told.add(marker)
                     log.warning(
                         "LocalGrants: __grants__ of %r has %r, which is the name of a user. If it means %s, "
-                        "replace the text by pipeline.auth.policy.%s", obj, marker.was, marker.was, marker,
+                        "replace the text by pipeline.auth.policy.%s", place, marker.was, marker.was, marker,
                     )  # fmt: skip
-            obj = getattr(obj, "__parent__", None)

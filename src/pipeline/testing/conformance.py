@@ -420,7 +420,9 @@ def in_the_way() -> BaseException:
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yield an error, and the errors from which it was raised."""
-    while error is not None:
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:  # it may be raised from itself
+        seen.append(error)
         yield error
         error = error.__cause__
 
