@@ -288,7 +288,7 @@ def in_a_process_of_its_own(code: str) -> list[str]:
 
 def test_the_core_is_read_in_an_hour(core: list[str]) -> None:
     sizes = {name: len(MODULES[name].read_text().splitlines()) for name in core}
-    assert sum(sizes.values()) <= 3_002, sizes  # 45 of them are the facts, which no request needs
+    assert sum(sizes.values()) <= 3_003, sizes  # 45 of them are the facts, which no request needs
 
 
 def test_the_core_imports_no_optional_package(core: list[str]) -> None:

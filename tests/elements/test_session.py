@@ -42,6 +42,11 @@ def page(context: Root, request: SessionRequest) -> str:
     return "nothing"
 
 
+@view(context=Root, name="plain")
+def plain(context: Root, request: SessionRequest) -> str:
+    return "plain"
+
+
 @view(context=Root, name="read")
 def read(context: Root, request: SessionRequest) -> str:
     return str(dict(request.session))
@@ -538,3 +543,27 @@ def beaker(context: Root, request: Any) -> str:
         stored["query"] = request.query_string
         stored.save()
     return str(len(stored.get("query", "")))
+
+
+@pytest.mark.parametrize(("step", "status"), [("read", 200), ("write", 500)])
+def test_an_output_filter_reads_the_session_and_does_not_change_it__S24(
+    make: Callable[..., Any], step: str, status: int
+) -> None:
+    """The element has looked at the session already. A change would be lost without a word."""
+
+    @element
+    def filters(next: Any) -> Any:
+        def late(request: Any, blocks: Any) -> Iterator[bytes]:
+            if step == "write":
+                request.session["late"] = "lost"
+            yield f"{request.session.get('late')}".encode()
+
+        def filters(request: Any, response: Any) -> None:
+            next(request, response)
+            response.add_filter(partial(late, request))
+
+        return filters
+
+    answer = ask(make(filters()), "/plain")
+    assert answer.status == status
+    assert status == 500 or (answer.headers["Cache-Control"], answer.headers["Vary"]) == ("private", "Cookie")

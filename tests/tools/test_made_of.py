@@ -37,7 +37,6 @@ use = egg:wsgi-pipeline#transaction
 
 [filter:keep]
 use = egg:wsgi-pipeline#keep
-seconds = 60
 
 [filter:traverse]
 use = egg:wsgi-pipeline#traverse
@@ -87,6 +86,7 @@ def index(context, request):
 
 @view(context=Doc)
 def doc(context, request):
+    request.keep = 60
     request.cookies.get("all")
     return f"{context.text} {request.headers.get('X-A')} {request.context.__parent__['doc7'].text}"
 

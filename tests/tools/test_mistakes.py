@@ -972,7 +972,7 @@ MISTAKES = [
     ),
     Mistake(
         "form that says another type, as fetch() does of a text",
-        ("A form is not sent as text/plain", "application/x-www-form-urlencoded", "415", 'LINE("add")'),
+        ("A form is not sent as text/plain", "x-www-form-urlencoded", "HTTPUnsupportedMediaType", 'LINE("add")'),
         FORMS,
         FIELDS.replace('name="add"', 'name="add", methods=("POST",)'),
         ("POST", "/add", "-d", "count=1", "-H", "Content-Type: text/plain"),

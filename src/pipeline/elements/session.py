@@ -223,6 +223,8 @@ def session(
             raise
         if type(response.blocks) is not list or "session_cookies" in request.__dict__:
             store.save(request, response)
+        else:
+            request.session_closed = SENT  # an output filter may still read it
 
     return Offers(session, session_cookies=store.load)
 
@@ -242,6 +244,8 @@ class Store:
             match value:
                 case [dict(data), list(messages), (str() | None) as owner]:
                     sent.setdefault(owner, (data, messages))
+        if request.session_closed == SENT:
+            make_private(request.environ["pipeline.response"])
         return SessionCookies(sent, self.keep)
 
     def save(self, request: SessionRequest, response: AnyResponse) -> None:

@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 
 from webob import Request
 
+from pipeline.telling.secrets import masked_query
+
 OWN_ORIGIN = "own"
 """Stands for the address of the site, in a header that says where a form comes from."""
 FORM = "application/x-www-form-urlencoded"
@@ -28,7 +30,7 @@ class Asked(NamedTuple):
     """The place that it was found at, such as a form of the page /."""
 
     def __str__(self) -> str:
-        return f"{self.method} {self.url}"
+        return f"{self.method} {masked_query(self.url)}"
 
     def environ(self, origin: str) -> dict[str, Any]:
         """Return the environ of the request, as a server makes it.

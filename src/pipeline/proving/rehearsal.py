@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pipeline.proving.logged import Logged
 from pipeline.proving.rehearsal_side import Side, SideFailed
 from pipeline.proving.rehearsed import CIRCLE, Answer, leads_nowhere
+from pipeline.telling.secrets import masked_query
 
 KEPT = (
     "Content-Security-Policy",
@@ -79,7 +80,7 @@ class Line:
         return {
             "verdict": self.verdict,
             "method": asked.method,
-            "url": asked.url,
+            "url": masked_query(asked.url),
             "user": asked.user or None,
             "view": self.logged.view,
             "logged": self.logged.status,

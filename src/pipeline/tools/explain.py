@@ -21,6 +21,7 @@ from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import around, build
 from pipeline.loading.command_line import add_variables, options_of, split_name
 from pipeline.telling.findings import put_json
+from pipeline.telling.secrets import masked_query
 from pipeline.telling.words import bold, short
 
 EPILOG = """\
@@ -129,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         put_json(as_dict(explained))
     else:
-        asked = f"{options.method.upper()} {options.path}"
+        asked = f"{options.method.upper()} {masked_query(options.path)}"
         put(explained, asked, options.commit, options.long or explained.failed)
     return 1 if explained.failed else 0
 
