@@ -38,7 +38,6 @@ MAX_DEPTH = 100
 """Levels of arrays and objects in a JSON body: code that follows them by recursion must not run out of stack."""
 
 
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _ACCEPTED = "application/x-www-form-urlencoded, multipart/form-data, application/json"
 _ACCEPTS = {"POST": "Accept-Post", "PATCH": "Accept-Patch"}
 
@@ -102,9 +101,7 @@ def forms(
 
     def forms(request: FormsRequest, response: Response) -> None:
         environ = request.environ
-        ahead = environ["REQUEST_METHOD"] in with_body and environ.get(
-            "CONTENT_TYPE", ""
-        ).lstrip().lower().startswith(FORMS)
+        ahead = environ["REQUEST_METHOD"] in with_body and "form-" in environ.get("CONTENT_TYPE", "").lower()
         if not ahead and (query := environ.get("QUERY_STRING")):
             ahead = ":" in query or "%3a" in query.lower() or query.count("&") >= max_fields
         if ahead:
@@ -154,7 +151,8 @@ class Reading:
             values, view_of_body = self._sent(request)
             form.update(values)
             view = view if view_of_body is None else view_of_body
-            broken = [name for name in broken if name not in values]
+            if broken:
+                broken = [name for name in broken if name not in values]
         if view:
             check_name(view)
             request.view_name = view
