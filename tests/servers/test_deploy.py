@@ -412,6 +412,21 @@ def test_a_container_is_built_of_a_project(tmp_path: Path, capsys: pytest.Captur
     assert f"choose a DIR in it, such as {root}/server" in capsys.readouterr().err
 
 
+OF_WWW_DATA = ("apache", "mod_python", "systemd")
+"""Targets whose processes become another user than root. The others run as the user that starts them."""
+
+
+@pytest.mark.parametrize("target", deploy.TARGETS)
+def test_a_secret_is_for_the_user_that_runs_the_site__S25(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """www-data runs other sites, too."""
+    users = {}
+    monkeypatch.setattr(deploy, "put_secret", lambda path, text, user: users.setdefault(path.name, user))
+    written(tmp_path, target, "zodb_uri=postgres://site:secret@host/db", "--user", "www-data")
+    assert users and set(users.values()) == {"www-data" if target in OF_WWW_DATA else ""}
+
+
 MARKED = (
     *("server/variables.json", "server/variables.env", "nginx/variables.json", "var/session_keys", "var/Data.fs"),
     *("old.ini.bak", "dump.sql", "notes.sqlite", "backup/site.tar", "access.json", "tests/recorded.json"),

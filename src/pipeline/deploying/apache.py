@@ -146,6 +146,7 @@ def write(site: Site) -> Deployment:
             + (f", and to read {site.directory}/{VARIABLES}" if site.variables else ""),
             *tls.notes_on_tls(site, f"{call} -k graceful"),
         ],
+        user=site.user,
     )
 
 

@@ -81,6 +81,7 @@ def write(site: Site) -> Deployment:
             f"If root starts it, the user {site.user} needs to write to: {', '.join(site.writable) or 'nothing'}"
             + (f", and to read {site.directory}/{VARIABLES}" if site.variables else ""),
         ],
+        user=site.user,
     )
 
 

@@ -288,4 +288,5 @@ def write(site: Site) -> Deployment:
             f"After a change of nginx.conf or site.conf: {call} -s reload",
             *tls.notes_on_tls(site, f"{call} -s reload"),
         ],
+        user=inner.user,
     )

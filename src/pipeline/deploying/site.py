@@ -177,7 +177,7 @@ class Deployment(NamedTuple):
     """The files of a target, and the commands to be printed."""
 
     files: Mapping[str, str]
-    """Text by name. A name that ends with ``.sh`` is executable. One user alone can read a SECRET."""
+    """Text by name. A name that ends with ``.sh`` is executable."""
     start: Sequence[str]
     stop: Sequence[str]
     reload: Sequence[str]
@@ -186,6 +186,9 @@ class Deployment(NamedTuple):
     notes: Sequence[str] = ()
     group: str = ""
     """The group of ``run/``, and so of the UNIX socket there; "" for that of this user."""
+    user: str = ""
+    """The user that the processes of the site get if root starts the server; "" if they stay those of root. No
+    other user can read a SECRET."""
 
 
 def address_of(host: str, port: int) -> str:

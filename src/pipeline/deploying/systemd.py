@@ -125,6 +125,7 @@ def write(site: Site) -> Deployment:
         reload=[f"sudo systemctl reload {name}    # new code; sudo systemctl restart {name}    # new packages"],
         syntax=[analyze, "verify", *units] if analyze else [],
         notes=[f"The user {site.user} needs to write to: {', '.join(writable(site))}"],
+        user=site.user,
     )
 
 

@@ -218,7 +218,7 @@ def put(site: Site, deployment: Deployment) -> None:
     for name, text in deployment.files.items():
         path = site.directory / name
         if name in SECRET:
-            put_secret(path, text, site.user)
+            put_secret(path, text, deployment.user)
             continue
         path.write_text(text, encoding="utf-8")
         if name.endswith(".sh"):
