@@ -52,7 +52,8 @@ def restore_tags(environ: dict[str, Any]) -> None:
     If-Range stays: the bytes of a compressed answer are others.
     """
     for name in _TAGS:
-        if (tags := environ.get(name)) is not None and len(tags) <= LONGEST_HEADER:
+        tags = environ.get(name)
+        if tags and ("W/" in tags or "-" in tags) and len(tags) <= LONGEST_HEADER:
             environ[name] = restored(tags)
 
 
