@@ -98,8 +98,9 @@ OLD = $(CURDIR)/tests/adopted_sites/constraints.txt
 faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
 
-# The tests of tests/servers that run longer at full length.
-FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance draining mistakes_in_a_browser restarts rolling_update slow_clients throughput)
+# The other tests that run longer at full length.
+FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance draining mistakes_in_a_browser reload restarts rolling_update slow_clients)
+FULL_LENGTH += tests/servers/test_throughput.py tests/forms/test_sent.py
 
 # The peers need an environment of their own.
 bench:
