@@ -43,7 +43,7 @@ def _site(directory: str) -> tuple[App, str]:
     uri = f"file://{directory}/Data.fs?blobstorage_dir={directory}/blobs"
     app = load(f"config:{INI}", zodb_uri=uri, session_keys=keys)
     session = app.offered["login_session"]
-    return app, f"{session.name}={session.serializer.dumps(('admin', 'a token of the session'))}"
+    return app, f"{session.name}={session.serializer.dumps(('admin', 'a token of the session', 0))}"
 
 
 def _requests(app: App, session: str) -> dict[str, tuple[Environ, None, None, str]]:

@@ -90,7 +90,7 @@ def pipeline() -> Site:
     text = OURS.replace("check = bench.site:check", session).replace("scan = bench.site", SCAN)
     log = f"\n[filter:log]\nuse = egg:wsgi-pipeline#log\nfile = {directory / 'access.log'}\n"
     app = load_ini(text)
-    cookie = app.offered["login_session"].serializer.dumps(("ann", "a token of the session"))
+    cookie = app.offered["login_session"].serializer.dumps(("ann", "a token of the session", 0))
     logged = load_ini(text.replace("pipeline = ", "pipeline = log ") + log)
     return Site(app, logged, request_site.static.url(_Root(), "style.css"), f"pipeline_login={cookie}")
 

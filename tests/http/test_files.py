@@ -41,6 +41,7 @@ from pipeline.elements.zodb import zodb
 from pipeline.http.conditional import byte_range, may_send_part, precondition
 from pipeline.http.files import BLOCK, SentFile, disposition, serve
 from pipeline.publisher import publisher
+from small_sites import made_by_the_edge
 
 DATA = bytes(range(256)) * 1_000
 
@@ -918,3 +919,13 @@ def test_a_file_that_shrinks_ends_what_the_server_reads(tmp_path: Path) -> None:
         assert sent.read(1000) == b"x" * 10
         with pytest.raises(OSError, match="shorter"):
             sent.read(1000)
+
+
+def test_a_file_keeps_what_the_answer_varies_by(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("a")
+    request, response = made_by_the_edge(Asked.blank("/").environ)
+    response.headers["Vary"] = "Accept"
+    serve(request, response, file)
+    assert response.headers.getall("Vary") == ["Accept, Sec-Fetch-Dest"]
+    request.close()

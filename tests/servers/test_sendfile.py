@@ -158,7 +158,7 @@ def test_it_is_described_as_the_site_describes_it(visit: Callable[..., Answer]) 
     assert got["etag"] == ETAG and "last-modified" in got and got["accept-ranges"] == "bytes"
     assert got["content-type"] == "application/pdf" and got["content-disposition"].startswith("attachment; ")
     assert got["x-content-type-options"] == "nosniff" and got["content-security-policy"].endswith("sandbox")
-    assert got["cache-control"] == "no-cache" and got["vary"] == "Accept"
+    assert got["cache-control"] == "no-cache" and got["vary"] == "Accept, Sec-Fetch-Dest"
 
 
 def test_ranges(visit: Callable[..., Answer]) -> None:

@@ -62,9 +62,9 @@ def restored(tags: str) -> str:
     return _CHANGED_TAG.sub(r'\1"', tags)
 
 
-def vary(response: Response) -> None:
-    """Say that the answer depends on Accept-Encoding."""
+def vary(response: Response, name: str = "Accept-Encoding") -> None:
+    """Say that the answer depends on a header of the request."""
     headers = response.headers
     names = headers.get("Vary", "")
-    if "*" not in names and "accept-encoding" not in names.lower():
-        headers["Vary"] = f"{names}, Accept-Encoding" if names else "Accept-Encoding"
+    if "*" not in names and name.lower() not in names.lower():
+        headers["Vary"] = f"{names}, {name}" if names else name

@@ -24,6 +24,7 @@ from urllib.parse import quote
 from webob.exc import HTTPForbidden, HTTPNotFound
 
 from pipeline.http.conditional import precondition
+from pipeline.http.encodings import vary
 from pipeline.request import Request
 from pipeline.response import NOSNIFF, NOT_MODIFIED, HeaderList, Response, check_headers
 
@@ -161,6 +162,8 @@ def serve(
     check_headers(headers)
     body.is_described = True
     response.adopt(response.status, headers, body)
+    if not inline:
+        vary(response, "Sec-Fetch-Dest")
     response.conditional_response = True
 
 
@@ -175,8 +178,6 @@ def described(
     """Return the headers of a file."""
     headers = [("Content-Type", content_type or guessed_type(name or "")), NOSNIFF]
     headers.append(("Content-Disposition", disposition(name, inline=inline)))
-    if not inline:
-        headers.append(("Vary", "Sec-Fetch-Dest"))
     if length is not None:
         headers += [("Content-Length", str(length)), ("Accept-Ranges", "bytes")]
     headers += validators
