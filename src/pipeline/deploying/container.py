@@ -78,7 +78,7 @@ IGNORED = """\
 #     !pictures/**
 **
 {needed}
-# Of these no data, no keys, no environments, and nothing that tools leave.
+# Data, keys, environments and what tools leave stay out of these.
 **/.*
 **/*.env
 **/*.key
@@ -89,7 +89,7 @@ IGNORED = """\
 **/Data.fs*
 **/session_keys
 {more}
-# Of this directory the files that the container runs.
+# The files that the container runs stand in this directory.
 !{directory}/gunicorn.conf.py
 !{directory}/requirements.txt
 !{directory}/wsgi.py
