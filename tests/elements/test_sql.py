@@ -1016,6 +1016,33 @@ def test_the_connection_is_lost_in_the_middle(url: str, monkeypatch: pytest.Monk
     assert titles(url)[3:] == ["new"]
 
 
+@pytest.mark.parametrize("where", ["connect", "do_execute"])
+def test_what_a_socket_raises_is_a_lost_connection__R2(
+    where: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pg8000 raises it as it is: in the middle it is tried again, and without a connection it is a 503."""
+    attempts: list[int] = []
+
+    def view(request: Request, response: Response) -> None:
+        attempts.append(request.attempt)
+        if request.attempt == 1:
+            dialect = database(url).engine.dialect
+            original = getattr(dialect, where)
+
+            def reset(*arguments: Any, **more: Any) -> Any:
+                if where == "do_execute":
+                    monkeypatch.setattr(dialect, where, original)
+                raise ConnectionResetError(104, "Connection reset by peer")
+
+            monkeypatch.setattr(dialect, where, reset)
+        request.sql.scalars(select(Book)).all()
+
+    answer = ask(site(url, view))
+    assert answer.status_int == (503 if where == "connect" else 200), answer.text
+    assert attempts == ([1] if where == "connect" else [1, 2])
+    close_all()
+
+
 def lose_connection(database: Database, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """The connection to the server breaks, once, where the driver does something."""
     dialect = database.engine.dialect
