@@ -23,9 +23,8 @@ Handler: TypeAlias = Callable[[Any, Any], None]
 The request is a ``pipeline.Request``, with what the elements of the pipeline add to it; a handler names in its
 annotation what it needs. The response is a ``pipeline.Response``.
 
-Called once per request (more often under ``retry``) with the request and the response.
-Returning means *answered*: status, headers and body stand on the response, and not one byte
-is sent. Raising hands the exception to the next outer element, and in the end to the edge.
+Called once per request, under ``retry`` more often. Returning means *answered*: status, headers and body stand on
+the response, no byte is sent. Raising hands the exception to the next outer element, and in the end to the edge.
 """
 
 WSGIApp: TypeAlias = Callable[[dict[str, Any], Any], Any]
@@ -108,6 +107,8 @@ class Facts:
     """Hosts that the site serves."""
     distrusts: Callable[[str, str], str] | None = None
     """``(peer, form)`` returns why a proxy at "unix" or an address is not believed in that form; "" if it is."""
+    user_headers: Sequence[str] = ()
+    """Names of the headers in which it takes the user from a proxy, which must remove those of visitors (S13)."""
     useless_without: str = ""
     """A thing without whose provider it has nothing to do, such as "database"."""
     advice: Sequence[tuple[str, str]] = ()
@@ -224,8 +225,7 @@ class ISecurityPolicy(Interface):
         """Return True if ``request.principal`` (None without a login) holds the permission on the context. Any
         other value refuses. If it raises, the answer is an error page.
 
-        The permission is what the view declares, or ``pipeline.auth.policy.UNDECLARED``; for ``PUBLIC`` no policy
-        is asked.
+        The permission is what the view declares, except for ``PUBLIC``, or ``pipeline.auth.policy.UNDECLARED``.
         """
 
 

@@ -38,7 +38,9 @@ $HTTP["url"] =~ "^/(VirtualHostBase|VirtualHostRoot|_vh_|\\+\\+vh\\+\\+)" {{
 setenv.set-request-header = (
     "X-Forwarded-For" => "", "X-Forwarded-Host" => "", "X-Forwarded-Proto" => "", "X-Forwarded-Port" => "",
     "X-Forwarded-Prefix" => "", "X-Forwarded-Ssl" => "", "Forwarded" => "", "X-Vhm-Host" => "", "X-Vhm-Root" => "",
-    "SCRIPT-NAME" => "", "Proxy" => ""
+    "SCRIPT-NAME" => "", "Proxy" => "",
+    # The name of a user is not the visitor's to say.
+    {users}
 )
 proxy.server = ( "{path}" => (( "socket" => "{site.socket}" )) )
 """
@@ -50,7 +52,8 @@ def write(site: Site) -> Deployment:
     refuse_distrust(site, "lighttpd")
     inner = gunicorn.write(site._replace(behind_proxy=True, behind="gunicorn"))
     path = site.prefix or "/"
-    configuration = CONFIGURATION.format(site=site, kib=-(-site.max_body // 1024), path=path)
+    users = ", ".join(f'"{name}" => ""' for name in site.user_headers)
+    configuration = CONFIGURATION.format(site=site, kib=-(-site.max_body // 1024), path=path, users=users)
     name = f"{site.directory}/lighttpd.conf"
     return Deployment(
         {**inner.files, "lighttpd.conf": configuration},

@@ -104,7 +104,8 @@ location {path} {{
     proxy_set_header X-Vhm-Host "";
     proxy_set_header X-Vhm-Root "";
     proxy_set_header SCRIPT-NAME "";
-    # HTTPoxy: no library takes this for its proxy.
+    # The name of a user is not the visitor's to say. If this nginx asks for it (auth_request), set its value here.
+{users}    # HTTPoxy: no library takes this for its proxy.
     proxy_set_header Proxy "";
     # The body is taken from a slow client before a thread of the site is.
     proxy_request_buffering on;
@@ -148,8 +149,9 @@ location {path} {{
     uwsgi_param HTTP_PROXY "";
     # The host that nginx has read, with its port: redirects lead back to it.
     uwsgi_param HTTP_HOST $host$asked_port_{site.port} if_not_empty;
-    # REMOTE_USER is not sent: nginx does not verify a login.
-    uwsgi_request_buffering on;
+    # REMOTE_USER is not sent: nginx does not verify a login. Nor is the name of a user in a header of a visitor
+    # (S13). If this nginx asks for it (auth_request), set its value here.
+{users}    uwsgi_request_buffering on;
     uwsgi_buffering on;
     uwsgi_max_temp_file_size 2048m;
     # Bytes of the headers of an answer: the site's cookies have up to 4,000 each. With the default, one page, the
@@ -242,9 +244,16 @@ def write(site: Site) -> Deployment:
     number = site.port
     scheme, port = (f"$scheme_{number}", f"$port_{number}") if site.proxies else ("$scheme", "$server_port")
 
+    blank = '    proxy_set_header {} "";\n'
+    names = site.user_headers
+    if by_uwsgi:
+        blank = '    uwsgi_param HTTP_{} "" if_not_empty;\n'
+        names = [name.upper().replace("-", "_") for name in names]
+    users = "".join(map(blank.format, names))
+
     def location(path: str, seconds: int = 60) -> str:
         text = UWSGI if by_uwsgi else HTTP
-        return text.format(site=site, path=path, seconds=seconds, scheme=scheme, port=port)
+        return text.format(site=site, path=path, seconds=seconds, scheme=scheme, port=port, users=users)
 
     parts = [LIMITS.format(site=site), location(site.path)]
     if site.prefix:

@@ -154,6 +154,12 @@ class Site(NamedTuple):
         return sys.executable
 
     @property
+    def user_headers(self) -> list[str]:
+        """Headers that name a user, which a proxy does not pass on from visitors (S13)."""
+        named = ["X-Forwarded-User", "Remote-User", *(name for _, told in self.facts for name in told.user_headers)]
+        return sorted({name.lower().replace("_", "-") for name in named})  # CGI's names have no "-" and no case
+
+    @property
     def path(self) -> str:
         """The path of the site, with a slash at its end."""
         return f"{self.prefix}/"

@@ -33,7 +33,7 @@ TAKEN = ("", "session_data", "browser")
 
 
 def _facts(
-    *, by: tuple[str, ...], keys: str, limits: str, policy: Any, undeclared: str, **options: Any
+    *, by: tuple[str, ...], header: str, keys: str, limits: str, policy: Any, undeclared: str, **options: Any
 ) -> Facts:
     def why_refused(view: View, method: str, who: str) -> str:
         name = f"{view.function.__module__}.{view.function.__qualname__}"
@@ -48,6 +48,7 @@ def _facts(
     return Facts(
         writes=(keys,) if "session" in by and keys else (),
         servers=tuple(servers_of(limits)),
+        user_headers=(header,) if "header" in by else (),
         why_refused=why_refused,
     )
 

@@ -1,0 +1,89 @@
+"""S13: a visitor cannot name a user in the header of single sign-on, through each proxy that `deploy` writes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from servers.base import Missing, find, find_behind_nginx
+from servers.deployed import deployed, own
+
+pytestmark = [pytest.mark.once, pytest.mark.servers, pytest.mark.timeout(120)]
+
+VIEWS = """\
+from pipeline import view
+
+@view(context=dict)
+def who(context, request):
+    told = sorted(key for key in request.environ if key.startswith("HTTP_") and key.endswith("_USER"))
+    return f"{request.principal} {told}"
+
+def check(request, login, password):
+    return None
+"""
+INI = """\
+[pipeline:main]
+pipeline = vhost egg:wsgi-pipeline#errors who root end
+[filter:vhost]
+use = egg:wsgi-pipeline#vhost
+trusted = unix
+accept = x-forwarded
+allowed_hosts = *
+[filter:who]
+use = egg:wsgi-pipeline#authenticate
+check = users_in_headers:check
+by = header
+header = X_SSO_User
+trusted = unix 127.0.0.1
+[filter:root]
+use = egg:wsgi-pipeline#traverse
+root = builtins:dict
+[app:end]
+use = egg:wsgi-pipeline#publisher
+scan = users_in_headers
+"""
+
+
+def ask(connection: HTTPConnection, header: str) -> str:
+    try:
+        connection.request("GET", "/", headers={header: "ann"})
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(("target", "behind"), [("nginx", "gunicorn"), ("nginx", "uwsgi"), ("lighttpd", "")])
+def test_a_visitor_does_not_say_who_it_is__S13(
+    target: str, behind: str, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    python = Path(os.environ.get("PIPELINE_SERVERS_PYTHON", sys.executable))
+    try:
+        if behind:
+            find_behind_nginx(behind, python)
+        else:
+            find("lighttpd", "apt install lighttpd")
+    except Missing as error:
+        missing(*error.args)
+    place = public_dir / f"users-{target}-{behind}"
+    place.mkdir()
+    (place / "users_in_headers.py").write_text(VIEWS)
+    (place / "site.ini").write_text(INI)
+    own(place)
+    options = ("--behind", behind) if behind else ()
+    with deployed(python, place / "site.ini", place / "site", target, *options) as server:
+        for header in ("X-SSO-User", "x-sso-user", "X_SSO_User", "X-Forwarded-User", "Remote-User"):
+            assert ask(HTTPConnection("127.0.0.1", server.port, timeout=30), header) == "None []", header
+        if behind != "uwsgi":  # the proxy itself is believed
+            proxy = HTTPConnection("127.0.0.1", timeout=30)
+            proxy.sock = socket.socket(socket.AF_UNIX)
+            proxy.sock.connect(str(server.directory / "run" / "site.sock"))
+            assert ask(proxy, "X-SSO-User") == "ann ['HTTP_X_SSO_USER']"
+    shutil.rmtree(place, ignore_errors=True)
