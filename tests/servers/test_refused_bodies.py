@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import threading
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,7 +20,7 @@ import pytest
 from servers.test_matrix import need, start
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
-TARGETS = ("nginx", "nginx --behind granian", "granian", "gunicorn")
+TARGETS = ("nginx", "nginx --behind granian")
 TIMES = 10
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 KINDS: dict[str, tuple[str, str, str, bytes]] = {
@@ -49,3 +51,36 @@ def test_a_refused_body_is_no_bad_gateway(
                     found[f"{kind}: {status}"] += 1
     print(target, dict(found))
     assert not [name for name in found if not name.rpartition(": ")[2].startswith(("2", "3", "4"))], found
+
+
+@pytest.mark.parametrize("target", ["gunicorn", "granian"])
+@pytest.mark.parametrize("pause", [None, 0.3])
+def test_a_client_that_stalls_holds_no_thread(
+    target: str,
+    pause: float | None,
+    python: Path,
+    inis: Path,
+    public_dir: Path,
+    missing: Callable[[str, str], NoReturn],
+) -> None:
+    """It announces a body and sends a byte, then nothing, or a byte from time to time. The 404 does not wait."""
+    need(target, python, missing)
+    with (
+        start(target, python, inis, public_dir) as server,
+        closing(socket.create_connection(("127.0.0.1", server.port), timeout=5)) as client,
+    ):
+        client.sendall(b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nx")
+        stopping = threading.Event()
+
+        def drip() -> None:
+            with suppress(OSError):
+                while pause is not None and not stopping.wait(pause):
+                    client.sendall(b"x")
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        try:
+            assert client.recv(1000).split()[1] in (b"404", b"400"), "it is answered"
+        finally:
+            stopping.set()
+            dripping.join()

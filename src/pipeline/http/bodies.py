@@ -10,8 +10,9 @@ foreign application) takes an unreadable body for an empty or a complete one:
 * if a body breaks off, is malformed, or comes too slowly, its reader gets a 400 or 408, and it is logged. The
   exception is also an ``OSError``, which foreign frameworks expect for a broken body;
 * a fault of the server's own code is not the client's: the reader gets a ``RuntimeError``, and the answer is 500;
-* the rest of a body that no reader wanted is read before the answer is sent, up to a limit. Otherwise the server
-  closes a connection with unread bytes, which resets it, and a proxy makes a 502 of the answer.
+* the rest of a body that no reader wanted is read before the answer is sent, up to a limit, if a proxy that
+  ``vhost`` trusts passes it on. Otherwise the server closes a connection with unread bytes, which resets it, and
+  the proxy makes a 502 of the answer.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from webob.exc import (
 )
 
 from pipeline.http.error_pages import one_line, out_of_descriptors
+from pipeline.http.hosts import PEER
 from pipeline.request import Request
 
 log = logging.getLogger("pipeline.http")
@@ -47,7 +49,7 @@ LONGEST = 1024 * 1024 * 1024
 LONGEST_REST = 64 * 1024 * 1024
 """Upper limit of the bytes of a body that are read only to let the answer reach the client."""
 _SECONDS = 10.0
-"""Seconds in which they have to come."""
+"""Seconds after which no further block of them is read."""
 _IN_MEMORY = 64 * 1024
 _BLOCK = 64 * 1024
 _SLOW = (errno.EAGAIN, errno.ETIMEDOUT)
@@ -92,9 +94,16 @@ def check_body(request: Request) -> None:
 
 
 def drain(body: CheckedBody, environ: dict[str, Any], response: Any) -> None:
-    """Read the rest of a body, before the answer is sent. If it is too long or too slow, the answer says that the
-    connection is closed. A client that waits for "100 Continue" has not sent the body, and is not asked for it."""
-    if body.left == 0 or body.failure is not None or (environ.get("HTTP_EXPECT") and not body.given):
+    """Read the rest of a body that a proxy passes on, before the answer is sent. If it is too long or too slow, the
+    answer says that the connection is closed.
+
+    A proxy such as nginx has the whole body before it asks the site, and makes a 502 of an answer that comes too
+    early. Any other client may stall, which would hold a thread at each address: its answer does not wait. A client
+    that waits for "100 Continue" has not sent the body, and is not asked for it.
+    """
+    if PEER not in environ or body.left == 0 or body.failure is not None:
+        return
+    if environ.get("HTTP_EXPECT") and not body.given:
         return
     ends, limit = time.monotonic() + _SECONDS, body.given + LONGEST_REST
     if body.left is None or body.left <= LONGEST_REST:
