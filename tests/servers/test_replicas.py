@@ -232,6 +232,24 @@ def test_a_replica_may_fail(
             wait_until(lambda: site.ask("/")[0] == quick.port, 10, "it is read again")
 
 
+def test_a_refused_connection_is_read_elsewhere(
+    servers_dir: Path, missing: Skip, tmp_path: Path, need_packages: Callable[..., None]
+) -> None:
+    """The connections that others use seem open when the replicas are killed, and new ones are refused."""
+    need_packages("psycopg2")
+    with three(servers_dir, missing, tmp_path / "keys") as site:
+        site.ready()
+        ports = [one.port for one in site.standbys]
+        replicas = [one for one in _databases.values() if one.engine.url.port in ports]
+        used = [one.engine.connect() for one in replicas for _ in range(one.engine.pool.checkedin())]  # type: ignore[attr-defined]
+        for server in site.standbys:
+            freeze(server, signal.SIGKILL)
+        assert len(used) >= 2
+        assert {site.ask("/")[0] for _ in range(6)} == {site.primary.port}
+        for connection in used:
+            connection.invalidate()
+
+
 def test_what_replicas_need(tmp_path: Path) -> None:
     url = "postgresql+psycopg2://127.0.0.1:1/site"
     rest = (errors(), transaction(), end(view=lambda request, response: ""))

@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
@@ -41,7 +42,7 @@ class Replica:
     def __init__(self, database: Database) -> None:
         self.database = database
         database.replica = self
-        database.outage.meanwhile = "requests read elsewhere"
+        database.outage.meanwhile = database.refusals.meanwhile = "requests read elsewhere"
         self.query = database.dialect.replayed
         self.engine = create_engine(database.engine.url, poolclass=NullPool)
         """For the thread alone: it must not wait until a request gives back a connection."""
@@ -114,8 +115,8 @@ class Replica:
             return None
         try:
             connection = self.database.engine.connect()
-        except Unavailable:
-            if self.database.outage.since is None:  # all its connections are in use
+        except Unavailable as error:
+            if isinstance(error.__cause__, PoolTimeout):  # all its connections are in use
                 raise
             self.answered = -inf
             return None
