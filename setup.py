@@ -19,6 +19,9 @@ ZOPE_ELEMENTS = ["path", "request", "errors", "traverse", "items"]
 TOOLS = ["serve", "deploy", "check", "show", "views", "explain", "top", "adopt", "new", "shell", "element"]
 # The commands of `pipeline`: the module of each, which says in its first line what the command does.
 COMMANDS = {name: f"pipeline.tools.{name}" for name in TOOLS} | {"copy-database": "pipeline.tools.copy_database"}
+# The targets of `pipeline deploy`, each a package of src/pipeline/deploying.
+TARGETS = ["apache", "container", "granian", "gunicorn", "kubernetes", "lighttpd", "mod_python"]
+TARGETS += ["mod_wsgi-express", "nginx", "systemd", "uwsgi"]
 COMMANDS |= {"prove": "pipeline.proving.command", "rehearse": "pipeline.proving.rehearse"}
 
 EXTRAS = {
@@ -48,8 +51,8 @@ EXTRAS = {
     "prometheus": ["prometheus-client>=0.17"],
     "opentelemetry": ["opentelemetry-api>=1.30"],
     # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
-    "gunicorn": ["gunicorn>=25.1"],
-    "granian": ["granian>=2.0"],
+    "gunicorn": ["gunicorn>=25.1", "Jinja2>=3.1.6"],
+    "granian": ["granian>=2.0", "Jinja2>=3.1.6"],
     # Zope Toolkit sites, unchanged: pipeline.ztk. Grok is not needed, and noticed where it is installed.
     "ztk": [
         *("ZODB", "zodburi", "transaction", "zope.app.appsetup", "zope.app.publication", "zope.app.wsgi"),
@@ -191,6 +194,8 @@ setup(
         # What `pipeline new` writes.
         "pipeline.tools": ["site/**/*.txt"],
         "pipeline.telling": ["templates/*"],
+        # What `pipeline deploy` writes.
+        **{f"pipeline.deploying.{name.replace('-', '_')}": ["*.j2"] for name in [*TARGETS, "shared"]},
     },
     zip_safe=False,
     install_requires=[
@@ -223,6 +228,9 @@ setup(
         "paste.composite_factory": ["switch = pipeline.switch:switch"],
         "paste.server_factory": ["granian = pipeline.serving.on_granian:granian"],
         "wsgi_pipeline.commands": [f"{name} = {module}:main" for name, module in COMMANDS.items()],
+        "wsgi_pipeline.deploy_targets": [
+            f"{name} = pipeline.deploying.{name.replace('-', '_')}" for name in TARGETS
+        ],
         "zodburi.resolvers": ["mariadb = pipeline.database.mariadb:resolver"],
     },
     classifiers=[

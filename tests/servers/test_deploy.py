@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pipeline.deploying import apache, site
+from pipeline.deploying.target import targets
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools import deploy
 from pipeline.tools.command import main
@@ -31,16 +32,14 @@ PRODUCTION = INI.replace("deploy.ini", "production.ini")
 @pytest.fixture(autouse=True)
 def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written does not depend on what this machine has; tests/servers/test_matrix.py runs it."""
-    for module in ("apache", "gunicorn", "granian", "lighttpd", "mod_python", "mod_wsgi_express", "nginx", "uwsgi"):
-        monkeypatch.setattr(f"pipeline.deploying.{module}.need_program", lambda name, remedy: f"/usr/bin/{name}")
-    for module in ("gunicorn", "granian"):
-        monkeypatch.setattr(f"pipeline.deploying.{module}.need_module", lambda name, remedy: None)
+    for module in ("target", "apache", "nginx"):
+        monkeypatch.setattr(f"pipeline.deploying.{module}.need_program", lambda name, *more: f"/usr/bin/{name}")
     monkeypatch.setattr(apache, "mod_wsgi", lambda: Path("/usr/lib/apache2/modules/mod_wsgi.so"))
     monkeypatch.setattr("pipeline.deploying.mod_python.mod_python", lambda: Path("mod_python.so"))
     monkeypatch.setattr(apache, "MODULES", Path(__file__).parent)
     monkeypatch.setattr(Path, "exists", lambda path, exists=Path.exists: path.suffix == ".so" or exists(path))
     monkeypatch.setattr("pipeline.deploying.container.lock_of", lambda root: "# A lock.\n")
-    monkeypatch.setattr("pipeline.deploying.instances.module_line", lambda program: "")
+    monkeypatch.setattr("pipeline.deploying.nginx.module_line", lambda program: "")
     for module in (apache, deploy):
         monkeypatch.setattr(module, "need_readable", lambda path, user: None)
 
@@ -54,7 +53,7 @@ def written(tmp_path: Path, target: str, *options: str, ini: str = INI) -> dict[
     return {path.name: path.read_text() for path in (tmp_path / "site").iterdir() if path.is_file()}
 
 
-@pytest.mark.parametrize("target", deploy.TARGETS)
+@pytest.mark.parametrize("target", targets())
 def test_each_target_says_its_commands(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = written(tmp_path, target)
     assert "wsgi.py" in files
@@ -65,7 +64,7 @@ def test_each_target_says_its_commands(target: str, tmp_path: Path, capsys: pyte
     assert set(os.listdir(tmp_path)) == {"site"}, "nothing else is written"
 
 
-@pytest.mark.parametrize("target", deploy.TARGETS)
+@pytest.mark.parametrize("target", targets())
 def test_each_setting_has_its_reason(target: str, tmp_path: Path) -> None:
     """More than every third line of a configuration is a comment, or it is part of a list under one."""
     for name, text in written(tmp_path, target).items():
@@ -153,7 +152,7 @@ SECRET_URI = "postgres://site:pa:ss-w0rd@db.example.com/site"
 MASK = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 
 
-@pytest.mark.parametrize("target", deploy.TARGETS)
+@pytest.mark.parametrize("target", targets())
 def test_variables_are_for_the_service_alone__S25(target: str, tmp_path: Path, capsys: Any) -> None:
     files = written(tmp_path, target, f"secret={SECRET_URI}", "odd='\"\n\\\u20ac")
     in_container = target in ("container", "kubernetes")
@@ -416,7 +415,7 @@ OF_WWW_DATA = ("apache", "mod_python", "systemd")
 """Targets whose processes become another user than root. The others run as the user that starts them."""
 
 
-@pytest.mark.parametrize("target", deploy.TARGETS)
+@pytest.mark.parametrize("target", targets())
 def test_a_secret_is_for_the_user_that_runs_the_site__S25(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -508,7 +507,7 @@ def test_systemd_finds_the_service_well_confined(tmp_path: Path, missing: Callab
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("target", deploy.TARGETS)
+@pytest.mark.parametrize("target", targets())
 def test_a_rehearsal_is_written_into_what_runs_before_a_reload(target: str, tmp_path: Path) -> None:
     assert "before_reload(" not in "".join(written(tmp_path, target).values())
     files = written(tmp_path, target, "--rehearse", "/data/access.json")

@@ -85,10 +85,10 @@ def deployed(ini: str, target: str, *options: str) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("gunicorn", "granian", "nginx", "uwsgi"):
-        monkeypatch.setattr(f"pipeline.deploying.{module}.need_program", lambda name, remedy: f"/usr/bin/{name}")
+    for module in ("target", "nginx"):
+        monkeypatch.setattr(f"pipeline.deploying.{module}.need_program", lambda name, *more: f"/usr/bin/{name}")
     monkeypatch.setattr(deploy, "need_readable", lambda path, user: None)
-    monkeypatch.setattr("pipeline.deploying.instances.module_line", lambda program: "")
+    monkeypatch.setattr("pipeline.deploying.nginx.module_line", lambda program: "")
     monkeypatch.setattr("pipeline.deploying.container.lock_of", lambda root: "# A lock.\n")
 
 

@@ -1,8 +1,7 @@
-"""The site, as every target of ``pipeline deploy`` gets it, and the deployment that a target returns."""
+"""The site, as every target of ``pipeline deploy`` gets it."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from pipeline.interfaces import ConfigurationError, Facts
-from pipeline.loading.site import PRIVATE
 from pipeline.options import on_demand
 from pipeline.paste import Chain, Step
 
@@ -26,35 +24,6 @@ MIB = 1024 * 1024
 MARGIN = 64 * 1024
 """Bytes by which a server's limit exceeds that of the elements, so that the site's own page says 413."""
 
-APPLICATION = '''\
-"""The site of {ini}, for every WSGI server: the object `application`.
-
-`{python} {file}` tries whether the site loads, and says in one line why not: run it before a reload.
-"""
-
-{imports}import sys
-
-from pipeline.loading.site import deployed, try_out
-
-INI = {ini!r}
-# The file with the variables of the command line, which may be secret. PIPELINE_VARIABLES takes its place.
-PRIVATE = {private!r}
-VARIABLES = {variables!r}
-{drain}
-if __name__ == "__main__":
-{check}
-application = deployed(INI, PRIVATE, **VARIABLES)
-'''
-DRAIN = """\
-# `health` says 503 while this file is there: what stops the site makes it, some seconds before (R9).
-os.environ["PIPELINE_DRAINING"] = {mark!r}
-"""
-CHECK = "    sys.exit(try_out(INI, PRIVATE, **VARIABLES))"
-REHEARSAL = """\
-    from pipeline.proving.rehearse import before_reload
-
-    # The new code answers what visitors asked last, by the access log. It is refused if an answer got worse.
-    sys.exit(try_out(INI, PRIVATE, **VARIABLES) or before_reload(INI, {log!r}, PRIVATE, **VARIABLES))"""
 VARIABLES = "variables.json"
 """The file with the variables of the command line. Only the user that runs the service can read it (S25)."""
 ENVIRONMENT = "variables.env"
@@ -150,10 +119,6 @@ class Site(NamedTuple):
         return self.directory / "run" / "site.sock"
 
     @property
-    def python(self) -> str:
-        return sys.executable
-
-    @property
     def user_headers(self) -> list[str]:
         """Headers that name a user, which a proxy does not pass on from visitors (S13)."""
         named = ["X-Forwarded-User", "Remote-User", *(name for _, told in self.facts for name in told.user_headers)]
@@ -165,60 +130,14 @@ class Site(NamedTuple):
         return f"{self.prefix}/"
 
     @property
-    def script(self) -> dict[str, str]:
-        """The script with the object ``application``, and the file with its variables."""
-        file = self.directory / VARIABLES
-        check = check_of(self.rehearse)
-        text = script_of(self, str(self.directory), self.ini, str(file), self.python, check)
-        variables = {VARIABLES: json.dumps(self.variables, indent=1)} if self.variables else {}
-        return {"wsgi.py": text, **variables}
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The file with the variables for a container."""
-        return {ENVIRONMENT: f"{PRIVATE}={json.dumps(self.variables)}\n"} if self.variables else {}
-
-
-class Deployment(NamedTuple):
-    """The files of a target, and the commands to be printed."""
-
-    files: Mapping[str, str]
-    """Text by name. A name that ends with ``.sh`` is executable."""
-    start: Sequence[str]
-    stop: Sequence[str]
-    reload: Sequence[str]
-    syntax: Sequence[str]
-    """The server's own check of what was written; empty if it has none."""
-    notes: Sequence[str] = ()
-    group: str = ""
-    """The group of ``run/``, and so of the UNIX socket there; "" for that of this user."""
-    user: str = ""
-    """The user that the processes of the site get if root starts the server; "" if they stay those of root. No
-    other user can read a SECRET."""
+    def shares_figures(self) -> bool:
+        """True if each process writes its figures, and one adds them up."""
+        return any(told.shares_figures for _, told in self.facts)
 
 
 def address_of(host: str, port: int) -> str:
     """Return an address as servers read it."""
     return f"{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def script_of(site: Site, directory: str, ini: str, private: str, python: str, check: str) -> str:
-    """Return the script of a site in a directory, with paths as they are where it runs."""
-    return APPLICATION.format(
-        ini=ini,
-        variables={},
-        private=private if site.variables else None,
-        python=python,
-        file=f"{directory}/wsgi.py",
-        check=check,
-        imports="import os\n" if site.drain else "",
-        drain=DRAIN.format(mark=site.mark) if site.drain else "",
-    )
-
-
-def check_of(log: str) -> str:
-    """Return the lines of the script that run before a reload. log is the access log of a rehearsal, or ""."""
-    return REHEARSAL.format(log=log) if log else CHECK
 
 
 def refuse_misread(path: str | Path) -> None:
@@ -227,18 +146,14 @@ def refuse_misread(path: str | Path) -> None:
         raise ConfigurationError(f"{path}: a server would misread this name; choose one without blanks and signs")
 
 
-def need_program(name: str, remedy: str) -> str:
-    """Return the path of a program; ConfigurationError with the remedy if it is missing."""
+def need_program(name: str, remedy: str, module: str = "") -> str:
+    """Return the path of a program; ConfigurationError with the remedy if it, or its Python module, is missing."""
+    if module and find_spec(module) is None:
+        raise ConfigurationError(f"the module {module} is missing in {sys.prefix}: {remedy}")
     found = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if found is None:
         raise ConfigurationError(f"the program {name} is missing: {remedy}")
     return found
-
-
-def need_module(name: str, remedy: str) -> None:
-    """Raise ConfigurationError with the remedy if the Python module is missing."""
-    if find_spec(name) is None:
-        raise ConfigurationError(f"the module {name} is missing in {sys.prefix}: {remedy}")
 
 
 def need_readable(path: str | Path, user: str) -> None:

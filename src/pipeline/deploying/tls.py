@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 import ssl
-import subprocess
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 
-from pipeline.deploying.site import Site, Tls, address_of, refuse_misread
+from pipeline.deploying.site import Tls, address_of, refuse_misread
 from pipeline.http.hosts import Host
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import port
@@ -35,6 +34,8 @@ CIPHERS = ":".join(
 """Mozilla's "intermediate" list (Server Side TLS 5.7), for TLS 1.2. TLS 1.3 has good ciphers only."""
 CHALLENGES = "/.well-known/acme-challenge/"
 """The path below which an authority looks for a file, by HTTP, when a certificate is renewed."""
+VALUES = {"hsts": HSTS, "ciphers": CIPHERS, "challenges": CHALLENGES}
+"""For the templates of these targets."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -159,193 +160,3 @@ def error_of_a_visit(server: ssl.SSLContext, certificate: str, name: str) -> str
         except ssl.SSLCertVerificationError as error:
             return error.verify_message
     return ""
-
-
-def http2(program: str) -> tuple[str, str]:
-    """Return what nginx needs for HTTP/2: a word of ``listen``, and a line of its own since 1.25.1."""
-    said = subprocess.run([program, "-v"], capture_output=True, text=True, check=False).stderr
-    version = tuple(map(int, re.findall(r"\d+", said)[:3]))
-    return (" http2", "") if version < (1, 25, 1) else ("", "        http2 on;\n")
-
-
-NGINX = """\
-# Part of a server {{}} that listens with ssl. Written by `pipeline deploy nginx`.
-ssl_certificate {tls.certificate};
-ssl_certificate_key {tls.key};
-# Mozilla's "intermediate" list: every browser since 2014. What is older can be read by others. nginx takes the
-# protocols of the default server of the port.
-ssl_protocols TLSv1.2 TLSv1.3;
-ssl_ciphers {ciphers};
-ssl_prefer_server_ciphers off;
-ssl_ecdh_curve X25519:prime256v1:secp384r1;
-# A client that comes back needs no new keys for a day. Tickets would all be read with one key for ever.
-ssl_session_timeout 1d;
-ssl_session_cache shared:site_{site.port}:10m;
-ssl_session_tickets off;
-# Browsers never come by HTTP again (HSTS). What the site says itself counts, such as hsts of shield.
-proxy_hide_header Strict-Transport-Security;
-uwsgi_hide_header Strict-Transport-Security;
-add_header Strict-Transport-Security $hsts_{site.port} always;
-"""
-
-NGINX_MAP = """\
-    # HSTS: what the site says, and else two years.
-    map $upstream_http_strict_transport_security $hsts_{site.port} {{
-        "" {hsts};
-        default $upstream_http_strict_transport_security;
-    }}
-"""
-
-NGINX_SERVERS = """\
-    # Names that the certificate does not have are not served. Of the default server the protocols count for all.
-    server {{
-        listen {site.address} ssl{word} default_server;
-        include {site.directory}/tls.conf;
-        ssl_reject_handshake on;
-        location / {{
-            return 421;
-        }}
-    }}
-    # By HTTP there is only the way to HTTPS. 308 keeps the method: with 301, browsers turn a POST into a GET.
-    server {{
-        listen {tls.http};
-        server_name {names};
-        # The files by which certbot shows who renews a certificate.
-        location ^~ {challenges} {{
-            root {site.directory}/acme;
-        }}
-        location / {{
-            return 308 https://$host{tls.port}$request_uri;
-        }}
-    }}
-    server {{
-        listen {tls.http} default_server;
-        return 421;
-    }}
-"""
-
-PROXIES = """\
-    # TLS ends at a proxy before this nginx: it alone is believed the scheme, port and visitor (S13).
-    geo $realip_remote_addr $proxied_{site.port} {{
-        default 0;
-{proxies}    }}
-    map "$proxied_{site.port} $http_x_forwarded_proto" $scheme_{site.port} {{
-        default $scheme;
-        "~^1 (?:.*, *)?https$" https;
-        "~^1 (?:.*, *)?http$" http;
-    }}
-    map $scheme_{site.port} $usual_port_{site.port} {{
-        default 80;
-        https 443;
-    }}
-    map "$proxied_{site.port} $http_x_forwarded_port" $port_{site.port} {{
-        default $server_port;
-        "~^1 (?:.*, *)?(?<believed_port>[0-9]+)$" $believed_port;
-        "~^1 " $usual_port_{site.port};
-    }}
-    real_ip_header X-Forwarded-For;
-    real_ip_recursive on;
-{believed}"""
-
-APACHE_MODULES = ("ssl", "socache_shmcb", "headers", "http2", "rewrite")
-
-APACHE = """\
-# Part of a <VirtualHost>. Written by `pipeline deploy apache`.
-SSLEngine On
-# A virtual host does not inherit this: a %2F stays one.
-AllowEncodedSlashes NoDecode
-SSLCertificateFile "{tls.certificate}"
-SSLCertificateKeyFile "{tls.key}"
-Protocols h2 http/1.1
-# Mozilla's "intermediate" list: every browser since 2014. What is older can be read by others.
-SSLProtocol -all +TLSv1.2 +TLSv1.3
-SSLCipherSuite {ciphers}
-SSLHonorCipherOrder Off
-SSLOpenSSLConfCmd Curves X25519:prime256v1:secp384r1
-# Tickets would all be read with one key that is never changed.
-SSLSessionTickets Off
-# Browsers never come by HTTP again (HSTS). What the site says itself counts, such as hsts of shield.
-Header always set Strict-Transport-Security "{hsts}" "expr=-z resp('Strict-Transport-Security')"
-"""
-
-APACHE_HOSTS = """\
-# A client that comes back needs no new keys for a day.
-SSLSessionCache "shmcb:run/tls(512000)"
-SSLSessionCacheTimeout 86400
-# Names that the certificate does not have are not served.
-<VirtualHost {site.address}>
-    ServerName unknown.invalid
-    Include tls.conf
-    RewriteEngine On
-    RewriteRule ^ - [R=421,L]
-</VirtualHost>
-<VirtualHost {site.address}>
-    ServerName {first}
-{aliases}    Include tls.conf
-</VirtualHost>
-<VirtualHost {tls.http}>
-    ServerName unknown.invalid
-    RewriteEngine On
-    RewriteRule ^ - [R=421,L]
-</VirtualHost>
-# By HTTP there is only the way to HTTPS. 308 keeps the method: with 301, browsers turn a POST into a GET.
-<VirtualHost {tls.http}>
-    ServerName {first}
-{aliases}    # The files by which certbot shows who renews a certificate.
-    Alias {challenges} "{site.directory}/acme{challenges}"
-    AllowEncodedSlashes NoDecode
-    RewriteEngine On
-    RewriteCond %{{REQUEST_URI}} !^{challenges}
-    # The path as it was sent; the query is added to it.
-    RewriteCond %{{THE_REQUEST}} "^[^ ]+ (?:[Hh][Tt][Tt][Pp]://[^/ ]*)?(/[^ ?]*)"
-    RewriteRule ^ https://%{{SERVER_NAME}}{tls.port}%1 [R=308,L,NE]
-</VirtualHost>
-<Directory "{site.directory}/acme">
-    Require all granted
-</Directory>
-"""
-
-
-def filled(template: str, site: Site, **values: str) -> str:
-    """Return a part of a configuration."""
-    return template.format(site=site, tls=site.tls, ciphers=CIPHERS, hsts=HSTS, challenges=CHALLENGES, **values)
-
-
-def nginx_servers(site: Site, program: str) -> dict[str, str]:
-    """Return the parts of nginx.conf that say how visitors come, by their name there."""
-    http = ""
-    if site.proxies:
-        values = "".join(f"        {proxy} 1;\n" for proxy in site.proxies)
-        believed = "".join(f"    set_real_ip_from {proxy};\n" for proxy in site.proxies)
-        http += filled(PROXIES, site, proxies=values, believed=believed)
-    if not site.tls:
-        return {"http": http, "listen": f"        listen {site.address};\n", "include": ""}
-    word, line = http2(program)
-    names = " ".join(site.tls.names)
-    http += filled(NGINX_MAP, site) + filled(NGINX_SERVERS, site, word=word, names=names)
-    return {
-        "http": http,
-        "listen": f"        listen {site.address} ssl{word};\n{line}        server_name {names};\n",
-        "include": f"        include {site.directory}/tls.conf;\n",
-    }
-
-
-def apache_hosts(site: Site, modules: Path) -> tuple[str, str]:
-    """Return the lines that load Apache's modules for TLS and say on which port, and the hosts; "" without TLS."""
-    if not site.tls:
-        return "", ""
-    first, *others = site.tls.names
-    aliases = "".join(f"    ServerAlias {name}\n" for name in others)
-    loaded = "".join(f'LoadModule {name}_module "{modules}/mod_{name}.so"\n' for name in APACHE_MODULES)
-    return f"Listen {site.tls.http}\n{loaded}", filled(APACHE_HOSTS, site, first=first, aliases=aliases)
-
-
-def notes_on_tls(site: Site, reload: str) -> list[str]:
-    """Say how a renewed certificate is loaded, and that a low port is root's."""
-    if not site.tls:
-        return []
-    return [
-        f"After the certificate is renewed: {reload}. With certbot: certbot certonly --webroot -w "
-        f"{site.directory}/acme -d {' -d '.join(site.tls.names)} --deploy-hook '{reload}'",
-        *(["Root starts it: no other user may listen on a port below 1024."] if site.port < 1024 else []),
-    ]

@@ -26,7 +26,7 @@ STDLIB = sysconfig.get_path("stdlib")
 
 OF_EXTRAS = (
     "argcomplete=completion argon2=auth brotli=brotli docutils=demo granian=granian gunicorn=gunicorn "
-    "itsdangerous=auth jinja2=demo limits=limits markdown_it=demo multipart=forms nh3=demo "
+    "itsdangerous=auth jinja2=jinja limits=limits markdown_it=demo multipart=forms nh3=demo "
     "opentelemetry=opentelemetry prometheus_client=prometheus psycopg2=postgresql relstorage=relstorage "
     "sqlalchemy=sql tqdm=demo transaction=zodb ZEO=zeo ZODB=zodb zodburi=zodb zope.component=component "
     "webtest=testing zope.event=component zope.sqlalchemy=sql zstandard=zstd zope.app=ztk ZPublisher=zope"

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pipeline.deploying import (
-    apache,
-    container,
-    granian,
-    gunicorn,
-    kubernetes,
-    lighttpd,
-    mod_python,
-    mod_wsgi_express,
-    nginx,
-    systemd,
-    tls,
-    uwsgi,
-)
+from pipeline.deploying import nginx, tls
 from pipeline.deploying.site import (
     SECRET,
-    Deployment,
     Site,
     directories_of,
     getgrnam,
@@ -38,6 +25,7 @@ from pipeline.deploying.site import (
     passwords_of,
     refuse_misread,
 )
+from pipeline.deploying.target import Deployment, targets, title, write
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import (
     facts_of,
@@ -50,20 +38,6 @@ from pipeline.loading.command_line import (
     split_name,
 )
 
-TARGETS: dict[str, tuple[Callable[[Site], Deployment], str]] = {
-    "apache": (apache.write, "Apache with mod_wsgi: daemon processes, or --embedded"),
-    "container": (container.write, "a Dockerfile, with a lock of the packages"),
-    "granian": (granian.write, "Granian"),
-    "gunicorn": (gunicorn.write, "gunicorn with threads"),
-    "kubernetes": (kubernetes.write, "the container, with manifests"),
-    "lighttpd": (lighttpd.write, "lighttpd in front of gunicorn"),
-    "mod_python": (mod_python.write, "Apache with mod_python"),
-    "mod_wsgi-express": (mod_wsgi_express.write, "the Apache of pip's mod_wsgi"),
-    "nginx": (nginx.write, "nginx in front of gunicorn, granian, systemd or uwsgi (--behind)"),
-    "systemd": (systemd.write, "a socket and a service with gunicorn"),
-    "uwsgi": (uwsgi.write, "uWSGI by HTTP"),
-}
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
@@ -71,9 +45,10 @@ def main(arguments: Sequence[str]) -> int:
     if not hasattr(os, "geteuid"):  # Windows
         raise ConfigurationError("it writes configurations for Linux: run it on the machine that serves the site")
     site = site_of(options)
-    deployment = TARGETS[options.target][0](site)
+    deployment = write(options.target, site)
     if site.drain and "gunicorn.conf.py" not in deployment.files:  # gunicorn does so itself, on SIGTERM
-        deployment = deployment._replace(stop=[f"touch {site.mark} && sleep {site.drain}", *deployment.stop])
+        mark = ("stop", f"touch {site.mark} && sleep {site.drain}")
+        deployment = deployment._replace(commands=[mark, *deployment.commands])
     refuse_unreadable(site)
     if site.rehearse and "wsgi.py" not in deployment.files:
         raise ConfigurationError("--rehearse: the site runs elsewhere, so nothing is reloaded here")
@@ -84,15 +59,15 @@ def main(arguments: Sequence[str]) -> int:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of the command line."""
-    width = max(map(len, TARGETS))
+    width = max(map(len, targets()))
     parser = argparse.ArgumentParser(
         prog="pipeline deploy",
         description="Writes the configuration of a server into DIR, and prints the commands to start, stop, reload "
         "and check it. Nothing else is changed.",
-        epilog="\n".join(["targets:", *(f"  {name:{width}}  {what}" for name, (_, what) in TARGETS.items())]),
+        epilog="\n".join(["targets:", *(f"  {name:{width}}  {title(one)}" for name, one in targets().items())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("target", metavar="TARGET", choices=TARGETS, help="the server; see below")
+    parser.add_argument("target", metavar="TARGET", choices=targets(), help="the server; see below")
     parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
     parser.add_argument("directory", metavar="DIR", help="where everything is written; made if it is missing")
     parser.add_argument(
@@ -209,16 +184,16 @@ def put(site: Site, deployment: Deployment) -> None:
     """Write the files."""
     for directory in (site.directory, site.directory / "run", site.directory / "log"):
         directory.mkdir(parents=True, exist_ok=True)
-    if deployment.group:
+    if group := deployment.one("group"):
         run = site.directory / "run"
-        os.chown(run, -1, getgrnam(deployment.group).gr_gid)
+        os.chown(run, -1, getgrnam(group).gr_gid)
         run.chmod(0o2755)  # what is made there gets the group
     for name in SECRET:
         (site.directory / name).unlink(missing_ok=True)
     for name, text in deployment.files.items():
         path = site.directory / name
         if name in SECRET:
-            put_secret(path, text, deployment.user)
+            put_secret(path, text, deployment.one("user"))
             continue
         path.write_text(text, encoding="utf-8")
         if name.endswith(".sh"):
@@ -237,17 +212,11 @@ def put_secret(path: Path, text: str, user: str) -> None:
 def say(target: str, site: Site, deployment: Deployment) -> None:
     """Print the commands."""
     print(f"Written to {site.directory}: {', '.join(sorted(deployment.files))}")
-    groups = (
-        ("start", deployment.start),
-        ("stop", deployment.stop),
-        ("reload", deployment.reload),
-        ("check", [" ".join(deployment.syntax), site.check]),
-    )
-    for title, commands in groups:
-        for command in filter(None, commands):
-            print(f"  {title:7} {command}")
-            title = ""
-    for note in (*deployment.notes, *notes_on_leftovers(site, deployment), *notes_on_passwords(site)):
+    for verb in ("start", "stop", "reload", "check"):
+        asked = [site.check] if verb == "check" else []
+        for number, command in enumerate([*deployment.all(verb), *asked]):
+            print(f"  {'' if number else verb:7} {command}")
+    for note in (*deployment.all("note"), *notes_on_leftovers(site, deployment), *notes_on_passwords(site)):
         print(f"  note    {note}")
 
 
@@ -272,8 +241,8 @@ def check_deployment(target: str, site: Site, deployment: Deployment) -> int:
     if target in ("container", "kubernetes"):
         print("  checked: nothing yet; its health check says whether the site serves")
         return 0
-    trial = [site.python, str(site.directory / "wsgi.py")] if "wsgi.py" in deployment.files else []
-    for command in (trial, deployment.syntax):
+    trial = [sys.executable, str(site.directory / "wsgi.py")] if "wsgi.py" in deployment.files else []
+    for command in (trial, shlex.split(deployment.one("check"))):
         if not command:
             continue
         done = subprocess.run(
@@ -283,5 +252,6 @@ def check_deployment(target: str, site: Site, deployment: Deployment) -> int:
             sys.stderr.write(done.stdout.decode(errors="replace"))
             print(f"pipeline deploy: {' '.join(command)}: refused, see above", file=sys.stderr)
             return 1
-    print(f"  checked: {'good' if deployment.syntax else 'the site loads; the server has no check of its own'}")
+    own = bool(deployment.one("check"))
+    print(f"  checked: {'good' if own else 'the site loads; the server has no check of its own'}")
     return 0

@@ -1,0 +1,160 @@
+"""a Dockerfile, with a lock of the packages.
+
+The project is installed by the lock; one process drains on SIGTERM, is not root, and has its data in volumes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline.deploying.lock import WHEELS, lock_of, project_of
+from pipeline.deploying.site import ENVIRONMENT, Site, has_code, password_in
+from pipeline.interfaces import ConfigurationError
+from pipeline.loading.site import PRIVATE
+
+MARK = "/tmp/draining"
+HOME = "/srv/site"
+"""The directory of the project in the container."""
+
+
+def values(site: Site) -> dict[str, Any]:
+    ini = Path(site.ini.partition("#")[0])
+    root = root_of(ini)
+    if not site.directory.is_relative_to(root) or site.directory == root:
+        raise ConfigurationError(
+            f"docker build reads {root}, which has the project, and nothing else: choose a DIR in it, such as "
+            f"{root / 'server'}"
+        )
+    refuse_passwords({root, ini.parent}, site)
+    volumes = {volume: f"site{volume.replace('/', '-')}" for volume in volumes_of(root, ini, site)}
+    directory = site.directory.relative_to(root)
+    project = project_of(root)
+    about = project.get("project", {})
+    hosts = dict.fromkeys(server.rpartition(":")[0] for server in site.servers if server.endswith(":5432"))
+    lock = site.directory / "requirements.txt"
+    leftovers = [MARK if path == site.mark else path for path in site.leftovers]
+    return {
+        "root": root,
+        "home": HOME,
+        "directory": directory,
+        "version": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "project": project,
+        "title": about.get("name", root.name),
+        "release": about.get("version", ""),
+        "wheels": WHEELS if (root / WHEELS).is_dir() else "",
+        "needed": list(needed(root, ini, project, site)),
+        "ignored": list(ignored(root, [*volumes])),
+        "volumes": volumes,
+        "databases": [host for host in hosts if re.fullmatch(r"[a-z][a-z0-9-]*", host) and host != "localhost"],
+        "local": [server for server in site.servers if is_local(server)],
+        "lock": lock.read_text("utf-8") if lock.exists() else lock_of(root),
+        "variable": PRIVATE,
+        # In the container.
+        "python": "python",
+        "run": "/tmp",
+        "private": "/run/secrets/variables.json",
+        "inside": site._replace(
+            ini=HOME + site.ini.removeprefix(str(root)),
+            directory=Path(HOME) / directory,
+            # Every address of the container, for a proxy in front of it: its ports say who else can reach it.
+            host="0.0.0.0",
+            port=8080,
+            prefix="",
+            behind_proxy=False,
+            mark=MARK,
+            leftovers=[inside(root, Path(path)) for path in leftovers],
+            rehearse=inside(root, Path(site.rehearse)) if site.rehearse else "",
+        ),
+    }
+
+
+def root_of(ini: Path) -> Path:
+    """Return the directory of the project: the first one, from that of the ini on, that has pyproject.toml."""
+    places = (place for place in ini.parents if (place / "pyproject.toml").exists())
+    return next(places, ini.parent)
+
+
+def inside(root: Path, path: Path) -> str:
+    """Return where a path is in the container: that of a file of the project, or the same elsewhere."""
+    return str(Path(HOME) / path.relative_to(root) if path.is_relative_to(root) else path)
+
+
+def volumes_of(root: Path, ini: Path, site: Site) -> list[str]:
+    """Return the directories of the container that the site writes to.
+
+    Raises ConfigurationError for a file beside the code: nothing can be written there.
+    """
+    volumes: list[str] = []
+    for step, told in site.facts:
+        for path in told.writes:
+            file = Path(os.path.normpath(site.directory / path))
+            place = file if path.endswith("/") else file.parent
+            with_code = has_code(place, root, ini.parent, site.directory)
+            above = root.parent != Path("/") and place.is_relative_to(root.parent)
+            if with_code or (above and not place.is_relative_to(root)):
+                raise ConfigurationError(
+                    f"{step.where}: {step} writes to {path}. In a container it can write neither beside its code "
+                    f"nor beside its project {root}: let this section name a directory of its own, such as "
+                    f"%(here)s/var/{file.name}"
+                )
+            volume = inside(root, place)
+            if not any(Path(volume).is_relative_to(one) for one in volumes):
+                volumes = [one for one in volumes if not Path(one).is_relative_to(volume)] + [volume]
+    return volumes
+
+
+OF_A_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "README*", "LICENSE*")
+"""Files that an installation reads."""
+
+
+def needed(root: Path, ini: Path, project: dict[str, Any], site: Site) -> Iterator[str]:
+    """Yield the files and directories that the image needs, as lines of a .dockerignore: those that the
+    installation reads, the packages, the modules beside the ini, and the inis that it reads."""
+    for name in OF_A_PROJECT:
+        yield from sorted(file.name for file in root.glob(name))
+    if (root / WHEELS).is_dir():
+        yield f"{WHEELS}/**"
+    setuptools = project.get("tool", {}).get("setuptools", {})
+    named = setuptools.get("packages", ())
+    packages = {name.partition(".")[0] for name in named} if isinstance(named, list) else set()
+    packages = packages or {file.parent.name for file in root.glob("*/__init__.py")} - {"test", "tests"}
+    if (root / "src").is_dir():
+        packages = {"src"}
+    if not project:  # a site that is not installed
+        packages |= {"static", "templates"}
+    yield from (f"{name}/**" for name in sorted(packages) if (root / name).is_dir())
+    inis = {ini, *(Path(one) for step, _ in site.facts for one in step.source.inis)}
+    for place in sorted({root, *(one.parent for one in inis)}):
+        if place.is_relative_to(root) and any(place.glob("*.py")):
+            yield str((place / "*.py").relative_to(root))
+    yield from sorted(str(one.relative_to(root)) for one in inis if one.is_relative_to(root))
+
+
+def ignored(root: Path, volumes: list[str]) -> Iterator[str]:
+    """Yield the environments of Python in the project, and its directories with data."""
+    for marker in sorted((*root.glob("*/pyvenv.cfg"), *root.glob("*/*/pyvenv.cfg"))):
+        yield str(marker.parent.relative_to(root))
+    for volume in volumes:
+        if volume.startswith(f"{HOME}/"):
+            yield volume.removeprefix(f"{HOME}/")
+
+
+def is_local(server: str) -> bool:
+    """Return whether "host:port" is on this machine."""
+    return server.rpartition(":")[0] in ("localhost", "127.0.0.1", "[::1]")
+
+
+def refuse_passwords(directories: set[Path], site: Site) -> None:
+    """Refuse an ini with a password: every user of the image could read it (S25)."""
+    for ini in sorted(ini for directory in directories for ini in directory.glob("*.ini")):
+        if line := password_in(ini, site.facts):
+            raise ConfigurationError(
+                f"{ini}, {line}: this line has a password, which the image would have. Let the line take the value "
+                f"of a variable (get option = name), and give the variable here: pipeline deploy container ... "
+                f"name=value. It is written to {ENVIRONMENT}, which docker run reads, and which is not in the image"
+            )

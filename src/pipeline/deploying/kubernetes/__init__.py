@@ -1,0 +1,35 @@
+"""the container, with manifests.
+
+No cluster has run them yet; their schema is checked.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pipeline.deploying import container
+from pipeline.deploying.lock import project_of
+from pipeline.deploying.site import Site
+from pipeline.deploying.target import write
+
+
+def values(site: Site) -> dict[str, Any]:
+    inner = write("container", site)
+    ini = Path(site.ini.partition("#")[0])
+    root = container.root_of(ini)
+    about = project_of(root).get("project", {})
+    name = label(about.get("name", root.name))
+    return {
+        "inner": inner,
+        "root": root,
+        "name": name,
+        "image": f"{name}:{about.get('version', '1')}",
+        "claims": {label(path): path for path in container.volumes_of(root, ini, site)},
+    }
+
+
+def label(text: str) -> str:
+    """Return a name as Kubernetes has it: lower case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:50] or "site"

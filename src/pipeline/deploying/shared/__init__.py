@@ -1,0 +1,1 @@
+"""Templates that several targets use."""

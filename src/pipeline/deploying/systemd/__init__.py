@@ -1,0 +1,48 @@
+"""a socket and a service with gunicorn.
+
+systemd keeps the socket open, and gunicorn is a service without rights that it does not need.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.deploying.site import Site, directories_of, has_code
+from pipeline.deploying.target import write
+from pipeline.interfaces import ConfigurationError, Facts
+
+
+def values(site: Site) -> dict[str, Any]:
+    name = site.directory.name
+    places = (str(site.directory), sys.executable, site.ini)
+    return {
+        "inner": write("gunicorn", site),
+        "name": name,
+        "names": {f"site.{kind}": f"{name}.{kind}" for kind in ("service", "socket")},
+        "in_home": any(place.startswith(("/home/", "/root/")) for place in places),
+        "writable": writable(site),
+        # systemd starts no service with a writable path that is missing.
+        "absent": [place for place in site.writable if not Path(place).exists()],
+        "analyze": shutil.which("systemd-analyze"),
+    }
+
+
+def writable(site: Site) -> Sequence[str]:
+    """Return the directories that the service writes to.
+
+    Raises ConfigurationError for one with the code of the site: who breaks into the service could change it.
+    """
+    for step, told in site.facts:
+        for path in told.writes:
+            [place] = directories_of([(step, Facts(writes=[path]))], site.directory)
+            if has_code(Path(place), Path(site.ini).parent, site.directory):
+                raise ConfigurationError(
+                    f"{step.where}: {step} writes to {path}, which is beside the code. The service could change "
+                    f"its own code then: let this section name a directory of its own, such as "
+                    f"%(here)s/var/{Path(path).name}"
+                )
+    return [f"{site.directory}/run", *site.writable]
