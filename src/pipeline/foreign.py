@@ -51,6 +51,10 @@ def foreign(app: WSGIApp) -> Handler:
         if type(request.environ) is not dict:  # it notes what is read, and an app takes a dict itself (PEP 3333)
             request.environ = dict(request.environ)
         environ = request.environ
+        thread: Any = getattr(of_thread, "pipeline", None)  # of an element ``transaction``, in this thread
+        inside = thread and thread.request
+        if inside:  # the app has the manager of the thread, and not that of the request
+            thread.request = None
         outer = environ.pop("pipeline.before", None)  # of an outer middleware that hands on its environ
         # If an outer party has begun a transaction in this thread, that party ends it.
         is_first = of_thread is not None and of_thread.manager._txn is None
@@ -70,6 +74,8 @@ def foreign(app: WSGIApp) -> Handler:
                 request.attempts_left = 0
             if outer is not None:
                 environ["pipeline.before"] = outer
+            if inside:
+                thread.request = inside
 
     return foreign
 

@@ -6,7 +6,9 @@ The element ``sql`` opens one by its URL and settings. A process has one for eac
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
+from functools import partial
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
@@ -14,7 +16,7 @@ from weakref import WeakSet
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.engine.default import DefaultDialect
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import InvalidatePoolError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
@@ -22,7 +24,7 @@ from transaction import TransactionManager
 
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
-from pipeline.database.places import loggable_uri, without_secrets
+from pipeline.database.places import loggable_uri, sqlite_file, without_secrets
 from pipeline.database.sql_dialects import dialect_of, time_outs
 from pipeline.database.sql_drivers import execute
 from pipeline.database.sql_errors import Judge
@@ -125,6 +127,9 @@ class Database:
         if dialect == "sqlite":
             event.listen(self.engine, "connect", leave_transactions_to_us)
             event.listen(self.engine, "begin", begin_in_sqlite)
+            if (file := sqlite_file(self.engine.url.render_as_string(hide_password=False))) is not None:
+                event.listen(self.engine, "connect", partial(note_file, file))
+                event.listen(self.engine, "checkout", partial(refuse_other_file, file))
 
     def on_engine_connect(self, connection: Connection) -> None:
         self.connections.add(connection)
@@ -293,6 +298,25 @@ class Connections(QueuePool):
 def leave_transactions_to_us(connection: Any, record: object) -> None:
     """Turn off the transactions of SQLite's driver. They begin with the first write, after the reads before it."""
     connection.isolation_level = None
+
+
+FILE = "pipeline.sql.file"
+"""The key in the ``info`` of a connection to SQLite for its file: what ``os.stat`` says of it."""
+
+
+def note_file(file: str, connection: Any, record: Any) -> None:
+    record.info[FILE] = os.stat(file)
+
+
+def refuse_other_file(file: str, connection: Any, record: Any, proxy: object) -> None:
+    """Have a connection replaced if its file is no longer the one at the path: no other process would find what it
+    stores."""
+    try:
+        if os.path.samestat(record.info[FILE], os.stat(file)):
+            return
+    except FileNotFoundError:
+        pass
+    raise InvalidatePoolError(f"{file} was replaced, moved or removed")
 
 
 def begin_in_sqlite(connection: Connection) -> None:

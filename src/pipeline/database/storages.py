@@ -24,6 +24,7 @@ from ZODB.utils import z64
 
 from pipeline.database import forks, only_look
 from pipeline.database.connections import RequestDB
+from pipeline.interfaces import Unavailable
 
 T = TypeVar("T")
 
@@ -130,7 +131,27 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     file = getattr(storage, "_BlobStorage__storage", storage)
     if isinstance(file, FileStorage):  # the packer makes a new file, which replaces the old one
         file.packer = partial(_pack_alike, path, file.packer)
+        file.server_status = partial(_need_same_file, path, file)  # ``health`` asks for it
+        file.tpc_vote = partial(_vote_in_same_file, path, file, file.tpc_vote)
     return storage
+
+
+def _vote_in_same_file(path: str, storage: Any, vote: Callable[..., Any], *arguments: Any) -> Any:
+    """Vote for a transaction, unless no other process would find it."""
+    _need_same_file(path, storage)
+    return vote(*arguments)
+
+
+def _need_same_file(path: str, storage: Any) -> None:
+    """Raise Unavailable if the file that is open is not the one at its path: a copy was moved over it, or it was
+    moved or removed."""
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(storage._file.fileno()), os.stat(path)):
+            return
+    raise Unavailable(
+        f"{path} is not the file that this process has open: it was replaced, moved or removed. Nothing is stored "
+        f"in it. Start the server again; what was stored since is in the old file, if it is still somewhere"
+    )
 
 
 _waited_for: set[str] = set()

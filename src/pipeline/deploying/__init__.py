@@ -1,1 +1,1 @@
-"""The files that ``pipeline deploy`` writes for each server."""
+"""The files that ``pipeline deploy`` writes for each server: a folder of templates for each target."""

@@ -13,6 +13,7 @@ from webob import Response as AnyResponse
 from webob.exc import WSGIHTTPException
 
 from pipeline.composition import Offers, element
+from pipeline.database.thread import of_thread
 from pipeline.database.transactions import (
     ENDED,
     IN_USE,
@@ -80,11 +81,16 @@ def transaction(next: Handler, *, veto: Veto | None = None, manager: type[Manage
     it, for data managers that a view joins. The transaction is annotated with method, path and principal. After its
     end the request can only read. A streamed body reads in a transaction of its own (R8).
 
+    While a view runs, ``transaction.get()``, ``transaction.abort()`` and the like mean ``request.tm``. A foreign
+    application, and what stands behind a foreign middleware, has the manager of the thread.
+
     A commit that fails raises its error, or CommitUncertain if some of it may be stored (R4). A view may commit by
     itself (``request.tm.commit()``). Then the request is not tried again, whatever error follows (R2a).
     """
 
     def transaction(request: TransactionRequest, response: Response) -> None:
+        thread = of_thread()
+        outer, thread.request = thread.request, request
         tm = request.tm_in_use
         if tm is not None and (reads_only(tm) or not is_open(tm)):  # an outer element has used it
             _begin_to_write(tm)
@@ -110,6 +116,8 @@ def transaction(next: Handler, *, veto: Veto | None = None, manager: type[Manage
                     tm.stage = ENDED
                     request.outcome = request.outcome or getattr(tm, "outcome", "")
             raise
+        finally:
+            thread.request = outer
         if request.outcome and response.status >= "400":
             response.headers["X-Outcome"] = request.outcome  # as on the page of an error
         if not response.in_memory or response.filters:

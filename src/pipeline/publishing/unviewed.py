@@ -5,7 +5,7 @@ from __future__ import annotations
 from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 
 from pipeline.http.exceptions import make_exception
-from pipeline.interfaces import INullResource
+from pipeline.interfaces import INullResource, Unavailable
 from pipeline.names import is_name
 from pipeline.publishing.steps import has_item
 from pipeline.request import Request
@@ -31,7 +31,14 @@ def null_view(views: Views, request: Request) -> View | None:
 
 
 def no_view(views: Views, request: Request, response: Response) -> None:
-    """Answer a request without a view: with 404 or 405, or with the methods for OPTIONS."""
+    """Answer a request without a view: with 404 or 405, or with the methods for OPTIONS.
+
+    Raise Unavailable, a 503, for an object whose class cannot be imported: a 404 would say that it was deleted.
+    """
+    cls = type(request.context)
+    if hasattr(cls, "__Broken_state__"):  # ZODB has it in the place of a class that is gone
+        name = f"{cls.__module__}.{cls.__name__}"
+        raise Unavailable(f"class {name} of stored objects cannot be imported: was it renamed or removed?")
     allowed = views.allowed(request.context, request, request.view_name)
     if not allowed:
         raise make_exception(HTTPNotFound, "There is nothing at this address.")

@@ -1,0 +1,32 @@
+"""``transaction.manager`` in a view: that of its request. ZODB's own documentation, and libraries, write
+``transaction.abort()`` and ``transaction.get()``, which would do nothing to ``request.tm``, without a word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transaction import manager
+
+
+class OfThread:
+    """Stands for the transaction manager of a thread: that of the request that runs there, or the thread's own.
+
+    A foreign application is called with the thread's own: it ends its transactions itself.
+    """
+
+    def __init__(self, own: Any) -> None:
+        self.own = own
+        self.request: Any = None
+        """The request that runs inside ``transaction`` in this thread."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own if self.request is None else self.request.tm, name)
+
+
+def of_thread(threads: Any = manager) -> OfThread:
+    """Return what stands for the manager of this thread."""
+    try:
+        found: OfThread = threads.pipeline
+    except AttributeError:
+        found = threads.pipeline = threads.manager = OfThread(threads.manager)
+    return found

@@ -1,0 +1,154 @@
+"""Files of databases that are no longer at their paths, and classes that are gone: nothing is lost in silence.
+
+What is stored is read by plain ZODB, or SQLite, from the file that is at the path.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import ZODB
+from persistent.mapping import PersistentMapping
+from sqlalchemy import text
+
+from around_a_view import ask, end
+from pipeline import Pipeline, Request, Response
+from pipeline.database.sql_databases import close_all as close_sql
+from pipeline.elements.errors import errors
+from pipeline.elements.sql import sql
+from pipeline.elements.transaction import transaction
+from pipeline.elements.traverse import traverse
+from pipeline.elements.zodb import ask_server, close_all, zodb
+from pipeline.publisher import publisher
+
+
+@pytest.fixture(autouse=True)
+def databases() -> Iterator[None]:
+    yield
+    close_all()
+
+
+def write(request: Request, response: Response) -> list[bytes]:
+    request.root["visits"] = request.root.get("visits", 0) + 1
+    return [b"done"]
+
+
+def probe(request: Any, response: Response) -> list[bytes]:
+    """Ask as ``health`` does."""
+    ask_server(request)
+    return [b"ready"]
+
+
+def visits(file: Path) -> int:
+    opened = ZODB.DB(str(file))
+    try:
+        with opened.transaction() as connection:
+            return int(connection.root().get("visits", 0))
+    finally:
+        opened.close()
+
+
+def copied_over(file: Path) -> None:
+    shutil.copy(file, f"{file}.new")
+    os.replace(f"{file}.new", file)
+
+
+def moved_away(file: Path) -> None:
+    os.rename(file.parent, f"{file.parent}.old")
+    file.parent.mkdir()
+
+
+REPLACED: dict[str, Callable[[Path], None]] = {"copied": copied_over, "removed": Path.unlink, "moved": moved_away}
+
+
+@pytest.mark.parametrize("blobs", ["", "?blobstorage_dir={}/blobs"])
+@pytest.mark.parametrize("how", REPLACED)
+def test_nothing_is_acknowledged_that_no_other_process_finds(
+    how: str, blobs: str, tmp_path: Path, caplog: Any
+) -> None:
+    (tmp_path / "var").mkdir()
+    file = tmp_path / "var" / "Data.fs"
+    database = zodb(uri=f"file://{file}{blobs.format(tmp_path)}")
+    app = Pipeline(database, errors(), transaction(), end(view=write))
+    ready = Pipeline(database, errors(), end(view=probe))
+    assert (ask(app).status, ask(ready, method="GET").status) == (200, 200)
+    REPLACED[how](file)
+    assert [ask(app).status for _ in range(3)] == [503, 503, 503]
+    assert ask(ready, method="GET").status == 503
+    assert f"{file} is not the file that this process has open" in caplog.text
+    close_all()
+    Path(f"{file}.lock").unlink(missing_ok=True)
+    assert visits(file) == (1 if how == "copied" else 0)
+
+
+def test_a_pack_replaces_the_file_rightly(tmp_path: Path) -> None:
+    file = tmp_path / "Data.fs"
+
+    def pack(request: Any, response: Response) -> list[bytes]:
+        request.zodb.db().pack()
+        return write(request, response)
+
+    app = Pipeline(zodb(uri=f"file://{file}"), errors(), transaction(), end(view=pack))
+    assert [ask(app).status for _ in range(3)] == [200, 200, 200]
+    close_all()
+    assert visits(file) == 3
+
+
+@pytest.fixture
+def gone() -> Iterator[ModuleType]:
+    """A module of a site, which is renamed."""
+    module = sys.modules["wiki_models"] = ModuleType("wiki_models")
+    module.Site = type("Site", (PersistentMapping,), {"__module__": "wiki_models"})  # type: ignore[attr-defined]
+    yield module
+    sys.modules.pop("wiki_models", None)
+
+
+@pytest.mark.parametrize("path", ["/", "/below", "/below/more"])
+def test_a_class_that_is_gone_is_no_404(path: str, gone: Any, tmp_path: Path, caplog: Any) -> None:
+    """A 404 would have search engines forget the site."""
+    uri = f"file://{tmp_path}/Data.fs"
+    opened = ZODB.DB(f"{tmp_path}/Data.fs")
+    with opened.transaction() as connection:
+        connection.root()["site"] = gone.Site()
+        connection.root()["site"]["below"] = gone.Site()
+    opened.close()
+    root = "site" if path == "/" else ""
+    app = Pipeline(zodb(uri=uri, root=root), errors(), transaction(), traverse(), publisher(scan=()))
+    path = path if path == "/" else f"/site{path}"
+    assert ask(app, path, "GET").status == 404
+    close_all()
+    del sys.modules["wiki_models"]
+    assert ask(app, path, "GET").status == 503
+    assert "class wiki_models.Site of stored objects cannot be imported" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["copied", "moved"])
+def test_a_file_of_sqlite_is_opened_again(how: str, tmp_path: Path) -> None:
+    (tmp_path / "var").mkdir()
+    file = tmp_path / "var" / "site.sqlite"
+
+    def make() -> None:
+        with sqlite3.connect(file) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS t (v text)")
+
+    def insert(request: Any, response: Response) -> list[bytes]:
+        request.sql.execute(text("INSERT INTO t VALUES ('a')"))
+        return [b"done"]
+
+    make()
+    app = Pipeline(sql(url=f"sqlite:///{file}"), errors(), transaction(), end(view=insert))
+    assert ask(app).status == 200
+    REPLACED[how](file)
+    make()
+    assert [ask(app).status for _ in range(3)] == [200, 200, 200]
+    close_sql()
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (4 if how == "copied" else 3,)
