@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.database.statements import (
     LONGEST,
+    called_by,
     is_ordinary,
     is_plain_read,
     is_unrefused,
@@ -164,3 +165,31 @@ def test_what_ends_a_transaction_that_only_reads(statement: str) -> None:
 @pytest.mark.parametrize("statement", ["SELECT f(), lo_get(1)", "ROLLBACK TO SAVEPOINT x", "CALL f()"])
 def test_what_postgresql_refuses_itself(statement: str) -> None:
     assert not is_unrefused(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "called"),
+    [
+        ("INSERT INTO t (a, b) VALUES (1, lower(c)) ON CONFLICT (a) DO NOTHING", {"conflict"}),
+        ('INSERT INTO "T" ("A") SELECT f(a) FROM t', {"f"}),
+        ("INSERT INTO s.t (a) VALUES (nextval('s.a'))", {"nextval"}),
+        ("UPDATE t SET a = G(a) WHERE b IN (1, 2)", {"g"}),
+        ("/* by = orders */ DELETE FROM t WHERE a = 1", set()),
+        ("SET LOCAL app.user = 'alice'", set()),
+        ("SAVEPOINT a", set()),
+        ("SELECT s.f(1), H(2)", {"f", "h"}),
+        ("SET app.user = 'alice'", None),
+        ("SELECT a INTO t2 FROM t", None),
+        ("SELECT @a := 1", None),
+        ('SELECT "my function"(1)', None),
+        ("INSERT INTO t VALUES (1); SET ROLE a", None),
+        ("INSERT INTO t VALUES ($$a$$)", None),
+        ("/*! SET @a = 1 */", None),
+        ("CREATE TEMPORARY TABLE t (a int)", None),
+        ("LISTEN a", None),
+        ("PREPARE a AS SELECT 1", None),
+        ("SELECT '" + LONGEST * "x" + "'", None),
+    ],
+)
+def test_functions_that_may_leave_something(statement: str, called: set[str] | None) -> None:
+    assert called_by(statement) == called

@@ -96,6 +96,8 @@ class Database:
         """The sessions that requests use."""
         self.connections: WeakSet[Connection] = WeakSet()
         """The connections that requests, and others, have taken from the engine."""
+        self.functions: dict[str, bool] = {}
+        """The functions that were called, and whether they may leave something in their session."""
         self.records: WeakSet[Any] = WeakSet()
         """The connections to the database, each as the pool keeps it."""
         self._listen(dialect.name)
@@ -249,6 +251,22 @@ class Database:
             and not (idle and record.fairy_ref is not None)
             for record in list(self.records)
         )
+
+    def leaves(self, connection: Any, called: frozenset[str]) -> bool:
+        """Return whether one of these functions may leave something in its session, such as a setting or a lock.
+        The database is asked once for each, on the driver's connection, which has no transaction."""
+        unknown = called - self.functions.keys()
+        if unknown and self.dialect.leaving:
+            cursor = connection.cursor()
+            try:
+                cursor.execute(self.dialect.leaving.format(names=", ".join(f"'{name}'" for name in unknown)))
+                found = {str(row[0]).lower() for row in cursor.fetchall()}
+                cursor.close()
+                connection.rollback()
+            except Exception:  # most likely the connection is lost
+                return True
+            self.functions.update((name, name in found) for name in unknown)
+        return any(self.functions.get(name, False) for name in called)
 
     def connections_in_use(self) -> list[Any]:
         """Return the driver's connections that requests have taken."""

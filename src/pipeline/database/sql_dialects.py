@@ -82,6 +82,8 @@ class Dialect:
     """Query for the position of a primary, a number that is higher after each commit."""
     replayed: str = ""
     """Query for the position of a replica: it has all commits up to there. Without a row if it is not a replica."""
+    leaving: str = ""
+    """Query for those of the functions ``{names}`` that may leave something in their session; "" if none does."""
     errors: Errors = field(default_factory=Errors)
 
 
@@ -99,6 +101,14 @@ POSTGRESQL = Dialect(
     has_savepoint="SAVEPOINT pipeline_now; RELEASE SAVEPOINT {name}",
     position="SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint",
     replayed="SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint WHERE pg_is_in_recovery()",
+    # Those that PostgreSQL does not know to leave alone whatever they find, without its own that end with the
+    # transaction or only count.
+    leaving="""SELECT lower(proname) FROM pg_catalog.pg_proc
+        WHERE provolatile = 'v' AND lower(proname) IN ({names}) AND NOT (
+            pronamespace = 'pg_catalog'::regnamespace AND proname IN (
+                'random', 'gen_random_uuid', 'clock_timestamp', 'timeofday', 'pg_sleep', 'pg_notify',
+                'nextval', 'currval', 'lastval', 'setval', 'pg_advisory_xact_lock', 'pg_advisory_xact_lock_shared',
+                'pg_try_advisory_xact_lock', 'pg_try_advisory_xact_lock_shared'))""",
     errors=Errors(
         # Serialization failure, deadlock, a lock that was not free within lock_timeout.
         transient=frozenset({"40001", "40P01", "55P03"}),
@@ -127,6 +137,8 @@ MYSQL = Dialect(
     statement_timeout="SET SESSION max_statement_time = {seconds}",
     lock_timeout="SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
     in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
+    leaving="""SELECT routine_name FROM information_schema.routines WHERE routine_name IN ({names})
+        UNION SELECT name FROM (SELECT 'get_lock' AS name) AS own WHERE name IN ({names})""",
     errors=Errors(
         transient=frozenset({1213, 1205, 1020}),  # deadlock, lock wait timeout; MariaDB: changed since it was read
         # A statement time-out (MariaDB, MySQL), or it was cancelled; the server takes no writes.

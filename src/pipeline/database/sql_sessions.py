@@ -21,6 +21,7 @@ from pipeline.database import forks
 from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, ask, execute
 from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
 from pipeline.database.statements import (
+    called_by,
     is_ordinary,
     is_plain_read,
     is_unrefused,
@@ -35,6 +36,8 @@ log = logging.getLogger("pipeline.sql")
 
 CLOSE_AT_END = "pipeline.sql.close_at_end"
 """The key in the ``info`` of a connection that is closed when the request gives it back."""
+CALLED = "pipeline.sql.called"
+"""The key in the ``info`` of a connection for the database, and the functions that its statements have called."""
 TELL = "pipeline.sql.tell"
 """The key of the ``Commits`` that have to know the position of the database, when the connection is given back."""
 END_READING_BY = "pipeline.sql.end_reading"
@@ -55,6 +58,8 @@ class Database(Protocol):
     end_reading: str | None
     has_savepoint: str
     bounds: set[Bound]
+
+    def leaves(self, connection: Any, called: frozenset[str]) -> bool: ...
 
 
 class Commits:
@@ -235,12 +240,21 @@ class Bound:
                 raise self.refusal(statement)
             if sets_autocommit(statement):
                 refuse_autocommit()
+            self.note_called(called_by(statement))
             self.changed = self.on_replica is None
             if may_replace(statement):
                 self.set_savepoint(BY_STATEMENT)
             elif BY_DRIVER in self.savepoints:
                 self.note_savepoint(*savepoint_of(statement))
         self.look()
+
+    def note_called(self, called: frozenset[str] | None) -> None:
+        """Note the functions by which the next request could meet something of this one in the session (R13)."""
+        if called is None:
+            self.info[CLOSE_AT_END] = self.database.is_pooled
+        elif called and self.database.is_pooled:
+            before = self.info.get(CALLED)
+            self.info[CALLED] = (self.database, called if before is None else before[1] | called)
 
     def after_statement(self, statement: str) -> None:
         """Notice that the statement has ended the transaction."""
@@ -495,7 +509,8 @@ def on_checkin(connection: Any, record: Any) -> None:
     if bound is not None and bound.changed:
         bound.commits.note(connection)
     end_reading = record.info.pop(END_READING_BY, None)
-    if record.info.pop(CLOSE_AT_END, False):
+    called = record.info.pop(CALLED, None)
+    if record.info.pop(CLOSE_AT_END, False) or (called and connection and called[0].leaves(connection, called[1])):
         record.invalidate()
     elif end_reading is not None and connection is not None:
         try:

@@ -15,8 +15,8 @@ LONGEST = 10_000
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 """Strings and quoted names. A doubled quote inside a string reads as two strings side by side."""
-_UNCLEAR = re.compile(r"--|/\*|[#$;'\"`]")
-"""Comments, dollar quotes, a second statement, a quote without its partner."""
+_UNCLEAR = re.compile(r"--|/\*|[#$;'\"`]|:=")
+"""Comments, dollar quotes, a second statement, a quote without its partner, MariaDB's variables."""
 _QUERY = re.compile(r"[(\s]*(?:select|with|values)\b", re.IGNORECASE)
 _WORD = re.compile(r"([^\W\d]\w*)\s*(\()?")
 _CHANGES = {
@@ -58,6 +58,30 @@ def is_plain_read(statement: str) -> bool:
         if not called and word in _CHANGES:
             return False
     return True
+
+
+_LEAVES_BY_CALLS = re.compile(
+    r"\s*[(\s]*(?:select|with|values|insert|update|delete|merge|replace|show|explain|describe|savepoint|release"
+    r"|rollback\s+to|set\s+(?:local|transaction|constraints))\b",
+    re.IGNORECASE,
+)
+_COMMENT = re.compile(r"/\*(?!!)(?:(?!/\*|\*/).)*\*/", re.DOTALL)
+_INTO = re.compile(r"\b(insert|replace|merge)\s+into\s+(?:\w+\s*\.\s*)?\w+", re.IGNORECASE)
+_KEPT = re.compile(r"\binto\b", re.IGNORECASE)
+
+
+@lru_cache(1024)
+def called_by(statement: str) -> frozenset[str] | None:
+    """Return the functions, in lower case, by which a statement may leave something in its session, such as a
+    setting or a lock. None if it may do so in another way, as SET and CREATE TEMPORARY TABLE do."""
+    if len(statement) > LONGEST or "\\" in statement:
+        return None
+    bare = _COMMENT.sub(" ", _QUOTED.sub(" quoted ", statement.strip().removesuffix(";")))
+    bare = _INTO.sub(r"\1 ,", bare)  # a parenthesis behind it has columns
+    if _UNCLEAR.search(bare) or _KEPT.search(bare) or not _LEAVES_BY_CALLS.match(bare):
+        return None
+    called = {found[1].lower() for found in _WORD.finditer(bare) if found[2]} - _BEFORE_PARENTHESIS
+    return None if "quoted" in called else frozenset(called)
 
 
 _ORDINARY = re.compile(

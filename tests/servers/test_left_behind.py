@@ -1,0 +1,182 @@
+"""A connection that a request gives back is as a new one (R13): nothing of its session is met by the next request.
+
+The connection of the pool and one that was just opened are compared by the server's own catalogue.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, event
+
+from around_a_view import ask
+from pipeline import Request, Response
+from pipeline.database import sql_databases
+from servers.sql_places import Place, do, on_each_driver, place, raw, site
+
+__all__ = ["place"]
+
+LOOK = {
+    "postgres": (
+        "SELECT name, setting FROM pg_settings WHERE name NOT IN ('application_name') ORDER BY name",
+        "SELECT current_user, session_user, current_setting('search_path'), current_setting('app.user', true)",
+        "SELECT locktype, objid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
+        "SELECT name FROM pg_prepared_statements WHERE from_sql",
+        "SELECT name FROM pg_cursors WHERE is_holdable",
+        "SELECT pg_listening_channels()",
+        "SELECT relname FROM pg_class WHERE relnamespace = pg_my_temp_schema() ORDER BY relname",
+    ),
+    "mariadb": (
+        "SELECT variable_name, variable_value FROM information_schema.session_variables WHERE variable_name NOT IN "
+        "('TIMESTAMP', 'PSEUDO_THREAD_ID', 'RAND_SEED1', 'RAND_SEED2', 'LAST_INSERT_ID', 'IDENTITY', 'INSERT_ID', "
+        "'WARNING_COUNT', 'ERROR_COUNT', 'LAST_GTID', 'GTID_CURRENT_POS', 'GTID_BINLOG_POS', 'IN_TRANSACTION') "
+        "ORDER BY 1",
+        "SELECT DATABASE(), @user, @other, IS_USED_LOCK('left') = CONNECTION_ID()",
+    ),
+    "sqlite": (
+        "PRAGMA foreign_keys",
+        "PRAGMA cache_size",
+        "PRAGMA recursive_triggers",
+        "SELECT name FROM pragma_database_list WHERE name <> 'temp' ORDER BY name",
+        "SELECT name FROM sqlite_temp_master ORDER BY name",
+    ),
+}
+"""Queries for all that a session keeps."""
+LEFT = {
+    "postgres": (
+        "SET ROLE pg_read_all_data",
+        "SELECT set_config('app.user', 'alice', false)",
+        "select SET_CONFIG('app.user', 'alice', false) /* of a comment */",
+        "SELECT leave('alice')",
+        "INSERT INTO t SELECT leave('alice')",
+        "UPDATE t SET v = v || leave('alice') WHERE v = 'was'",
+        "WITH x AS (SELECT leave('alice')) SELECT * FROM x",
+        "SET search_path TO pg_catalog",
+        "SET statement_timeout = 12345",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+        "SET default_transaction_read_only = on",
+        "CREATE TEMPORARY TABLE mine AS SELECT 'alice' AS v",
+        "SELECT 'alice' AS v INTO TEMP mine",
+        "DECLARE mine CURSOR WITH HOLD FOR SELECT 1",
+        "LISTEN alice",
+        "PREPARE mine AS SELECT 1",
+        "SELECT pg_advisory_lock(7)",
+        "SELECT pg_catalog.pg_try_advisory_lock_shared(8)",
+        "DO $$ BEGIN PERFORM set_config('app.user', 'alice', false); END $$",
+    ),
+    "mariadb": (
+        "SET @user = 'alice'",
+        "SELECT @user := 'alice'",
+        "SELECT 'alice' INTO @user",
+        "SELECT leave_it('alice')",
+        "INSERT INTO t SELECT leave_it('alice')",
+        "SELECT GET_LOCK('left', 0)",
+        "SET foreign_key_checks = 0",
+        "SET SESSION sql_mode = ''",
+        "USE information_schema",
+    ),
+    "sqlite": (
+        "CREATE TEMPORARY TABLE mine AS SELECT 'alice' AS v",
+        "PRAGMA foreign_keys = 1",
+        "PRAGMA cache_size = 17",
+        "PRAGMA recursive_triggers = 1",
+    ),
+}
+CLEAN = {
+    "postgres": (
+        "INSERT INTO t (v) VALUES ('a') ON CONFLICT (v) DO UPDATE SET v = EXCLUDED.v RETURNING v",
+        'INSERT INTO "t" ("v") VALUES (\'b\')',
+        "UPDATE t SET v = v WHERE length(v) > 100",
+        "DELETE FROM t WHERE v IN ('a', 'b')",
+        "SELECT to_tsvector('a b') @@ plainto_tsquery('a'), random(), gen_random_uuid()",
+        "SELECT v FROM t FOR UPDATE",
+        "SET LOCAL statement_timeout = 5000",
+        "SAVEPOINT a",
+        "SELECT pg_advisory_xact_lock(9)",
+    ),
+    "mariadb": (
+        "INSERT INTO t (v) VALUES ('a') ON DUPLICATE KEY UPDATE v = VALUES(v)",
+        "DELETE FROM t WHERE v = 'a'",
+        "SELECT SOUNDEX('a'), RAND() FROM t FOR UPDATE",
+    ),
+    "sqlite": ("INSERT INTO t (v) VALUES ('a')", "DELETE FROM t", "SELECT random(), json_valid('1')"),
+}
+"""Statements after which the connection is used again."""
+MADE = {
+    "postgres": (
+        "CREATE FUNCTION leave(v text) RETURNS text LANGUAGE plpgsql AS "
+        "$$ BEGIN PERFORM set_config('app.user', v, false); RETURN v; END $$",
+    ),
+    "mariadb": ("CREATE FUNCTION leave_it(v text) RETURNS text BEGIN SET @user = v; RETURN v; END",),
+}
+"""Functions that leave something."""
+MIXTURES = 30
+
+
+def seen(connection: Any, place: Place) -> list[Any]:
+    """Return all that a session keeps, by a connection of SQLAlchemy."""
+    return [[tuple(row) for row in connection.exec_driver_sql(query)] for query in LOOK[place.kind]]
+
+
+def fresh(place: Place) -> list[Any]:
+    """Return what a new session has."""
+    place.do(*MADE.get(place.kind, ()))
+    engine = create_engine(place.url)
+    try:
+        with engine.connect() as connection:
+            return seen(connection, place)
+    finally:
+        engine.dispose()
+
+
+def from_pool(place: Place) -> list[Any]:
+    """Return what the session has that the next request gets."""
+    [database] = sql_databases._databases.values()
+    with database.engine.connect() as connection:
+        return seen(connection, place)
+
+
+def run(place: Place, work: Any) -> int:
+    def view(request: Request, response: Response) -> list[bytes]:
+        work(request)
+        return [b"done"]
+
+    return ask(site(place, view)).status
+
+
+@pytest.mark.parametrize("way", [do, raw])
+@on_each_driver
+def test_nothing_is_left(place: Place, way: Any) -> None:
+    expected = fresh(place)
+    found = {}
+    for statement in LEFT[place.kind]:
+        status = run(place, way(statement))
+        now = from_pool(place)
+        if status != 200 or now != expected:
+            found[statement] = status, now
+    assert found == {}
+
+
+@on_each_driver
+def test_a_connection_that_has_nothing_left_is_used_again(place: Place) -> None:
+    expected = fresh(place)
+    opened: list[str] = []
+    run(place, do("SELECT 1"))
+    [database] = sql_databases._databases.values()
+    event.listen(database.engine, "connect", lambda connection, record: opened.append("opened"))
+    for statement in CLEAN[place.kind]:
+        assert (run(place, do(statement)), opened) == (200, []), statement
+    assert from_pool(place) == expected
+
+
+@on_each_driver
+def test_mixtures_leave_nothing(place: Place) -> None:
+    numbers = random.Random(7)
+    expected = fresh(place)
+    statements = [*LEFT[place.kind], *CLEAN[place.kind]]
+    for _ in range(MIXTURES):
+        some = numbers.sample(statements, numbers.randint(1, 4))
+        run(place, numbers.choice([do, do, raw])(*some))
+        assert from_pool(place) == expected, some
