@@ -64,6 +64,10 @@ class Database:
                     "sql: option 'url': with autocommit no statement can be rolled back; leave it out of the URL"
                 )
             own, self.driver = dialect_of(parsed.get_backend_name(), parsed.get_driver_name())
+            if self.driver.sure:
+                given = {name: int(str(parsed.query[name])) for name, _ in self.driver.sure if name in parsed.query}
+                settings = {**settings, "connect_args": {**dict(self.driver.sure), **given}}
+                parsed = parsed.difference_update_query(given)
             if parsed.get_dialect()().get_dialect_pool_class(parsed) is QueuePool:
                 settings = {**settings, "poolclass": Connections}
             self.engine = create_engine(parsed, **settings)

@@ -16,6 +16,7 @@ from pipeline.database.sql_drivers import (
     MYSQLCONNECTOR,
     PG8000,
     PSYCOPG,
+    PSYCOPG_3,
     PYMYSQL,
     PYSQLITE,
     Driver,
@@ -88,7 +89,7 @@ class Dialect:
 
 
 POSTGRESQL = Dialect(
-    {"psycopg2": PSYCOPG, "psycopg": PSYCOPG, "pg8000": PG8000},
+    {"psycopg2": PSYCOPG, "psycopg": PSYCOPG_3, "pg8000": PG8000},
     begin_reading=("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",),
     statement_timeout="SET statement_timeout = {milliseconds}",
     lock_timeout="SET lock_timeout = {milliseconds}",

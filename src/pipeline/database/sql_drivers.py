@@ -35,6 +35,8 @@ class Driver(NamedTuple):
     """Returns the number of the socket of a connection."""
     connect_timeout: str = ""
     """Name of the option of a URL that limits the seconds of connecting, and nothing else."""
+    sure: tuple[tuple[str, Any], ...] = ()
+    """Arguments of connecting, with values that are right behind every proxy; each is a number in a URL."""
 
 
 def _state_of_libpq(connection: Any) -> str:
@@ -99,6 +101,8 @@ PSYCOPG = Driver(
     lambda connection: int(connection.fileno()),
     "connect_timeout",
 )
+# Behind PgBouncer a name of a prepared statement may mean one of another client: an INSERT ran a SELECT.
+PSYCOPG_3 = PSYCOPG._replace(sure=(("prepare_threshold", None),))
 PG8000 = Driver(
     _state_of_pg8000,
     lambda connection: bool(connection.autocommit),
