@@ -51,7 +51,8 @@ def test_what_is_acknowledged_is_stored(driver: str, bouncer: Any, need_packages
     def view(request: Request, response: Response) -> list[bytes]:
         visitor, _, number = request.path[1:].partition("/")
         for table in range(TABLES):  # each is another statement, so that names of statements would meet
-            request.sql.execute(text(f"SELECT v FROM t{(table + int(visitor)) % TABLES} WHERE v = :v"), {"v": "-"}).all()
+            query = text(f"SELECT v FROM t{(table + int(visitor)) % TABLES} WHERE v = :v")
+            request.sql.execute(query, {"v": "-"}).all()
         request.sql.execute(text(f"INSERT INTO t{visitor} VALUES (:v)"), {"v": f"{visitor}/{number}"})
         return [b"done"]
 
