@@ -81,7 +81,8 @@ def retry(
 
     Every attempt starts with the environ, request, response and body of the first. All that an attempt has opened
     is closed before the pause. Nothing is tried again once something is committed. A view that must not run twice
-    sets ``request.attempts_left = 0``. When no attempt is left, ``errors`` answers 503.
+    sets ``request.attempts_left = 0``. When no attempt is left, ``errors`` answers 503. A statement at which two
+    attempts lose their connection is a 500, since a third one would, too.
     """
     if attempts < 2:
         return next
@@ -140,11 +141,22 @@ def try_again(
                 next(request, response)
                 break
             except Exception as error:
+                refuse_second_loss(failure, error)
                 failure = error
     finally:
         del failure  # its traceback refers to this frame
     if request.verdict is None or not request.verdict.transient:
         log.info("%s: repaired after %d attempts", asked(request), request.attempt)
+
+
+def refuse_second_loss(before: Exception, error: Exception) -> None:
+    """Raise an error, which is not tried again, if two attempts have lost their connection at the same statement."""
+    lost = [one.statement for one in (before, error) if getattr(one, "connection_invalidated", False)]
+    if len(lost) == 2 and lost[0] and lost[0] == lost[1]:
+        raise RuntimeError(
+            f"two attempts have lost their connection to the database at the same statement, {lost[0]!r:.200}. It may "
+            f"exceed a limit of the server, such as max_allowed_packet or idle_in_transaction_session_timeout"
+        ) from error
 
 
 def may_try_again(request: RetryRequest, failure: Exception, body: ReplayableBody | ShortBody | None) -> bool:
