@@ -150,12 +150,12 @@ def try_again(
 
 
 def refuse_second_loss(before: Exception, error: Exception) -> None:
-    """Raise an error, which is not tried again, if two attempts have lost their connection at the same statement."""
-    lost = [one.statement for one in (before, error) if getattr(one, "connection_invalidated", False)]
-    if len(lost) == 2 and lost[0] and lost[0] == lost[1]:
+    """Raise an error, which is not tried again, if two attempts have lost their connection at one statement."""
+    lost = [vars(one).get("connection_invalidated") and vars(one)["statement"] for one in (before, error)]
+    if lost[0] and lost[0] == lost[1]:
         raise RuntimeError(
-            f"two attempts have lost their connection to the database at the same statement, {lost[0]!r:.200}. It may "
-            f"exceed a limit of the server, such as max_allowed_packet or idle_in_transaction_session_timeout"
+            f"two attempts have lost their connection to the database at the same statement, {lost[0]!r:.200}. It "
+            f"may exceed a limit of the server, such as max_allowed_packet or idle_in_transaction_session_timeout"
         ) from error
 
 
