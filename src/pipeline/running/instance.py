@@ -40,7 +40,8 @@ def processes(directory: str) -> list[dict[str, Any]]:
 
     ConfigurationError for a user that may not ask.
     """
-    files = sorted(Path(directory).glob("*.sock"), key=lambda file: (len(file.stem), file.stem))
+    found = (file for file in Path(directory).glob("*.sock") if file.stem.isdecimal())
+    files = sorted(found, key=lambda file: int(file.stem))
     with ExitStack() as stack:
         peers = [(int(file.stem), peer) for file in files if (peer := _connected(file, stack)) is not None]
         end = time.monotonic() + TIMEOUT
@@ -54,12 +55,13 @@ def _connected(file: Path, stack: ExitStack) -> socket.socket | None:
     try:
         peer.connect(str(file))
     except (ConnectionRefusedError, FileNotFoundError):
-        with suppress(OSError):
-            file.unlink()
+        if not Path(f"/proc/{file.stem}").exists():
+            with suppress(OSError):
+                file.unlink()
         return None
     except PermissionError as error:
         raise ConfigurationError(f"{file}: {REFUSED}") from error
-    except TimeoutError:  # its queue is full, since it accepts no connection
+    except OSError:  # its queue is full, since it accepts no connection
         pass
     return peer
 

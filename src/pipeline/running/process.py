@@ -55,15 +55,22 @@ class Process:
         self.noted: dict[int, float] = {}
         """By thread, the seconds after which its request is logged again."""
         self.path = Path(self.directory, f"{os.getpid()}.sock")
-        self.path.unlink(missing_ok=True)  # of a process that had the same number
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.bind(str(self.path))
-        self.path.chmod(0o660)
-        self.socket.listen(16)
-        self.socket.settimeout(LOOK)
+        self._listen()
         threading.Thread(target=self._run, name="pipeline-watch", daemon=True).start()
         if self.listen:
             threading.Thread(target=self._probes, name="pipeline-probes", daemon=True).start()
+
+    def _listen(self) -> None:
+        """Listen under another name first: a socket that nobody listens on would say that the process has ended."""
+        new = self.path.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.bind(str(new))
+        new.chmod(0o660)
+        self.socket.listen(16)
+        self.socket.settimeout(LOOK)
+        new.rename(self.path)
+        self.is_over = False
 
     def start_again(self) -> None:
         """Start in a process that was forked: it has the sockets of its parent, but not the threads."""
@@ -72,6 +79,7 @@ class Process:
 
     def end(self) -> None:
         """Remove the socket of this process, which ends."""
+        self.is_over = True
         self.path.unlink(missing_ok=True)
 
     def _run(self) -> None:
@@ -80,6 +88,9 @@ class Process:
                 peer, _ = self.socket.accept()
             except TimeoutError:
                 self._log_slow(self.stacks.requests())
+                if not self.is_over and not self.path.exists():  # somebody has tidied up
+                    with self.socket, suppress(OSError):
+                        self._listen()
                 continue
             except OSError:
                 return
