@@ -61,7 +61,7 @@ class Process:
             threading.Thread(target=self._probes, name="pipeline-probes", daemon=True).start()
 
     def _listen(self) -> None:
-        """Listen under another name first: a socket that nobody listens on would say that the process has ended."""
+        """Listen under another name first: a socket without a listener would say that the process has ended."""
         new = self.path.with_suffix(".new")
         new.unlink(missing_ok=True)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -88,7 +88,7 @@ class Process:
                 peer, _ = self.socket.accept()
             except TimeoutError:
                 self._log_slow(self.stacks.requests())
-                if not self.is_over and not self.path.exists():  # somebody has tidied up
+                if not self.is_over and not self.path.exists():  # a program has tidied up
                     with self.socket, suppress(OSError):
                         self._listen()
                 continue
