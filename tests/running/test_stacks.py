@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import socket
 import sys
 import threading
@@ -26,6 +27,7 @@ from pipeline.elements.traverse import traverse
 from pipeline.health import Watch
 from pipeline.publisher import publisher
 from pipeline.running import process
+from pipeline.running.draining import VARIABLE, is_draining
 from pipeline.running.instance import State, processes, state_of, verdict
 from pipeline.running.stacks import Stacks, connections_waiting
 from pipeline.views import Views
@@ -173,6 +175,26 @@ def test_a_slow_request_is_logged_while_it_runs_and_again_at_twice_the_time(
     logged = [text for text in caplog.messages if text.startswith("slow:")]
     assert [text.split()[6] for text in logged] == ["10.2", "20.5", "10.1"]
     assert logged[0] == "slow: GET / has run for 10.2 s, in v, user -\n  a\n  b"
+
+
+@pytest.mark.parametrize("whose", ["of another user", "writable by others"])
+def test_a_directory_of_others_is_not_used__S25(
+    whose: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its user could take the instance out by a mark, or have a file made by a link."""
+    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.delenv(VARIABLE)
+    if whose == "of another user":
+        monkeypatch.setattr("pipeline.running.process.os.geteuid", lambda: tmp_path.stat().st_uid + 4_000)
+        if tmp_path.stat().st_uid == 0:
+            os.chown(tmp_path, 12345, -1)
+    else:
+        tmp_path.chmod(0o1777)
+    (tmp_path / "draining").touch()
+    process.start(str(tmp_path), "", 0, 0)
+    assert [file.name for file in tmp_path.iterdir()] == ["draining"]
+    assert not is_draining()
+    assert "other users may write there" in caplog.text
 
 
 def test_a_directory_that_cannot_be_used_stops_no_site(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

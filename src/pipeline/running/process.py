@@ -46,6 +46,9 @@ class Process:
         self.slow = slow
         self.threads = threads
         Path(directory).mkdir(mode=0o750, parents=True, exist_ok=True)
+        state = os.stat(directory)
+        if state.st_uid not in (0, os.geteuid()) or state.st_mode & 0o002:
+            raise PermissionError("other users may write there: what they put there would stop the site (S25)")
         self._start()
         forks.own(forget=self.start_again, close=self.end)
 
@@ -142,9 +145,9 @@ def start(directory: str, listen: str, slow: float, threads: int) -> None:
 
     ``pipeline.health`` explains the options.
     """
-    name_mark(directory)
     try:
         Process(directory, listen, slow, threads)
+        name_mark(directory)
     except OSError as error:
         log.error("health: watch = %s: %s; pipeline top does not see this process", directory, error)
 
