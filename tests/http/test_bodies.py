@@ -523,12 +523,13 @@ def left_of(
     stream = Counting(size)
     environ = Asked.blank("/", method="PUT").environ
     environ.update({"wsgi.input": stream, "SERVER_PROTOCOL": "HTTP/1.1", "CONTENT_LENGTH": str(size)}, **more)
-    environ.update({"vhost.peer": "unix"} if by_proxy else {})
+    environ.update({"REMOTE_ADDR": "", "HTTP_X_FORWARDED_FOR": "192.0.2.7"} if by_proxy else {})
     if "HTTP_TRANSFER_ENCODING" in more:
         environ.pop("CONTENT_LENGTH")
         environ["wsgi.input_terminated"] = True
     found: list[Any] = []
-    body = Pipeline(end())(environ, lambda status, headers: found.extend([size - stream.tell(), dict(headers)]))
+    app = Pipeline(vhost(allowed_hosts=("*",), trusted=("unix",), accept=("X-Forwarded",)), end())
+    body = app(environ, lambda status, headers: found.extend([size - stream.tell(), dict(headers)]))
     assert list(body) is not None
     return found[0], found[1]
 

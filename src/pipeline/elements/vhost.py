@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webob.exc import HTTPBadRequest
 
@@ -24,8 +24,14 @@ from pipeline.composition import Offers, element
 from pipeline.http.forwarding import HEADERS, READERS, Environ, Found, names_of_path
 from pipeline.http.hosts import PEER, UNIX, VISITOR, Host, Peers, hides_visitors
 from pipeline.interfaces import Facts, Handler, OptionError
+from pipeline.options import on_demand
 from pipeline.request import Request
 from pipeline.response import Response
+
+if TYPE_CHECKING:
+    from pipeline.http.bodies import drain_at_end
+else:  # for cost alone: a request without a body does not need it
+    drain_at_end = on_demand("pipeline.http.bodies:drain_at_end")
 
 MOST_TOLD = 20
 """Upper limit of the peers whose dropped headers are logged, once each. A scan of the site does not fill the
@@ -178,7 +184,7 @@ class Rewriting:
         trusted = bool(self.readers) and self.peers[peer]
         found: Found = {}
         if trusted:
-            found = self._read(environ)
+            found = self._read(request, environ)
             client = found.get("client", "")
             environ[VISITOR] = "" if self.peers[client] else client
         sent: str = environ.get("HTTP_HOST", "")
@@ -200,7 +206,7 @@ class Rewriting:
         elif not found and not self.reads_all:
             self.usual.add(sent)
 
-    def _read(self, environ: Environ) -> Found:
+    def _read(self, request: Request, environ: Environ) -> Found:
         """Return the parts of the address from all accepted forms of a trusted peer. The address of the visitor is
         set at once, also for the log of a request that is refused."""
         found: Found = {}
@@ -215,6 +221,8 @@ class Rewriting:
                 environ["REMOTE_ADDR"] = found["client"]
                 for stale in ("REMOTE_HOST", "REMOTE_PORT"):
                     environ.pop(stale, None)
+                if request.announces_body:  # it comes by a proxy, which has all of it
+                    drain_at_end(request)
         return found
 
     def _tell(self, peer: str, form: str, trusted: bool) -> None:

@@ -39,7 +39,6 @@ from webob.exc import (
 )
 
 from pipeline.http.error_pages import one_line, out_of_descriptors
-from pipeline.http.hosts import PEER
 from pipeline.request import Request
 
 log = logging.getLogger("pipeline.http")
@@ -81,8 +80,7 @@ def check_body(request: Request) -> None:
         if not environ.get("wsgi.input_terminated") or environ.get("SERVER_SOFTWARE", "").startswith(_UNSURE):
             environ["wsgi.input"] = _decoded(environ)
             environ["wsgi.input_terminated"] = True
-        environ["wsgi.input"] = body = CheckedBody(environ, None)
-        request.on_close(partial(drain, body, environ, environ.get("pipeline.response")))
+        environ["wsgi.input"] = CheckedBody(environ, None)
     elif length and length != "0":
         if not (length.isascii() and length.isdecimal()):
             raise _refused(environ, HTTPBadRequest("The Content-Length is not one decimal number."))
@@ -90,6 +88,14 @@ def check_body(request: Request) -> None:
             raise _refused(environ, HTTPRequestEntityTooLarge("The Content-Length is too large."))
         body = CheckedBody(environ, left := int(length))
         environ["wsgi.input"] = ShortBody(body) if left <= _IN_MEMORY else body
+
+
+def drain_at_end(request: Request) -> None:
+    """Have the rest of the body read before the answer is sent."""
+    environ = request.environ
+    body = environ["wsgi.input"]
+    body = body.body if type(body) is ShortBody else body
+    if type(body) is CheckedBody:
         request.on_close(partial(drain, body, environ, environ.get("pipeline.response")))
 
 
@@ -101,7 +107,7 @@ def drain(body: CheckedBody, environ: dict[str, Any], response: Any) -> None:
     early. Any other client may stall, which would hold a thread at each address: its answer does not wait. A client
     that waits for "100 Continue" has not sent the body, and is not asked for it.
     """
-    if PEER not in environ or body.left == 0 or body.failure is not None:
+    if body.left == 0 or body.failure is not None:
         return
     if environ.get("HTTP_EXPECT") and not body.given:
         return
