@@ -115,14 +115,12 @@ def read_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
 def read_x_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
     """Read ``X-Forwarded-*``. A proxy may have replaced a header, or added its value at the end."""
     believed = 1
-    if text := environ.get("HTTP_X_FORWARDED_FOR"):
-        found["client"], believed = peers.client(_values(text))
+    if nodes := _values(environ.get("HTTP_X_FORWARDED_FOR", "")):
+        found["client"], believed = peers.client(nodes)
 
     def value(name: str) -> str | None:
-        if text := environ.get(name):
-            values = _values(text)
-            return values[-min(believed, len(values))]
-        return None
+        values = _values(environ.get(name, ""))
+        return values[-min(believed, len(values))] if values else None
 
     if (host := value("HTTP_X_FORWARDED_HOST")) is not None:
         found["host"] = Host.parse(host)
@@ -131,7 +129,9 @@ def read_x_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
     if (port := value("HTTP_X_FORWARDED_PORT")) is not None:
         host_ = found.get("host") or Host.parse(environ.get("HTTP_HOST", ""))
         if host_.port is None or "host" not in found:
-            found["host"] = Host(host_.name, parse_port(port))
+            number = parse_port(port)
+            # An ingress behind a load balancer that ends TLS says 80, which is the port of the balancer's own visit.
+            found["host"] = Host(host_.name, None if (number, found.get("scheme")) == (80, "https") else number)
     if (prefix := value("HTTP_X_FORWARDED_PREFIX")) is not None:
         if prefix[:1] != "/":
             raise ValueError("X-Forwarded-Prefix must start with a slash")
@@ -158,7 +158,8 @@ READERS: dict[str, Reader] = {
 
 
 def _values(text: str) -> list[str]:
-    return [value.strip(" \t") for value in text.split(",")]
+    """Return the members of a list. Empty ones do not count (RFC 9110 section 5.6.1)."""
+    return [value for one in text.split(",") if (value := one.strip(" \t"))]
 
 
 def names_of_path(segments: Iterable[str]) -> tuple[str, ...]:
