@@ -130,7 +130,7 @@ def read_x_forwarded(environ: Environ, peers: Peers, found: Found) -> None:
         host_ = found.get("host") or Host.parse(environ.get("HTTP_HOST", ""))
         if host_.port is None or "host" not in found:
             number = parse_port(port)
-            # An ingress behind a load balancer that ends TLS says 80, which is the port of the balancer's own visit.
+            # An ingress behind a balancer that ends TLS says 80, which is the port of the balancer's own visit.
             found["host"] = Host(host_.name, None if (number, found.get("scheme")) == (80, "https") else number)
     if (prefix := value("HTTP_X_FORWARDED_PREFIX")) is not None:
         if prefix[:1] != "/":
