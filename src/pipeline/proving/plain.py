@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from decimal import Decimal
 from typing import Any
 
 LONGEST = 200
@@ -34,10 +35,10 @@ def _value(value: Any, depth: int) -> Any:
     """Return a value without times of day and random bytes."""
     if depth > DEPTH:
         return "..."
-    if isinstance(value, (bool, int, type(None))):
+    if isinstance(value, (bool, int, Decimal, type(None))):
         return value
-    if isinstance(value, float):
-        return "a number"
+    if isinstance(value, float):  # an amount has two decimals; a time, or a random number, has more
+        return value if value == round(value, 2) else "a number"
     if isinstance(value, str):
         return value[:LONGEST]
     if isinstance(value, bytes):
