@@ -52,10 +52,12 @@ class Row(Base):
 class Site:
     """A pipeline on a primary and two replicas, in this process."""
 
-    def __init__(self, primary: Postgres, standbys: list[Standby], keys: Path, driver: str = "psycopg2") -> None:
+    def __init__(
+        self, primary: Postgres, standbys: list[Standby], keys: Path, driver: str = "psycopg2", **options: Any
+    ) -> None:
         self.primary, self.standbys, self.keys = primary, standbys, keys
         url, *read_urls = (one.url("site").replace("psycopg2", driver) for one in (primary, *standbys))
-        database = sql(url=url, read_urls=tuple(read_urls))
+        database = sql(url=url, read_urls=tuple(read_urls), **options)
         self.app = Pipeline(causal(keys=str(keys)), retry(), database, errors(), transaction(), end(view=self.view))
         self.attempts: list[int] = []
 
@@ -109,7 +111,7 @@ def rows(session: Any) -> int:
 
 
 @contextmanager
-def three(servers_dir: Path, missing: Skip, keys: Path) -> Iterator[Site]:
+def three(servers_dir: Path, missing: Skip, keys: Path, **options: Any) -> Iterator[Site]:
     statements = (
         "CREATE TABLE t (v varchar(50) PRIMARY KEY)",
         "INSERT INTO t VALUES ('was')",
@@ -117,7 +119,7 @@ def three(servers_dir: Path, missing: Skip, keys: Path) -> Iterator[Site]:
         "CREATE FUNCTION put(v text) RETURNS void AS 'INSERT INTO t VALUES (v)' LANGUAGE sql",
     )
     with replicated(servers_dir, missing, statements, (0, LATE)) as (primary, standbys):
-        yield Site(primary, standbys, keys)
+        yield Site(primary, standbys, keys, **options)
         close_all()
 
 
@@ -248,6 +250,25 @@ def test_a_refused_connection_is_read_elsewhere(
         assert {site.ask("/")[0] for _ in range(6)} == {site.primary.port}
         for connection in used:
             connection.invalidate()
+
+
+def test_a_replica_that_applies_nothing_is_left_out(
+    servers_dir: Path, missing: Skip, tmp_path: Path, need_packages: Callable[..., None], caplog: Any
+) -> None:
+    """A visitor sees what he has written also when his cookie has ended."""
+    need_packages("psycopg2")
+    with three(servers_dir, missing, tmp_path / "keys", max_lag=1.5) as site:
+        site.ready()
+        for one in site.standbys:
+            one.ask("SELECT pg_wal_replay_pause()")
+        told = site.ask("/insert/mine", method="POST")[2]
+        assert site.ask("/", told)[1] == 2, "the replicas do not have it"
+        time.sleep(3)
+        assert {site.ask("/")[1] for _ in range(6)} == {2}, "without the cookie"
+        assert "it is more than 1.5 seconds behind its primary" in caplog.text
+        for one in site.standbys:
+            one.ask("SELECT pg_wal_replay_resume()")
+        site.ready()
 
 
 def test_what_replicas_need(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ before the transaction begins: afterwards it may be ahead of what the transactio
 from __future__ import annotations
 
 import time
+from collections import deque
 from itertools import count
 from math import inf
 from threading import Lock, Thread, Timer
@@ -32,6 +33,8 @@ PAUSE = 0.5
 """Seconds between two looks at a replica."""
 SILENT = 3.0
 """Seconds after which a replica that does not answer is left out. The requests that wait for it are tried again."""
+HEADER = 40
+"""Bytes of the header of a page of the log, which the primary counts before it has written behind it."""
 REPLAYED = "pipeline.sql.replayed"
 """The key in the ``info`` of a connection for the position that its server is known to have."""
 
@@ -48,6 +51,11 @@ class Replica:
         """For the thread alone: it must not wait until a request gives back a connection."""
         self.watching: Any = None
         """The driver's connection of the thread."""
+        self.primary: Any = None
+        """An engine for a thread that asks the primary."""
+        self.max_lag = inf
+        self.noted: deque[tuple[float, int]] = deque()
+        """The positions of the primary of late, each with its time. The first one is older than ``max_lag``."""
         self.answered = -inf
         """When the replica answered last, in the time of ``time.monotonic``."""
         self.thread: Thread | None = None
@@ -61,6 +69,8 @@ class Replica:
             if self.thread is None:
                 self.thread = Thread(target=self.watch, name="pipeline.sql.replica", daemon=True)
                 self.thread.start()
+                # In a thread of its own: a primary that hangs must not make the replica seem silent.
+                Thread(target=self.watch_primary, name="pipeline.sql.primary", daemon=True).start()
         return False
 
     def watch(self) -> None:
@@ -76,14 +86,33 @@ class Replica:
         if connection is not None:
             connection.close()
 
+    def watch_primary(self) -> None:
+        """Note the position of the primary until ``stop`` is called. Without an answer nothing is noted."""
+        me, connection = self.thread, None
+        while self.thread is me:
+            try:
+                connection = connection or self.primary.connect()
+                position = ask(connection.connection.driver_connection, self.database.dialect.position)
+                self.noted.append((time.monotonic(), position))
+            except Exception:  # the requests that write say so
+                if connection is not None:
+                    connection.invalidate()
+                connection = None
+            time.sleep(PAUSE)
+        if connection is not None:
+            connection.close()
+
     def look(self, connection: Connection | None) -> Connection | None:
         """Ask the replica for its position. Return the connection for the next time, or None if it is lost."""
         try:
             if connection is None:
                 connection = self.engine.connect()
                 self.watching = connection.connection.driver_connection
-            if ask(self.watching, self.query) is None:
+            position = ask(self.watching, self.query)
+            if position is None:
                 raise RuntimeError("it is a primary: pg_is_in_recovery() is false")
+            if position + HEADER < self.needed(time.monotonic() - self.max_lag):
+                raise RuntimeError(f"it is more than {self.max_lag:g} seconds behind its primary (max_lag)")
         except Exception as error:
             self.leave_out(error)
             if connection is not None:
@@ -93,6 +122,12 @@ class Replica:
         self.answered = time.monotonic()
         self.database.outage.end()
         return connection
+
+    def needed(self, since: float) -> int:
+        """Return the position that the replica must have, to show all that was stored before a time."""
+        while len(self.noted) > 1 and self.noted[1][0] <= since:
+            self.noted.popleft()
+        return self.noted[0][1] if self.noted and self.noted[0][0] <= since else 0
 
     def cut(self) -> None:
         """Cut the connections to a silent replica: requests that wait for it are tried again."""
@@ -133,7 +168,7 @@ class Replica:
 
     def forget(self) -> None:
         """Leave the thread and its connection to the parent process (R12)."""
-        forks.keep(self.watching, self.engine.pool)
+        forks.keep(self.watching, self.engine.pool, self.primary and self.primary.pool)
         self.lock, self.watching = Lock(), None
         self.stop()
 
@@ -153,7 +188,7 @@ def with_limit(url: str) -> str:
 class Replicas:
     """A primary with its replicas. It opens the session of each request, on one or the other."""
 
-    def __init__(self, primary: Database, replicas: list[Database]) -> None:
+    def __init__(self, primary: Database, replicas: list[Database], max_lag: float = inf) -> None:
         for database in (primary, *replicas):
             if not database.dialect.replayed:
                 raise ConfigurationError(
@@ -162,6 +197,9 @@ class Replicas:
         primary.tells = True
         self.primary = primary
         self.replicas = [database.replica or Replica(database) for database in replicas]
+        for replica in self.replicas:
+            replica.primary = create_engine(primary.engine.url, poolclass=NullPool)
+            replica.max_lag = max_lag
         self.turns = count()
 
     def open_session(self, request: Any) -> Session:

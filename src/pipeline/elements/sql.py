@@ -59,6 +59,7 @@ def sql(
     *,
     url: str,
     read_urls: tuple[str, ...] = (),
+    max_lag: float = 30.0,
     pool_size: int | None = None,
     max_overflow: int | None = None,
     pool_timeout: float | None = None,
@@ -75,6 +76,8 @@ def sql(
     url                URL of the database for SQLAlchemy: sqlite:///path, postgresql://...
     read_urls          URLs of replicas, for PostgreSQL: GET and HEAD read from one that has what the visitor has
                        written, as ``causal`` knows. See below; default none
+    max_lag            seconds by which a replica may be behind its primary before it is left out: half of
+                       ``max_age`` of ``causal``, after which a visitor is not told from others; default 30
     pool_size          upper limit of the connections that are kept open; default 5
     max_overflow       further connections that are opened if they are needed at the same time; default 10
     pool_timeout       seconds that a request waits for a connection, before it is a 503; default 30
@@ -125,6 +128,6 @@ def sql(
     if read_urls:
         given["pool_pre_ping"] = False  # an attempt that finds a dead connection is followed by one on the primary
         others = [database_of(with_limit(one), False, given, time_limits) for one in read_urls]
-        replicas = Replicas(database, others)
+        replicas = Replicas(database, others, max_lag)
         open_session, open_primary = replicas.open_session, replicas.open_primary
     return Offers(next, tm=database.open_tm, sql=open_session, sql_primary=open_primary, **OFFERED)
