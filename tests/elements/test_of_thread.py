@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -96,7 +97,7 @@ def a_hook_that_fails(change: Change, request: Request) -> None:
 def site(tmp_path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The elements of each kind of database, and how it is changed and read afresh."""
     file, table = tmp_path / "Data.fs", tmp_path / "site.sqlite"
-    with sqlite3.connect(table) as connection:
+    with closing(sqlite3.connect(table)) as connection, connection:
         connection.execute("CREATE TABLE t (v text)")
 
     def in_zodb() -> bool:
@@ -110,7 +111,7 @@ def site(tmp_path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
 
     def in_sql() -> bool:
         close_sql()
-        with sqlite3.connect(table) as connection:
+        with closing(sqlite3.connect(table)) as connection, connection:
             return bool(connection.execute("SELECT * FROM t").fetchall())
 
     elements: dict[str, Element] = {"zodb": zodb(uri=f"file://{file}"), "sql": sql(url=f"sqlite:///{table}")}

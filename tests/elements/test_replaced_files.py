@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -136,7 +137,7 @@ def test_a_file_of_sqlite_is_opened_again(how: str, tmp_path: Path) -> None:
     file = tmp_path / "var" / "site.sqlite"
 
     def make() -> None:
-        with sqlite3.connect(file) as connection:
+        with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("CREATE TABLE IF NOT EXISTS t (v text)")
 
     def insert(request: Any, response: Response) -> list[bytes]:
@@ -150,5 +151,5 @@ def test_a_file_of_sqlite_is_opened_again(how: str, tmp_path: Path) -> None:
     make()
     assert [ask(app).status for _ in range(3)] == [200, 200, 200]
     close_sql()
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection, connection:
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (4 if how == "copied" else 3,)

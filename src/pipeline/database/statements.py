@@ -61,7 +61,7 @@ def is_plain_read(statement: str) -> bool:
 
 
 _LEAVES_BY_CALLS = re.compile(
-    r"\s*[(\s]*(?:select|with|values|insert|update|delete|merge|replace|show|explain|describe|savepoint|release"
+    r"[(\s]*(?:select|with|values|insert|update|delete|merge|replace|show|explain|describe|savepoint|release"
     r"|rollback\s+to|set\s+(?:local|transaction|constraints))\b",
     re.IGNORECASE,
 )

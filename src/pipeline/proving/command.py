@@ -72,7 +72,8 @@ def main(arguments: Sequence[str]) -> int:
         cover=options.cover,
         waived=waivers_of(options.waive) if options.waive else (),
     )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C does: what was copied is removed
+    for number in (signal.SIGTERM, signal.SIGINT):  # what was copied is removed
+        signal.signal(number, proof.site.end)
     with proof.loaded():
         if options.replay:
             return put_replay(proof, options.replay)

@@ -8,7 +8,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 from pipeline.composition import Pipeline
@@ -56,6 +56,8 @@ class Site:
         self._look: Callable[[Any], object] | None = None
         self._thread = threading.get_ident()
         self._at_work: Run | None = None
+        self.is_ended = False
+        """True if a signal has ended the command."""
         """The run that began last: other threads do its work."""
 
     of_databases: Sequence[str] = OF_DATABASES
@@ -157,6 +159,11 @@ class Site:
 
         return watched
 
+    def end(self, *signal: object) -> NoReturn:
+        """End the command, as a handler of signals."""
+        self.is_ended = True
+        raise KeyboardInterrupt
+
     def ask(self, request: Asked, run: Run | None = None) -> Run:
         """Run one request as a server does."""
         run = run or Run()
@@ -168,6 +175,8 @@ class Site:
         self._at_work = run
         with started(run), watched(run, str(request)):
             serve(self.app, environ, run)
+        if self.is_ended:  # the code of the site, or of a database, has swallowed the exception
+            raise KeyboardInterrupt
         run.keeps_request = "pipeline.request" in environ
         self.copies.refuse_refused()
         return run
