@@ -19,6 +19,10 @@ class OfThread:
         self.request: Any = None
         """The request that runs inside ``transaction`` in this thread."""
 
+    def leave(self) -> None:
+        """Give back the thread's own manager."""
+        manager.manager = self.own
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.own if self.request is None else self.request.tm, name)
 
@@ -28,5 +32,7 @@ def of_thread(threads: Any = manager) -> OfThread:
     try:
         found: OfThread = threads.pipeline
     except AttributeError:
-        found = threads.pipeline = threads.manager = OfThread(threads.manager)
+        found = threads.pipeline = OfThread(threads.manager)
+    if found.request is None:
+        found.own, threads.manager = threads.manager, found
     return found

@@ -118,6 +118,8 @@ def transaction(next: Handler, *, veto: Veto | None = None, manager: type[Manage
             raise
         finally:
             thread.request = outer
+            if outer is None:
+                thread.leave()
         if request.outcome and response.status >= "400":
             response.headers["X-Outcome"] = request.outcome  # as on the page of an error
         if not response.in_memory or response.filters:
