@@ -20,7 +20,7 @@ class OfThread:
         """The request that runs inside ``transaction`` in this thread."""
 
     def leave(self) -> None:
-        """Give back the thread's own manager."""
+        """Give back the own manager of the thread."""
         manager.manager = self.own
 
     def __getattr__(self, name: str) -> Any:
@@ -33,6 +33,6 @@ def of_thread(threads: Any = manager) -> OfThread:
         found: OfThread = threads.pipeline
     except AttributeError:
         found = threads.pipeline = OfThread(threads.manager)
-    if found.request is None:
+    if threads.manager is not found:
         found.own, threads.manager = threads.manager, found
     return found
