@@ -198,4 +198,4 @@ def test_outside_of_requests_a_thread_has_its_own(site: Any) -> None:
     seen["after"] = package.get()
     package.abort()
     assert {type(one).__name__ for one in seen.values()} == {"Transaction"}
-    assert thread.of_thread().request is None
+    assert thread.of_thread(None).request is None

@@ -21,18 +21,19 @@ class OfThread:
 
     def leave(self) -> None:
         """Give back the own manager of the thread."""
-        manager.manager = self.own
+        if manager.manager is self:
+            manager.manager = self.own
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.own if self.request is None else self.request.tm, name)
 
 
-def of_thread(threads: Any = manager) -> OfThread:
-    """Return what stands for the manager of this thread."""
+def of_thread(tm: Any, threads: Any = manager) -> OfThread:
+    """Return what stands for the manager of this thread. It does not if that is ``tm``, the request's, already."""
     try:
         found: OfThread = threads.pipeline
     except AttributeError:
         found = threads.pipeline = OfThread(threads.manager)
-    if threads.manager is not found:
+    if threads.manager is not found and threads.manager is not tm:
         found.own, threads.manager = threads.manager, found
     return found

@@ -89,9 +89,9 @@ def transaction(next: Handler, *, veto: Veto | None = None, manager: type[Manage
     """
 
     def transaction(request: TransactionRequest, response: Response) -> None:
-        thread = of_thread()
-        outer, thread.request = thread.request, request
         tm = request.tm_in_use
+        thread = of_thread(tm)
+        outer, thread.request = thread.request, request
         if tm is not None and (reads_only(tm) or not is_open(tm)):  # an outer element has used it
             _begin_to_write(tm)
         try:
