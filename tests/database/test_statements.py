@@ -13,6 +13,7 @@ from pipeline.database.statements import (
     may_replace,
     savepoint_of,
     sets_autocommit,
+    takes_back,
 )
 
 READS = [
@@ -160,6 +161,18 @@ def test_what_postgresql_accepts_in_a_transaction_that_only_reads(statement: str
 @pytest.mark.parametrize("statement", ["COMMIT", "select 1 ; end", "rollback", "ABORT", "START TRANSACTION"])
 def test_what_ends_a_transaction_that_only_reads(statement: str) -> None:
     assert is_unrefused(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        *((one, True) for one in ("ROLLBACK", "abort", "select 1; rollback", "-- a\n/* b */ ROLLBACK AND CHAIN")),
+        *((one, False) for one in ("ROLLBACK TO x", "rollback work to savepoint x", "SELECT 'a; rollback'")),
+        ("CREATE TABLE a (b text DEFAULT '; rollback')", False),
+    ],
+)
+def test_what_takes_back_a_transaction(statement: str, expected: bool) -> None:
+    assert takes_back(statement) is expected
 
 
 @pytest.mark.parametrize("statement", ["SELECT f(), lo_get(1)", "ROLLBACK TO SAVEPOINT x", "CALL f()"])

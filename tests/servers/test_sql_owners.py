@@ -318,6 +318,9 @@ ENDS: list[Work] = [
     after_writing(lambda request: (request.sql.begin_nested(), request.sql.commit()), "commit in a savepoint"),
     after_writing(lambda request: request.sql.get_transaction().close(), "close of the transaction"),
     after_writing(lambda request: request.sql.connection().close(), "close of the connection"),
+    after_writing(do("ROLLBACK"), "ROLLBACK"),
+    after_writing(do("/* so */ -- and so\n rollback work"), "rollback in a comment"),
+    after_writing(lambda request: request.sql.connection().connection.rollback(), "rollback of the driver"),
     *(using, using_connection, using_begin),
 ]
 

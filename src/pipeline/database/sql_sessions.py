@@ -28,6 +28,7 @@ from pipeline.database.statements import (
     may_replace,
     savepoint_of,
     sets_autocommit,
+    takes_back,
 )
 from pipeline.database.transactions import Manager, is_committed, is_committing, joined, reads_only, refusal
 from pipeline.interfaces import ReadOnlyTransaction
@@ -123,7 +124,11 @@ class RequestConnection(Connection):
     def connection(self) -> Any:
         """The connection of the pool. A view that takes it may use the driver, unseen."""
         connection = super().connection
-        self.bound.hand_out_driver()
+        if self.bound.ending:
+            vars(connection).pop("rollback", None)
+        else:
+            self.bound.hand_out_driver()
+            vars(connection)["rollback"] = refuse_rollback
         return connection
 
     @property
@@ -240,6 +245,8 @@ class Bound:
                 raise self.refusal(statement)
             if sets_autocommit(statement):
                 refuse_autocommit()
+            if takes_back(statement):
+                refuse_rollback()
             self.note_called(called_by(statement))
             self.changed = self.on_replica is None
             if may_replace(statement):
@@ -271,11 +278,10 @@ class Bound:
 
         The connection is closed at the end of the request, so that it cannot be used in another one (R13).
         """
-        if not self.ending:
-            self.changed, self.handed_out = self.on_replica is None, True
-            self.info[CLOSE_AT_END] = self.database.is_pooled
-            if BY_DRIVER not in self.savepoints:
-                self.set_savepoint(BY_DRIVER)
+        self.changed, self.handed_out = self.on_replica is None, True
+        self.info[CLOSE_AT_END] = self.database.is_pooled
+        if BY_DRIVER not in self.savepoints:
+            self.set_savepoint(BY_DRIVER)
 
     def refuse_or_commit(self) -> None:
         """Refuse to commit a failed transaction. The database would roll it back without an error."""
@@ -456,6 +462,10 @@ def _before_commit(session: RequestSession) -> None:
 
 def refuse_commit() -> NoReturn:
     raise RuntimeError("sql: request.tm.commit() commits the session; request.sql.commit() must not")
+
+
+def refuse_rollback() -> NoReturn:
+    raise RuntimeError("sql: request.sql.rollback() takes back changes; a statement, or the driver, must not")
 
 
 def refuse_autocommit() -> NoReturn:

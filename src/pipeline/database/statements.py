@@ -95,6 +95,7 @@ _ENDS = re.compile(
 )
 _SET = re.compile(r"\s*set\b", re.IGNORECASE)
 _AUTOCOMMIT = re.compile(r"\bautocommit\s*:?=(?!\s*(?:0|off\b|false\b))", re.IGNORECASE)
+_TAKES_BACK = re.compile(r"(?:^|;)\s*(?:--.*\n\s*)*(?:rollback(?!\s+(?:\w+\s+)?to\b)|abort)\b", re.IGNORECASE)
 _UNREFUSED = re.compile(
     r"(?:^|;)\s*(?:commit|end|abort|rollback(?!\s+to\b)|begin|start)\b"
     r"|\b(?:notify|pg_notify|lowrite|lo_(?:creat|create|from_bytea|import|put|truncate|truncate64|unlink))\b",
@@ -122,6 +123,12 @@ def sets_autocommit(statement: str) -> bool:
     """Return whether the statement has all later ones committed at once."""
     may_set = _SET.match(statement) is not None or not is_ordinary(statement)
     return may_set and _AUTOCOMMIT.search(statement) is not None
+
+
+def takes_back(statement: str) -> bool:
+    """Return whether the statement rolls back the transaction, alone or in a string with others."""
+    bare = "" if is_ordinary(statement) else _COMMENT.sub(" ", _QUOTED.sub(" quoted ", statement))
+    return _TAKES_BACK.search(bare) is not None
 
 
 def is_unrefused(statement: str) -> bool:
