@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import permutations
 from pathlib import Path
 from threading import Semaphore
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from webob import Request as Asked
 from webob import Response as Answer
 from ZODB import DB
+from ZODB.utils import u64
 
 from pipeline import Pipeline, Response, element
 from pipeline.elements.causal import COOKIE, HEADER, causal
@@ -32,6 +34,7 @@ def counter(next: Handler) -> Handler:
             request.root["count"] = request.root.get("count", 0) + 1
         request.keep = 60
         response.text = str(request.root.get("count", 0))
+        response.headers["X-Wants"] = str(max(request.written.values(), default=0))
         if request.path == "/fails":
             response.status = 409
             request.commit_on_error = True
@@ -119,12 +122,45 @@ def test_a_page_that_is_kept_is_not_older_than_the_own_write(two: Two) -> None:
 
 def test_a_commit_is_told_by_a_cookie_for_this_host_alone(two: Two) -> None:
     told = two.ask(0, "POST").headers["Set-Cookie"]
-    assert told.startswith(f"__Host-{COOKIE}=") and "Max-Age=60" in told
+    assert told.startswith(f"__Host-{COOKIE}.") and "Max-Age=60" in told
     assert {"HttpOnly", "secure", "Path=/", "SameSite=Lax"} <= set(told.split("; "))
     failed = two.ask(0, "POST", "/fails")
     assert (failed.status_int, "Set-Cookie" in failed.headers) == (409, True)  # its changes are committed
     read = two.ask(0, HTTP_COOKIE=cookie_of(failed))
     assert "Set-Cookie" not in read.headers and HEADER not in read.headers
+
+
+def keep_cookies(jar: dict[str, str], answer: Answer) -> None:
+    """What a browser does with an answer."""
+    for line in answer.headers.getall("Set-Cookie"):
+        name, _, value = line.partition(";")[0].partition("=")
+        jar.pop(name, None)
+        if value and "Max-Age=0" not in line:
+            jar[name] = value
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+@pytest.mark.parametrize("written_before", [False, True])
+def test_of_writes_at_once_the_last_is_read_in_whatever_order_their_answers_arrive(
+    two: Two, order: tuple[int, ...], written_before: bool
+) -> None:
+    two.may_learn.release(20)
+    jar: dict[str, str] = {}
+
+    def ask(method: str = "GET") -> Answer:
+        return two.ask(0, method, HTTP_COOKIE="; ".join(f"{name}={value}" for name, value in jar.items()))
+
+    def last() -> str:
+        return str(u64(two.dbs[0].storage.lastTransaction()))
+
+    if written_before:
+        keep_cookies(jar, ask("POST"))
+    answers = [ask("POST") for _ in order]  # none of them has arrived when the next one is sent
+    for number in order:
+        keep_cookies(jar, answers[number])
+    assert (len(jar), ask().headers["X-Wants"]) == (len(order), last())
+    keep_cookies(jar, ask("POST"))
+    assert (len(jar), ask().headers["X-Wants"]) == (1, last()), "the cookies do not pile up"
 
 
 FORGED: list[Callable[[str], str]] = [

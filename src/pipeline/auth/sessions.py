@@ -65,9 +65,9 @@ class SignedCookie:
         value, signed = self.serializer.loads(cookie, return_timestamp=True)
         return value, signed.timestamp()
 
-    def values(self, request: Request) -> Iterator[Any]:
+    def values(self, request: Request, name: str = "") -> Iterator[Any]:
         """Yield the value of each valid cookie of the name. A sibling domain may have planted another one."""
-        for cookie in cookies_of(request.environ, self.name_for(request)):
+        for cookie in cookies_of(request.environ, name or self.name_for(request)):
             try:
                 value, signed = self.loads(cookie)
             except (BadData, ValueError, TypeError):
@@ -88,11 +88,11 @@ class SignedCookie:
         name = f"__Host-{self.name}"
         return f"{name}-{hashlib.sha256(mounted).hexdigest()[:16]}" if mounted else name
 
-    def set(self, request: Request, response: AnyResponse, text: str) -> None:
+    def set(self, request: Request, response: AnyResponse, text: str, name: str = "") -> None:
         """Set the cookie to a text that ``serializer.dumps`` returned. An empty text deletes the cookie."""
         https = request.scheme == "https"
         response.set_cookie(
-            self.name_for(request),
+            name or self.name_for(request),
             text,
             max_age=self.age if text else 0,
             path="/" if https else _quoted(request.environ.get("SCRIPT_NAME", "")) or "/",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import secrets
+
 from itsdangerous import BadData
 
 from pipeline.auth.keys import read_keys
 from pipeline.auth.sessions import SignedCookie
 from pipeline.composition import Offers, element
+from pipeline.cookies import MOST_OF_A_NAME
 from pipeline.database.transactions import DatabaseRequest
 from pipeline.database.written import NOTHING, Positions, seen_by
 from pipeline.interfaces import Facts, Handler
@@ -14,7 +18,7 @@ from pipeline.request import SAFE_METHODS
 from pipeline.response import Response
 
 COOKIE = "written"
-"""Name of the cookie. Under https it has a prefix."""
+"""What the name of each cookie begins with. Under https it has a prefix."""
 HEADER = "X-Written"
 """Name of the header of requests and answers, for programs that keep no cookies."""
 MOST = 8
@@ -39,10 +43,12 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
     max_age  seconds for which the browser keeps the cookie. By then each process knows of the commit
 
     A client of ZEO learns of the commits of other processes a moment after them. An answer that has committed sets
-    a signed cookie with the id of the last transaction. A process that has not seen it asks the server
-    before the next request of this visitor begins. For a visitor without the cookie, and in a process that has seen
-    the transaction, nothing is asked. A database in a file, and RelStorage, have no cookie: they are never behind.
-    With ``read_urls`` of ``sql`` the cookie tells which replicas have what the visitor has written.
+    a signed cookie with the id of the last transaction, and deletes those that the browser has sent. Its name is new
+    each time: of two answers that arrive in the other order, the earlier one would hide the later one.
+    A process that has not seen the transaction asks the server before the next request of this visitor begins. For
+    a visitor without the cookie, and in a process that has seen the transaction, nothing is asked. A database in a
+    file, and RelStorage, have no cookie: they are never behind. With ``read_urls`` of ``sql`` the cookie tells which
+    replicas have what the visitor has written.
 
     A program without cookies sends the header ``X-Written`` of the last answer that had one. A value that is not
     signed by one of the keys is ignored. An old one costs at most one question.
@@ -57,10 +63,15 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
         if request.outcome:
             tell(request, response)
 
+    def names_in(request: DatabaseRequest) -> list[str]:
+        header = request.environ.get("HTTP_COOKIE", "")
+        names = re.findall(rf"{cookie.name_for(request)}\.[0-9a-f]{{8}}(?==)", header) if COOKIE in header else ()
+        return list(dict.fromkeys(names))[:MOST_OF_A_NAME]
+
     def sent_with(request: DatabaseRequest) -> Positions:
         seen: dict[str, int] = {}
-        if COOKIE in request.environ.get("HTTP_COOKIE", ""):
-            for sent in cookie.values(request):
+        for name in names_in(request):
+            for sent in cookie.values(request, name):
                 add(seen, sent)
         if header := request.environ.get("HTTP_X_WRITTEN"):
             try:
@@ -73,7 +84,9 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
         positions = seen_by(request)
         if positions != request.written:
             text = str(cookie.serializer.dumps(positions))
-            cookie.set(request, response, text)
+            cookie.set(request, response, text, f"{cookie.name_for(request)}.{secrets.token_hex(4)}")
+            for name in names_in(request):
+                cookie.set(request, response, "", name)
             response.headers[HEADER] = text
             if request.environ["REQUEST_METHOD"] in SAFE_METHODS:
                 response.headers["Cache-Control"] = "no-store"  # the cookie is for this visitor alone
