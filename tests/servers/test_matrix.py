@@ -185,12 +185,12 @@ def test_matrix(
             if found[name] not in (expected[name], *UNSURE.get(expected[name], ())):
                 with start(target, python, inis, public_dir) as server:
                     found[name] = timed(f"{name}, again", looks[name], server)
-        changed = {
-            name: cell
+        changed = [
+            f"{name}: {cell!r}, not {expected[name]!r}"
             for name, cell in found.items()
             if cell not in (expected[name], *UNSURE.get(expected[name], ()))
-        }
-        assert changed == {}, expected
+        ]
+        assert not changed, "\n".join(changed)
 
 
 def below_a_prefix(target: str, python: Path, inis: Path, public_dir: Path) -> str:

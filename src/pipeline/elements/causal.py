@@ -18,7 +18,8 @@ from pipeline.request import SAFE_METHODS
 from pipeline.response import Response
 
 COOKIE = "written"
-"""What the name of each cookie begins with. Under https it has a prefix."""
+"""Start of the name of each cookie. Under https it has a prefix."""
+NAMES = re.compile(rf"(?:__Host-)?{COOKIE}[-0-9a-f]{{0,17}}\.[0-9a-f]{{8}}(?==)")
 HEADER = "X-Written"
 """Name of the header of requests and answers, for programs that keep no cookies."""
 MOST = 8
@@ -43,12 +44,12 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
     max_age  seconds for which the browser keeps the cookie. By then each process knows of the commit
 
     A client of ZEO learns of the commits of other processes a moment after them. An answer that has committed sets
-    a signed cookie with the id of the last transaction, and deletes those that the browser has sent. Its name is new
-    each time: of two answers that arrive in the other order, the earlier one would hide the later one.
+    a signed cookie with the id of the last transaction, and deletes those that the browser has sent. Its name is
+    new each time: of two answers that arrive in the other order, the earlier one would hide the later one.
     A process that has not seen the transaction asks the server before the next request of this visitor begins. For
     a visitor without the cookie, and in a process that has seen the transaction, nothing is asked. A database in a
-    file, and RelStorage, have no cookie: they are never behind. With ``read_urls`` of ``sql`` the cookie tells which
-    replicas have what the visitor has written.
+    file, and RelStorage, have no cookie: they are never behind. With ``read_urls`` of ``sql`` the cookie tells
+    which replicas have what the visitor has written.
 
     A program without cookies sends the header ``X-Written`` of the last answer that had one. A value that is not
     signed by one of the keys is ignored. An old one costs at most one question.
@@ -65,7 +66,8 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
 
     def names_in(request: DatabaseRequest) -> list[str]:
         header = request.environ.get("HTTP_COOKIE", "")
-        names = re.findall(rf"{cookie.name_for(request)}\.[0-9a-f]{{8}}(?==)", header) if COOKIE in header else ()
+        start = cookie.name_for(request)
+        names = [name for name in NAMES.findall(header) if name[:-9] == start] if COOKIE in header else []
         return list(dict.fromkeys(names))[:MOST_OF_A_NAME]
 
     def sent_with(request: DatabaseRequest) -> Positions:
