@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
@@ -354,6 +355,33 @@ def test_threads_and_processes_do_not_mix_their_lines(tmp_path: Path) -> None:
     assert os.waitpid(child, 0)[1] == 0
     lines = file.read_text().splitlines()
     assert len(lines) == 600 and all(map(COMBINED.fullmatch, lines))
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_lines_on_a_standard_stream(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    access = logging.getLogger(f"on.{name}")
+    pipeline = log(file=name, logger=access.name)(app)
+    assert not log(file=name).facts.writes
+    Request.blank("/silent").get_response(pipeline)  # as of commands, which set up no logging
+    access.setLevel(logging.INFO)
+    Request.blank("/a", environ={"HTTP_REFERER": "\xe9\udc80"}).get_response(pipeline)
+    found = getattr(capfd.readouterr(), name[3:])
+    assert COMBINED.fullmatch(found.removesuffix("\n")) and "GET /a HTTP/1.0" in found
+
+
+def test_a_standard_stream_that_is_no_file_or_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    access = logging.getLogger("on.a.stream")
+    access.setLevel(logging.INFO)
+    monkeypatch.setattr("sys.stdout", stream := io.StringIO())  # as mod_wsgi has one
+    Request.blank("/a").get_response(log(file="stdout", logger=access.name)(app))
+    assert COMBINED.fullmatch(stream.getvalue().removesuffix("\n"))
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        pipeline = log(file="stdout", logger=access.name)(app)
+        assert Request.blank("/").get_response(pipeline).status_int == 201
+    assert "stdout cannot be written, a line is lost: No space left on device" in caplog.text
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

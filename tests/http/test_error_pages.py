@@ -16,7 +16,6 @@ from webob.exc import HTTPException, HTTPFound, HTTPMethodNotAllowed, HTTPNotFou
 from pipeline import Request, Response
 from pipeline.http.error_pages import (
     LONGEST_DETAIL,
-    LONGEST_TRACEBACK,
     OUTCOMES,
     POLICY,
     SORRY,
@@ -32,10 +31,9 @@ from pipeline.http.error_pages import (
     problem_of,
     put_answer,
     put_problem,
-    shortened,
     text_of,
-    traceback_of,
 )
+from pipeline.http.tracebacks import LONGEST_TRACEBACK, shortened, traceback_of
 from pipeline.interfaces import CommitUncertain, Unavailable
 from pipeline.request import Verdict
 
@@ -275,8 +273,6 @@ def test_nobody_writes_lines_of_the_log_but_us(caplog: pytest.LogCaptureFixture)
         assert record.getMessage().isprintable()
 
 
-
-
 def recursion() -> None:
     recursion()
 
@@ -330,10 +326,10 @@ def test_any_error_can_be_logged(
 
 
 def test_an_error_that_defies_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(error: BaseException) -> None:
+    def fail(*error: object, **options: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("traceback.format_exception", fail)
+    monkeypatch.setattr("traceback.TracebackException", fail)
     assert traceback_of(ValueError()) == "<ValueError, of which MemoryError prevents a traceback>"
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
@@ -39,8 +42,12 @@ _USUAL = frozenset(("-", "GET", "HEAD", "POST", "HTTP/1.0", "HTTP/1.1"))
 """Texts that need not be compared with it."""
 
 
+STREAMS = ("stdout", "stderr")
+"""What ``file`` may name in place of a path."""
+
+
 def _facts(*, file: str | None, **options: Any) -> Facts:
-    return Facts(writes=() if file is None else (file,))
+    return Facts(writes=() if file is None or file in STREAMS else (file,))
 
 
 @element(
@@ -62,7 +69,8 @@ def log(
 
     logger  name of the logger; lines are of level INFO
     file    path of a file that gets the lines instead of the logger, in a quarter of the time. Several processes
-            may write to it, and it may be renamed (logrotate): within a second a new one is made
+            may write to it, and it may be renamed (logrotate): within a second a new one is made. Or stdout or
+            stderr, for journald or a container: it gets the lines that the logger would write, as fast
     format  combined, the Combined Log Format with the seconds at its end; or json, a JSON object with the same
             fields, and with the times of the elements if ``timing`` stands in the pipeline; default combined
 
@@ -71,12 +79,13 @@ def log(
     took, and "-" for a file that the server sent by its own means: the server does not say how much it sent.
     """
     access = logging.getLogger(logger)
-    append = None if file is None else LogFile(file).append
+    append = None if file is None else append_to_stream(file) if file in STREAMS else LogFile(file).append
+    always = append is not None and file not in STREAMS
     line_of = _line if format == "combined" else _json_line
     record_of = Records(access)
 
     def log(request: Request, response: Response) -> None:
-        if append is not None or access.isEnabledFor(logging.INFO):
+        if always or access.isEnabledFor(logging.INFO):
             started = time.monotonic()
             environ = request.environ
             path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")  # ``vhost`` rewrites both
@@ -117,6 +126,23 @@ class Records:
         values["args"], values["created"], values["msecs"] = (line,), now, int(now % 1 * 1000) + 0.0
         values["thread"], values["threadName"] = threading.get_ident(), threading.current_thread().name
         return record
+
+
+def append_to_stream(name: str) -> Callable[[str], None]:
+    """Return what appends a line to a standard stream of the process, by one write."""
+    stream = getattr(sys, name)
+    try:
+        descriptor = stream.fileno()
+    except (AttributeError, OSError):  # mod_wsgi has an object of its own, which writes to the log of Apache
+        return partial(print, file=stream, flush=True)
+
+    def append(line: str) -> None:
+        try:
+            os.write(descriptor, f"{line}\n".encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            problems.warning("%s cannot be written, a line is lost: %s", name, error.strerror)
+
+    return append
 
 
 class LogFile:

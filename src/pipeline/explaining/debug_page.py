@@ -22,7 +22,8 @@ from pipeline.explaining.passed import passed
 from pipeline.explaining.remedies import remedy_of
 from pipeline.explaining.repeating import command_of, ini_of, test_of
 from pipeline.explaining.walking import Walk
-from pipeline.http.error_pages import Problem, text_of, traceback_of
+from pipeline.http.error_pages import Problem, text_of
+from pipeline.http.tracebacks import traceback_of
 from pipeline.telling.secrets import told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
 from pipeline.telling.words import is_of_the_site

@@ -34,7 +34,8 @@ from pipeline.explaining.changes import (
 )
 from pipeline.explaining.noticed import BODY, bytes_read
 from pipeline.explaining.walking import FIELDS, Walk, walk_again
-from pipeline.http.error_pages import text_of, traceback_of
+from pipeline.http.error_pages import text_of
+from pipeline.http.tracebacks import traceback_of
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.paste import Step

@@ -15,7 +15,6 @@ import errno
 import json
 import logging
 import secrets
-import traceback
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from html import escape
@@ -27,6 +26,7 @@ from pipeline.http import debug_key
 from pipeline.http.accept import accepted, bounded
 from pipeline.http.content_policy import page_policy
 from pipeline.http.exceptions import adopt_exception
+from pipeline.http.tracebacks import shortened, traceback_of
 from pipeline.interfaces import Unavailable
 from pipeline.request import Request
 from pipeline.response import NOSNIFF, HeaderList, Response
@@ -47,8 +47,6 @@ NO_STORE = ("Cache-Control", "no-store")
 
 LONGEST_DETAIL = 2_000
 """Characters of the message of an error that are shown or logged."""
-LONGEST_TRACEBACK = 50_000
-"""Characters of a traceback that are shown or logged."""
 _LONGEST_CHAIN = 20
 """Causes of an error that are looked at."""
 
@@ -336,23 +334,6 @@ def text_of(value: object) -> str:
         return f"<{type(value).__name__}, whose str() raises {type(error).__name__}>"
 
 
-def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error, with those of its causes, as text."""
-    try:
-        text = "".join(traceback.format_exception(error))
-    except Exception as failure:
-        text = f"<{type(error).__name__}, of which {type(failure).__name__} prevents a traceback>"
-    return shortened(text.rstrip("\n"), LONGEST_TRACEBACK)
-
-
 def one_line(text: str) -> str:
     """Return a text as one line of a log, with escapes for control and other unprintable characters."""
     return text if text.isprintable() else repr(text)[1:-1]
-
-
-def shortened(text: str, longest: int) -> str:
-    """Return the beginning and the end of a text that is longer than ``longest`` characters."""
-    if len(text) <= longest:
-        return text
-    half = longest // 2
-    return f"{text[:half]}[... {len(text) - 2 * half} characters ...]{text[-half:]}"

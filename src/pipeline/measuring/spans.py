@@ -19,7 +19,7 @@ from opentelemetry import context, metrics, propagate, trace
 from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
-from pipeline.http.error_pages import LONGEST_TRACEBACK, shortened
+from pipeline.http.tracebacks import LONGEST_TRACEBACK, shortened
 from pipeline.interfaces import Handler
 from pipeline.measuring.measures import Measures, attempts, broken_stream, is_failure, view_name
 from pipeline.request import Request
@@ -165,9 +165,7 @@ def error_type(error: BaseException) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def describe(
-    span: Span, request: Request, measures: Measures, error: BaseException | None, is_error: bool
-) -> None:
+def describe(span: Span, request: Request, measures: Measures, error: BaseException | None, is_error: bool) -> None:
     """Name the span of a request by its view, and say what has failed. A path is never a name: there would be as
     many names as clients invent paths."""
     view = view_name(measures.view)

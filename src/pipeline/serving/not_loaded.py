@@ -14,14 +14,8 @@ from difflib import SequenceMatcher
 
 from pipeline.composition import Pipeline, element
 from pipeline.http import debug_key
-from pipeline.http.error_pages import (
-    LONGEST_TRACEBACK,
-    DebugRequest,
-    Problem,
-    put_problem,
-    shortened,
-    traceback_of,
-)
+from pipeline.http.error_pages import DebugRequest, Problem, put_problem
+from pipeline.http.tracebacks import LONGEST_TRACEBACK, shortened, traceback_of
 from pipeline.interfaces import Handler, OrderError
 from pipeline.response import Response
 from pipeline.telling.errors import is_ours, place_and_words

@@ -1,0 +1,85 @@
+"""Tracebacks as text, of bounded length. The text of each frame is kept: to make it takes longer than a request."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from types import CodeType, TracebackType
+
+LONGEST_TRACEBACK = 50_000
+"""Characters of a traceback that are shown or logged."""
+MOST_FRAMES = 100
+"""Frames of a traceback that is put together from known ones. A longer one mostly repeats itself."""
+MOST_CAUSES = 20
+"""Causes of an error of which the same holds."""
+MOST_KEPT = 1_000
+"""Texts of frames that are kept."""
+
+CAUSED = "\nThe above exception was the direct cause of the following exception:\n\n"
+DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+"""What Python writes between two errors."""
+
+_kept: dict[tuple[int, int], tuple[CodeType, str]] = {}
+"""The text of a frame, by the id of its code and the place in it. The code is kept, so that no other has its id."""
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the traceback of an error, with those of its causes, as the module ``traceback`` writes it."""
+    try:
+        text = "".join(_known(error) or traceback.format_exception(error))
+    except Exception as failure:
+        text = f"<{type(error).__name__}, of which {type(failure).__name__} prevents a traceback>"
+    return shortened(text.rstrip("\n"), LONGEST_TRACEBACK)
+
+
+def _known(error: BaseException) -> list[str] | None:
+    """Return the parts of a traceback, or None if it is not made of frames and causes alone."""
+    parts: list[str] = []
+    met: set[int] = set()
+    between = ""
+    for one, follows in _causes(error):
+        if len(met) == MOST_CAUSES or id(one) in met or isinstance(one, BaseExceptionGroup):
+            return None
+        met.add(id(one))
+        frames: list[TracebackType] = []
+        found = one.__traceback__
+        while found is not None and len(frames) <= MOST_FRAMES:
+            frames.append(found)
+            found = found.tb_next
+        texts = [_text_of(frame) for frame in frames]
+        if len(frames) > MOST_FRAMES or len(frames) - len(set(texts)) > 2:  # it repeats itself: told in one line
+            return None
+        first = ["Traceback (most recent call last):\n"] if frames else []
+        only = traceback.TracebackException(type(one), one, one.__traceback__, limit=0, compact=True)
+        parts[:0] = [*first, *texts, *only.format_exception_only(), between]
+        between = follows
+    return parts
+
+
+def _causes(error: BaseException) -> Iterator[tuple[BaseException, str]]:
+    """Yield an error and what it came from, each with the words that stand below the next one."""
+    found: BaseException | None = error
+    while found is not None:
+        cause = found.__cause__
+        yield found, DURING if cause is None else CAUSED
+        found = cause if cause is not None else None if found.__suppress_context__ else found.__context__
+
+
+def _text_of(frame: TracebackType) -> str:
+    code = frame.tb_frame.f_code
+    key = id(code), frame.tb_lasti
+    known = _kept.get(key)
+    if known is None:
+        if len(_kept) >= MOST_KEPT:
+            _kept.clear()
+        alone = TracebackType(None, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+        known = _kept[key] = code, "".join(traceback.format_tb(alone))
+    return known[1]
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return the beginning and the end of a text that is longer than ``longest`` characters."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]}[... {len(text) - 2 * half} characters ...]{text[-half:]}"
