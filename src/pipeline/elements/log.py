@@ -43,7 +43,7 @@ _USUAL = frozenset(("-", "GET", "HEAD", "POST", "HTTP/1.0", "HTTP/1.1"))
 
 
 STREAMS = ("stdout", "stderr")
-"""What ``file`` may name in place of a path."""
+"""Streams that ``file`` may name in place of a path."""
 
 
 def _facts(*, file: str | None, **options: Any) -> Facts:

@@ -28,7 +28,8 @@ from pipeline.database.transactions import (
     open_tm,
     reads_only,
 )
-from pipeline.interfaces import CommitUncertain, Facts, Handler
+from pipeline.http.error_pages import log_failure
+from pipeline.interfaces import CommitUncertain, Facts, Handler, ReadOnlyTransaction
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -58,6 +59,31 @@ class TransactionRequest(DatabaseRequest):
     """Set to True by a view whose changes must be committed also if its answer is a 4xx or 5xx (R3)."""
     annotate: Callable[[Any], None] = staticmethod(annotate)
     """``(request)`` annotates the transaction that is about to be committed. Another element may offer another."""
+    failed_after_commit: Exception | None = None
+    """The last error of a function that was given to ``after_commit``."""
+
+    def after_commit(self, function: Callable[..., object], *args: Any) -> None:
+        """Have ``function(*args)`` called once, when the changes of this request are stored.
+
+        It is not called if they are not: after an error, a conflict, an abort, a status from 400 on. It runs in
+        this request, before the answer is sent: a longer task belongs into a queue. Its error is logged and
+        counted, and the answer stays, since everything is stored. It can read the objects of the request, and
+        cannot change them. Raises ReadOnlyTransaction if nothing can be stored any more, such as while a body is
+        streamed (R8).
+        """
+        transaction = self.tm.get()
+        if reads_only(self.tm):
+            raise ReadOnlyTransaction(f"after_commit({function!r:.200}) in a transaction that only reads (R8)")
+        transaction.addAfterCommitHook(_call_if_stored, (self, function, args))
+
+
+def _call_if_stored(is_stored: bool, request: TransactionRequest, function: Callable[..., Any], args: Any) -> None:
+    if is_stored:
+        try:
+            function(*args)
+        except Exception as error:
+            request.failed_after_commit = error
+            log_failure(request, error, f"after the commit, in {function!r:.200}")
 
 
 @element(

@@ -17,7 +17,7 @@ MOST_KEPT = 1_000
 
 CAUSED = "\nThe above exception was the direct cause of the following exception:\n\n"
 DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
-"""What Python writes between two errors."""
+"""Lines that Python writes between two errors."""
 
 _kept: dict[tuple[int, int], tuple[CodeType, str]] = {}
 """The text of a frame, by the id of its code and the place in it. The code is kept, so that no other has its id."""

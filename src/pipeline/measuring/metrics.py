@@ -57,7 +57,9 @@ SECONDS = Histogram(
 ATTEMPTS = Counter("pipeline_further_attempts", "Attempts at requests beyond the first.", ("view",))
 CONFLICTS = Counter("pipeline_conflicts", "Attempts that failed with a transient error.", ("view",))
 ERRORS = Counter(
-    "pipeline_errors", "Requests answered with 5xx, and streamed bodies that an error ended.", ("view", "error")
+    "pipeline_errors",
+    "Requests answered with 5xx, streamed bodies that an error ended, and failures after a commit.",
+    ("view", "error"),
 )
 CONNECTIONS = Gauge(
     "pipeline_pool_connections",
@@ -91,15 +93,16 @@ def observe(request: Request, response: Response, measures: Measures) -> None:
     if tried > 1 or measures.is_conflict:
         ATTEMPTS.labels(label_of(view)).inc(tried - 1)
         CONFLICTS.labels(label_of(view)).inc(tried - 1 + measures.is_conflict)
-    if status >= "500" or sys.exc_info()[1] is not None:
-        count_error(status, measures)
+    failed = getattr(request, "failed_after_commit", None)
+    if status >= "500" or failed is not None or sys.exc_info()[1] is not None:
+        count_error(status, measures, failed)
     if now - _looked > PAUSE:
         look_at_pools()
 
 
-def count_error(status: str, measures: Measures) -> None:
-    """Count an answer 5xx, or a streamed body that an error has ended."""
-    error = broken_stream()
+def count_error(status: str, measures: Measures, failed: Exception | None = None) -> None:
+    """Count an answer 5xx, a streamed body that an error has ended, or what failed after the commit."""
+    error = broken_stream() or failed
     if error is not None or status >= "500":
         error = error or measures.failure()
         ERRORS.labels(label_of(measures.view), type(error).__qualname__ if error is not None else "-").inc()
