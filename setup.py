@@ -10,7 +10,7 @@ from setuptools import find_packages, setup
 ELEMENTS = [
     *("log", "timing", "vhost", "shield", "retry", "causal", "zodb", "sql", "errors", "transaction", "session"),
     *("forms", "authenticate", "keep", "traverse", "site", "events", "sendfile", "base", "coalesce", "compress"),
-    "inspector",
+    *("inspector", "cors", "request_id"),
 ]
 # The steps of Zope's publication, each a file of src/pipeline/ztk.
 ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]

@@ -31,8 +31,9 @@ from pipeline.paste import load
 from proving.any_site import Root
 
 ORDER = (
-    *("log", "timing", "vhost", "shield", "retry", "causal", "zodb", "sql", "errors", "transaction", "events"),
-    *("session", "forms", "authenticate", "keep", "traverse", "sendfile", "base", "compress", "coalesce"),
+    *("log", "request_id", "timing", "vhost", "cors", "shield", "retry", "causal", "zodb", "sql", "errors"),
+    *("transaction", "events", "session", "forms", "authenticate", "keep", "traverse", "sendfile", "base"),
+    *("compress", "coalesce"),
 )
 OPTIONS = {
     "zodb": "uri = file://%(here)s/Data.fs\nroot = proving.any_site:stored",
@@ -43,6 +44,8 @@ OPTIONS = {
     "log": "file = %(here)s/access.log",
     "sendfile": "locations = /srv/files = /files/",
     "timing": "metrics = true",
+    "request_id": "trusted = unix",
+    "cors": "origins = *",
 }
 HEADERS = (
     *("USER_AGENT", "REFERER", "ACCEPT", "ACCEPT_LANGUAGE", "ACCEPT_ENCODING", "IF_NONE_MATCH", "IF_MATCH"),

@@ -48,6 +48,7 @@ def elements(*names: str) -> list[Element]:
         "retry": {"delay": 0.0},
         "session": {"keys": str(_directory / "keys")},
         "causal": {"keys": str(_directory / "keys")},
+        "cors": {"origins": ("*",)},
     }
     found = [getattr(import_module(f"pipeline.elements.{name}"), name) for name in names]
     return [element(**options.get(element.name, {})) for element in found]

@@ -74,6 +74,7 @@ def log(
     format  combined, the Combined Log Format with the seconds at its end; or json, a JSON object with the same
             fields, and with the times of the elements if ``timing`` stands in the pipeline; default combined
 
+    The id that ``request_id`` gave the request stands behind the seconds, or in the JSON object.
     The URL in the request line is as the client sent it, percent-encoded, where the server passes that on
     (REQUEST_URI or RAW_URI); else it is made of the decoded path. The bytes are those of the body that the server
     took, and "-" for a file that the server sent by its own means: the server does not say how much it sent.
@@ -212,11 +213,13 @@ def _line(request: Request, response: Response, path: str, seconds: float) -> st
     get = environ.get
     sent = request.bytes_sent
     asked = _asked(environ, path)  # without the key of debug mode, which is taken out by now
+    id = request.__dict__.get("_request_id", "")
     return (
         f"{get('REMOTE_ADDR') or '-'} - {_bare(request.principal) if request.principal else '-'} [{_time()}] "
         f'"{_bare(get("REQUEST_METHOD", "-"))} {asked} {_bare(get("SERVER_PROTOCOL", "-"))}" '
         f"{response.status_line[:3]} {'-' if sent is None else sent} "
         f"{_quoted(get('HTTP_REFERER', '-'))} {_quoted(get('HTTP_USER_AGENT', '-'))} {seconds:.6f}"
+        f"{id and ' '}{id}"
     )
 
 

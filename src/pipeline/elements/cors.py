@@ -1,0 +1,149 @@
+"""``cors``: pages of other origins may ask this site from their scripts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pipeline.composition import element
+from pipeline.http.encodings import vary
+from pipeline.http.origins import LET_IN
+from pipeline.interfaces import Handler, OptionError
+from pipeline.request import Request
+from pipeline.response import Response
+
+ORIGIN = re.compile(r"https?://[a-z0-9._-]{1,253}(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]{2,45}\](?::[0-9]{1,5})?")
+TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+OF_FORMS = ("", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
+"""The types of bodies that a form of any page can send, without having been allowed to."""
+
+
+@element(
+    inside={"vhost": "a host that is not served is refused first"},
+    outside={
+        "retry": "it is asked once, not once per attempt",
+        "database": "a question whether a request may be sent opens no connection",
+        "errors": "a script may read an error page, too",
+    },
+)
+def cors(
+    next: Handler,
+    *,
+    origins: tuple[str, ...],
+    with_cookies: tuple[str, ...] = (),
+    methods: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"),
+    headers: tuple[str, ...] = ("Authorization", "Content-Type", "If-Match", "If-None-Match"),
+    expose: tuple[str, ...] = ("ETag", "Link", "Location", "Retry-After", "X-Outcome", "X-Request-ID"),
+    max_age: int = 600,
+) -> Handler:
+    """Let scripts of other origins send requests and read the answers (CORS, Fetch standard).
+
+    origins       origins whose scripts may ask without cookies: https://app.example.com, or * for all
+    with_cookies  origins whose scripts may also send the cookies of the visitor, and so act as the visitor
+    methods       methods that they may use
+    headers       headers that they may send
+    expose        headers of the answer that they may read, beside those that any script reads
+    max_age       seconds for which a browser keeps what it was told before a request
+
+    An unsafe request of such a script is let in (S23). What a page of another origin sends by a form stays refused.
+    So does a request with a cookie, or with a password that the browser knows, of an origin that ``with_cookies``
+    does not name. The question that a browser asks before (a preflight) is answered here, and reaches no database.
+    Other answers are the same as without this element, but for their headers.
+    """
+    rules = Rules(origins, with_cookies, methods, headers, max_age)
+    exposed = ", ".join(names_in("expose", expose))
+
+    def cors(request: Request, response: Response) -> None:
+        environ = request.environ
+        origin = environ.get("HTTP_ORIGIN", "")
+        allowed = bool(origin) and (rules.any_origin or origin in rules.by_name)
+        if environ["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
+            rules.answer_before(environ, response, allowed)
+        else:
+            if allowed and rules.lets_in(environ, origin):
+                environ[LET_IN] = origin
+            try:
+                next(request, response)
+            finally:
+                environ.pop(LET_IN, None)
+        if allowed:
+            response.headers["Access-Control-Allow-Origin"] = origin if origin in rules.by_name else "*"
+            if origin in rules.trusted:
+                response.headers["Access-Control-Allow-Credentials"] = "true"
+            if exposed:
+                response.headers["Access-Control-Expose-Headers"] = exposed
+        if rules.by_name:
+            vary(response, "Origin")
+
+    return cors
+
+
+class Rules:
+    """Origins, and what each of them may send."""
+
+    def __init__(
+        self,
+        origins: tuple[str, ...],
+        with_cookies: tuple[str, ...],
+        methods: tuple[str, ...],
+        headers: tuple[str, ...],
+        max_age: int,
+    ) -> None:
+        self.any_origin = "*" in origins
+        self.trusted = frozenset(with_cookies)
+        self.by_name = self.trusted.union(one for one in origins if one != "*")
+        for one in self.by_name:
+            if not ORIGIN.fullmatch(one):
+                raise OptionError(f"{one!r} is not an origin, such as https://app.example.com, without a path")
+        self.methods = names_in("methods", methods)
+        self.headers = [name.lower() for name in names_in("headers", headers)]
+        self.said_before = {
+            "Access-Control-Allow-Methods": ", ".join(methods),
+            "Access-Control-Allow-Headers": ", ".join(headers),
+            "Access-Control-Max-Age": str(max_age),
+        }
+
+    def lets_in(self, environ: dict[str, Any], origin: str) -> bool:
+        """Return whether an unsafe request of an allowed origin is let in."""
+        return is_of_a_script(environ) and (origin in self.trusted or not has_credentials(environ))
+
+    def answer_before(self, environ: dict[str, Any], response: Response, allowed: bool) -> None:
+        """Answer the question whether a request may be sent."""
+        asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")[:4096].lower().split(",")
+        if not allowed:
+            refuse(response, "This origin is not among those that may ask this site.")
+        elif environ["HTTP_ACCESS_CONTROL_REQUEST_METHOD"] not in self.methods:
+            refuse(response, "This method is not among those that other origins may use.")
+        elif any(name.strip() not in self.headers for name in asked if name.strip()):
+            refuse(response, "A header is not among those that other origins may send.")
+        else:
+            response.status = "204 No Content"
+            response.headers.update(self.said_before)
+
+
+def names_in(option: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in an option. Raise OptionError if one is not a name."""
+    for name in names:
+        if not TOKEN.fullmatch(name):
+            raise OptionError(f"option {option!r}: {name!r} is not the name of a method or a header")
+    return names
+
+
+def refuse(response: Response, why: str) -> None:
+    response.status = "403 Forbidden"
+    response.content_type = "text/plain"
+    response.text = f"{why}\n"
+
+
+def is_of_a_script(environ: dict[str, Any]) -> bool:
+    """Return whether a browser sends a request for a script that was to be allowed, and not for a form."""
+    mode = environ.get("HTTP_SEC_FETCH_MODE")
+    if mode is not None:
+        return bool(mode == "cors")
+    return environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() not in OF_FORMS
+
+
+def has_credentials(environ: dict[str, Any]) -> bool:
+    """Return whether a request has what a browser adds by itself: a cookie, or a password that it knows."""
+    scheme = environ.get("HTTP_AUTHORIZATION", "").partition(" ")[0].lower()
+    return "HTTP_COOKIE" in environ or scheme not in ("", "bearer")

@@ -1,0 +1,211 @@
+"""``cors``: what scripts of other origins may ask, and what stays refused (S23)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from typing import Any
+
+import pytest
+from waitress.server import create_server
+
+from asking import ask
+from pipeline import Pipeline, Response, view
+from pipeline.elements.cors import cors
+from pipeline.elements.errors import errors
+from pipeline.elements.traverse import traverse
+from pipeline.elements.vhost import vhost
+from pipeline.interfaces import OptionError
+from pipeline.publisher import publisher
+
+LISTED, NAMED, STRANGE = "https://app.example.com", "https://own.example.com:8443", "https://evil.example"
+stored: list[str] = []
+
+
+class Root(dict[str, Any]):
+    """What is published."""
+
+
+@view(context=Root)
+def show(context: Root, request: Any, response: Response) -> str:
+    response.etag = "v1"
+    return "shown"
+
+
+@view(context=Root, name="add", methods=("POST", "PUT"))
+def add(context: Root, request: Any) -> str:
+    stored.append(request.environ.get("HTTP_ORIGIN", ""))
+    return "added"
+
+
+@view(context=Root, name="fails")
+def fails(context: Root, request: Any) -> str:
+    raise KeyError("x")
+
+
+def site(*, origins: tuple[str, ...] = (LISTED,), with_cookies: tuple[str, ...] = (NAMED,), **options: Any) -> Any:
+    stored.clear()
+    parts = (vhost(allowed_hosts=("site.example.com", "127.0.0.1", "localhost")),)
+    inner = (errors(), traverse(root=Root), publisher(scan=(__name__,)))
+    return Pipeline(*parts, cors(origins=origins, with_cookies=with_cookies, **options), *inner)
+
+
+def send(app: Any, path: str, method: str, **headers: str) -> Any:
+    extra = {f"HTTP_{name.upper()}": value for name, value in headers.items()}
+    content_type = extra.pop("HTTP_CONTENT_TYPE", None)
+    if content_type is not None:
+        extra["CONTENT_TYPE"] = content_type
+    return ask(app, path, method, HTTP_HOST="site.example.com", **extra)
+
+
+CREDENTIALS = {
+    "none": {},
+    "a cookie": {"cookie": "a=b"},
+    "a password": {"authorization": "Basic YTpi"},
+    "a token": {"authorization": "Bearer abc"},
+}
+SENDERS = {
+    "a script": {"sec_fetch_site": "cross-site", "sec_fetch_mode": "cors"},
+    "a form": {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"},
+    "a script without asking": {"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors"},
+    "an old browser, JSON": {"content_type": "application/json"},
+    "an old browser, a form": {"content_type": "text/plain; charset=utf-8"},
+    "an old browser, nothing": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("origin", "credentials", "sender"), list(product([LISTED, NAMED, STRANGE, "null"], CREDENTIALS, SENDERS))
+)
+def test_what_may_change_something(origin: str, credentials: str, sender: str) -> None:
+    answer = send(site(), "/add", "POST", origin=origin, **CREDENTIALS[credentials], **SENDERS[sender])
+    of_a_script = sender in ("a script", "an old browser, JSON")
+    may = of_a_script and (origin == NAMED or (origin == LISTED and credentials in ("none", "a token")))
+    assert answer.status == (200 if may else 403)
+    assert stored == ([origin] if may else [])
+
+
+@pytest.mark.parametrize("path", ["/", "/add", "/fails", "/missing"])
+@pytest.mark.parametrize("origin", [LISTED, NAMED, STRANGE, "null", None])
+def test_who_may_read_an_answer(path: str, origin: str | None) -> None:
+    answer = send(site(), path, "GET", **({} if origin is None else {"origin": origin}))
+    headers = answer.headers
+    assert headers.get("Access-Control-Allow-Origin") == (origin if origin in (LISTED, NAMED) else None)
+    assert headers.get("Access-Control-Allow-Credentials") == ("true" if origin == NAMED else None)
+    assert ("ETag" in headers.get("Access-Control-Expose-Headers", "")) == (origin in (LISTED, NAMED))
+    assert "Origin" in headers["Vary"], "no cache gives the answer for one origin to another"
+
+
+def test_any_origin_reads_without_cookies() -> None:
+    app = site(origins=("*",), with_cookies=())
+    for origin in (LISTED, STRANGE, "null"):
+        headers = send(app, "/", "GET", origin=origin, cookie="a=b").headers
+        assert headers["Access-Control-Allow-Origin"] == "*"
+        assert "Access-Control-Allow-Credentials" not in headers and "Vary" not in headers
+    assert send(app, "/add", "POST", origin=STRANGE, **SENDERS["a script"]).status == 200
+    assert send(app, "/add", "POST", origin=STRANGE, **SENDERS["a script"], cookie="a=b").status == 403
+    both = site(origins=("*",))
+    assert send(both, "/", "GET", origin=NAMED).headers["Access-Control-Allow-Origin"] == NAMED
+    assert "Origin" in send(both, "/", "GET", origin=STRANGE).headers["Vary"]
+
+
+PREFLIGHTS = [
+    (LISTED, "PUT", "", 204),
+    (LISTED, "PUT", "content-type, Authorization,if-match", 204),
+    (LISTED, "PUT", "content-type,,", 204),
+    (NAMED, "DELETE", "", 204),
+    (LISTED, "BREW", "", 403),
+    (LISTED, "put", "", 403),
+    (LISTED, "PUT", "x-own", 403),
+    (STRANGE, "GET", "", 403),
+    ("null", "GET", "", 403),
+    ("", "GET", "", 403),
+    (LISTED, "PUT", "x" * 10_000, 403),
+]
+
+
+@pytest.mark.parametrize(("origin", "method", "names", "status"), PREFLIGHTS)
+def test_the_question_before(origin: str, method: str, names: str, status: int) -> None:
+    asked = {"access_control_request_method": method} | ({"access_control_request_headers": names} if names else {})
+    answer = send(site(), "/fails", "OPTIONS", origin=origin, **asked)
+    assert answer.status == status
+    if status == 204:
+        assert method in answer.headers["Access-Control-Allow-Methods"] and not answer.body
+        assert answer.headers["Access-Control-Max-Age"] == "600"
+        assert answer.headers["Access-Control-Allow-Origin"] == origin
+    else:
+        assert "Access-Control-Allow-Methods" not in answer.headers and answer.text.endswith(".\n")
+
+
+def test_other_options_requests_reach_the_site() -> None:
+    assert send(site(), "/", "OPTIONS", origin=LISTED).headers["Allow"] == "GET, HEAD, OPTIONS"
+    asked = {"origin": LISTED, "access_control_request_method": "PUT"}
+    strange = {f"HTTP_{name.upper()}": value for name, value in asked.items()}
+    assert ask(site(), "/", "OPTIONS", HTTP_HOST="elsewhere.example", **strange).status == 400
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"origins": ("app.example.com",)},
+        {"origins": ("https://app.example.com/",)},
+        {"origins": ("https://*.example.com",)},
+        {"origins": ("null",)},
+        {"with_cookies": ("*",)},
+        {"methods": ("GET, PUT",)},
+        {"headers": ("*\r\nX: y",)},
+        {"expose": ("X Y",)},
+    ],
+)
+def test_options_that_mean_something_else(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        site(**options)
+
+
+@contextmanager
+def served(app: Any, host: str) -> Iterator[str]:
+    server = create_server(app, host="127.0.0.1", port=0, threads=4)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{host}:{server.effective_port}"
+    finally:
+        server.close()
+        thread.join(10)
+
+
+ASKS = """
+const done = arguments[arguments.length - 1];
+const [url, method, credentials, type] = arguments;
+fetch(url, {method, credentials, headers: type ? {"Content-Type": type} : {}, body: method == "GET" ? null : "{}"})
+  .then(async got => done([got.status, await got.text(), got.headers.get("ETag")]), () => done("refused"));
+"""
+
+
+@pytest.mark.browser
+def test_a_browser_agrees(browser: Any) -> None:
+    def page(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Type", "text/html")])
+        return [b"<title>another origin</title>"]
+
+    with (
+        served(page, "127.0.0.1") as listed,
+        served(page, "127.0.0.1") as strange,
+        served(site(origins=(listed,), with_cookies=()), "localhost") as asked,
+    ):
+
+        def fetch(url: str, method: str = "GET", credentials: str = "omit", type: str | None = None) -> Any:
+            return browser.execute_async_script(ASKS, asked + url, method, credentials, type)
+
+        browser.get(strange)
+        assert fetch("/") == fetch("/add", "PUT", type="application/json") == "refused"
+        assert fetch("/add", "POST", type="text/plain") == "refused"
+        browser.get(listed)
+        assert fetch("/") == [200, "shown", '"v1"']
+        assert fetch("/", credentials="include") == "refused"
+        assert fetch("/add", "PUT", type="application/json")[:2] == [200, "added"]
+        assert fetch("/add", "POST", type="text/plain")[:2] == [200, "added"]
+        assert fetch("/fails")[0] == 500
+        assert stored == [listed, listed]
