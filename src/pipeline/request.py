@@ -50,7 +50,6 @@ PATH_SAFE = "~!$&'()*+,;=:@"  # RFC 3986 pchar, without the percent sign
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 """Methods that change nothing (RFC 9110 section 9.2.1)."""
 
-
 _OF_THE_URL = ("wsgi.url_scheme", "HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "SCRIPT_NAME", "webob.url_encoding")
 
 
@@ -82,7 +81,6 @@ OF_AN_ATTEMPT: dict[str, Any] = {
 
 OF_ALL_ATTEMPTS: dict[str, Any] = {"closers": None, "announces_body": False, "attempts_left": 0, "measures": None}
 """The fields that count over all attempts at a request. ``restore`` does not change them."""
-
 
 _FIELDS = ", ".join(f"request.{name}" for name in OF_AN_ATTEMPT)
 
@@ -187,8 +185,7 @@ class Request(BaseRequest):
     default_steps: tuple[str, ...] = ()
     """The steps that were taken although the path does not name them (IDefaultSteps)."""
     lacks_slash: bool = False
-    """True for the default view of a container at a URL without the slash at its end. The relative links of the
-    page are meant for the URL with the slash. Set by traversal."""
+    """True for the default view of a container at a URL without the slash that its relative links need."""
     more_steps: tuple[str, ...] = ()
     """Steps that a traversal hook has added, to be taken next, see ``add_steps``."""
     namespaces: tuple[str, ...] = ()
@@ -209,6 +206,8 @@ class Request(BaseRequest):
     read_afresh: Callable[[Any], None] | None = None
     """``(request)`` ends the transaction of the request. From then on the request reads the current state of the
     database and cannot write. Offered by the element of a database."""
+    answer_for: Callable[[Any, Exception], Exception | None] | None = None
+    """``(request, error)`` returns the answer to an error of a value that the visitor has sent, or None."""
     authorize: Callable[[Any, Any], None]
     """``(request, view)`` raises an HTTP exception if the view may not be called. Offered by the element that
     authenticates."""
@@ -227,8 +226,7 @@ class Request(BaseRequest):
     """The measures of this request (``pipeline.measuring``); None if nothing measures it."""
 
     bytes_sent: int | None = 0
-    """Bytes of the body that the server took; known when the request is closed. None means that the server sent a
-    file itself and does not say how many bytes it sent."""
+    """Bytes of the body that the server took, once the request is closed; None for a file that it sent itself."""
 
     closers: list[Closer] | None
     """The functions that were given to ``on_close``, or None."""

@@ -89,6 +89,8 @@ def answer_error(request: ErrorsRequest, response: Response, error: Exception) -
     """Answer an error: with the answer that it carries, with its error view, or with the built-in page."""
     before = request.response_before
     response.restore(before)
+    if request.answer_for is not None:
+        error = request.answer_for(request, error) or error
     if put_answer(request, response, error):
         return
     problem = problem_of(request, error)

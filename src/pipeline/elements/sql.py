@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from pipeline.composition import Offers, element
 from pipeline.database.places import servers_of, sqlite_file
+from pipeline.database.refused_values import answer_for
 from pipeline.database.replicas import Replicas, with_limit
 from pipeline.database.sql_databases import database_of
 from pipeline.database.sql_sessions import Commits
@@ -130,4 +131,5 @@ def sql(
         others = [database_of(with_limit(one), False, given, time_limits) for one in read_urls]
         replicas = Replicas(database, others, max_lag)
         open_session, open_primary = replicas.open_session, replicas.open_primary
-    return Offers(next, tm=database.open_tm, sql=open_session, sql_primary=open_primary, **OFFERED)
+    sessions = {"sql": open_session, "sql_primary": open_primary}
+    return Offers(next, tm=database.open_tm, **sessions, answer_for=answer_for, **OFFERED)

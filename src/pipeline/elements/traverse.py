@@ -26,7 +26,7 @@ from pipeline.publishing.steps import (
     Path,
     call_hooks,
     default_steps,
-    is_lost,
+    is_failure,
     name_view,
     parse,
     walk,
@@ -120,8 +120,8 @@ def _walking(
                     break
                 try:
                     obj = obj[name]  # step() would do the same here, and take a third longer
-                except LookupError as error:
-                    if is_lost(error):
+                except (LookupError, TypeError) as error:
+                    if is_failure(error, obj):
                         raise
                     kind = name_view(request, name, ahead)
                     break

@@ -17,7 +17,7 @@ from pipeline.publishing.steps import (
     VIEW,
     call_hooks,
     default_steps,
-    is_lost,
+    is_failure,
     name_view,
     parse,
     step,
@@ -153,9 +153,10 @@ class _Walker:
             try:
                 found = step(request, obj, kind, name)
                 next_kind = known_kind(found)
-            except LookupError as error:
-                if is_lost(error):
-                    self.steps.append(Taken(name, source, obj, who, f"a lost object: {error}", False))
+            except (LookupError, TypeError) as error:
+                if is_failure(error, obj):
+                    what = "raised: TypeError" if isinstance(error, TypeError) else "a lost object"
+                    self.steps.append(Taken(name, source, obj, who, f"{what}: {error}", False))
                     raise
                 result = "no such item: the name of a view"
                 self.steps.append(Taken(name, source, obj, who, result, False, near=near(obj, name)))

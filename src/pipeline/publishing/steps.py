@@ -52,8 +52,8 @@ def walk(request: Any, obj: Any, names: Iterable[str]) -> tuple[Any, int]:
     for name in ahead:
         try:
             obj = step(request, obj, kind, name)
-        except LookupError as error:
-            if is_lost(error):
+        except (LookupError, TypeError) as error:
+            if is_failure(error, obj):
                 raise
             return obj, name_view(request, name, ahead)
         kind = known_kind(obj)
@@ -86,8 +86,8 @@ def has_item(request: Any, obj: Any, name: str) -> bool:
     """Return whether a step from the object leads anywhere; the name was checked."""
     try:
         step(request, obj, known_kind(obj), name)
-    except LookupError as error:
-        if is_lost(error):
+    except (LookupError, TypeError) as error:
+        if is_failure(error, obj):
             raise
         return False
     return True
@@ -119,9 +119,11 @@ def name_view(request: Any, name: str, ahead: Iterable[str]) -> int:
     return VIEW
 
 
-def is_lost(error: LookupError) -> bool:
-    """Return whether an error is that of a lost object, which is not a missing page."""
-    return type(error).__module__.startswith("ZODB.")
+def is_failure(error: LookupError | TypeError, obj: Any) -> bool:
+    """Return whether an error says more than that an item is missing, as a BTree of numbers does by TypeError."""
+    if isinstance(error, TypeError):
+        return not any(cls.__module__.startswith("BTrees.") for cls in type(obj).__mro__)
+    return type(error).__module__.startswith("ZODB.")  # a lost object
 
 
 class _IsView(LookupError):
@@ -140,7 +142,7 @@ def _enter(request: Any, obj: Any, space: str, value: str) -> Any:
         if factory is not None and value:
             return factory(obj).step(request, value)
     except LookupError as error:
-        if is_lost(error):
+        if is_failure(error, obj):
             raise
     raise HTTPNotFound("There is nothing at this address.")
 
