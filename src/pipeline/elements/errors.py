@@ -26,8 +26,10 @@ from pipeline.views import View
 
 if TYPE_CHECKING:
     from pipeline.explaining.debug_page import tell
+    from pipeline.explaining.notices import tell_notices
 else:  # it is for developers alone: a site without ``debug`` never imports it
     tell = on_demand("pipeline.explaining.debug_page:tell")
+    tell_notices = on_demand("pipeline.explaining.notices:tell_notices")
 
 Reporter = Callable[[Request, Exception, str], object]
 
@@ -50,7 +52,7 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
     """Answer exceptions: by the error view of the exception's class, or by the built-in error page.
 
     debug     show why the answer is an error, with the frames of an exception, to visitors who have the key that is
-              logged at start, and to no others (S17)
+              logged at start, and to no others (S17); and warn of answers that have lost something without an error
     reporter  dotted name of ``(request, error, id) -> None``, called for each error that is logged here
 
     An HTTP exception is an answer and is not logged. A temporary error (a conflict in the last attempt, a database
@@ -81,6 +83,9 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
             if (request.attempts_left and request.judge(error).transient) or lets_out(request.environ):
                 raise
             answer_error(request, response, error)
+        else:
+            if debug:
+                tell_notices(request, response)
 
     return Offers(errors, reporter=reporter, answer_error=answer_error)
 
