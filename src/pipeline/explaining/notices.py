@@ -63,7 +63,7 @@ def made_root(connection: Any) -> bool:
 
 
 def misspelt(request: Request) -> Iterator[str]:
-    """Yield what was set on the request and is none of its attributes, if one has nearly that name."""
+    """Yield the attributes that were set on the request and that it does not have, if one has nearly that name."""
     known = [name for name in dir(type(request)) if not name.startswith("_")]
     for name in request.__dict__:
         if not name.startswith("_") and name not in known and (near := get_close_matches(name, known, 1, 0.85)):
