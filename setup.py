@@ -44,6 +44,9 @@ EXTRAS = {
     "limits": ["limits[redis,memcached]>=4.2"],
     # Pages by templates: `return render("page.html")`.
     "jinja": ["Jinja2>=3.1.6"],
+    # Models of a library: `scan = pipeline.publishing.pydantic`, `scan = pipeline.publishing.msgspec`.
+    "pydantic": ["pydantic>=2.7"],
+    "msgspec": ["msgspec>=0.18.6"],
     # Two more encodings for the element `compress`; gzip it has of itself. Python 3.14 brings zstd.
     "brotli": ["brotli>=1.1"],
     "zstd": ['zstandard>=0.22; python_version < "3.14"'],
@@ -113,6 +116,7 @@ EXTRAS["test"] = [
     *EXTRAS["granian"],
     *EXTRAS["prometheus"],
     *EXTRAS["opentelemetry"],
+    *(f'{name}; python_version < "3.15"' for name in (*EXTRAS["pydantic"], *EXTRAS["msgspec"])),
     # Applications of Pyramid with its packages for transactions; needs setuptools<82, as PasteScript does.
     *("pyramid", "pyramid_retry", "pyramid_tm", "pyramid_zodbconn"),
     # Middleware of sites of Paste.

@@ -109,6 +109,8 @@ def closed() -> Iterator[None]:
 def test_python(
     path: Path, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: None
 ) -> None:
+    for package in re.findall(r"^\.\. needs: (\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE):
+        pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for block in (*blocks(path, "python"), *blocks(path, "html+jinja")):

@@ -12,6 +12,7 @@ from pipeline.http import debug_key
 from pipeline.http.error_pages import (
     DebugRequest,
     Problem,
+    accept_of,
     lets_out,
     problem_of,
     put_answer,
@@ -115,7 +116,7 @@ def answer_error(request: ErrorsRequest, response: Response, error: Exception) -
             error = failure
     if request.debug:
         problem = tell(request, error, problem)
-    put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
+    put_problem(response, problem, accept_of(request.environ))
 
 
 def call_error_view(

@@ -12,6 +12,8 @@ dict[str, X]                       the same, with such values
 Upload                             a file
 Literal["a", "b"]                  one of these texts
 X | Y, X | None                    the first that fits; None if the field is missing
+a model, Enum, UUID, Annotated...  what a scanned library makes, see ``pipeline.forms.models``; a model of an object
+                                   gets the whole body or query
 another class                      what the ``IFieldConverter`` of the application makes whose ``__call__``
                                    returns that class
 Any, object, none                  the value as it is
@@ -28,7 +30,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -42,6 +44,7 @@ from pipeline.forms.converters import (
     to_float,
     to_int,
 )
+from pipeline.forms.models import BodyError, IModels, ModelError, Place
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
 from pipeline.views import Views, named
@@ -69,8 +72,12 @@ class Argument(NamedTuple):
     takes_empty: bool
     """True if an empty text is a value. False if it counts as missing."""
     is_list: bool
+    is_whole: bool = False
+    """True if it is made of the whole form."""
 
     def of(self, form: Mapping[str, Any]) -> Any:
+        if self.is_whole:
+            return self.convert(dict(form))
         value = form.get(self.name, _EMPTY)
         if value is _EMPTY or (value == "" and not self.takes_empty):
             if self.default is not _EMPTY:
@@ -80,6 +87,8 @@ class Argument(NamedTuple):
             raise FieldError(self.name, None, "it is missing")
         try:
             return self.convert(value)
+        except ModelError as error:
+            raise ModelError([((self.name, *place), rule) for place, rule in error.errors]) from None
         except ValueError as error:
             raise FieldError(self.name, value, str(error)) from None
 
@@ -99,7 +108,20 @@ class FormArguments:
                 f"the view takes the fields {', '.join(self.names)} of a form, but no element of the pipeline "
                 f"reads forms; put forms into the pipeline"
             ) from None
-        return {argument.name: argument.of(form) for argument in self.arguments}
+        try:
+            return {argument.name: argument.of(form) for argument in self.arguments}
+        except ModelError:
+            raise BodyError(self.errors_in(form)) from None
+
+    def errors_in(self, form: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+        """Yield all that is wrong with the fields."""
+        for argument in self.arguments:
+            try:
+                argument.of(form)
+            except ModelError as error:
+                yield from error.errors
+            except FieldError as error:
+                yield (argument.name,), error.rule
 
 
 def arguments_of(function: Callable[..., Any], leading: int, views: Views | None = None) -> FormArguments | None:
@@ -113,10 +135,11 @@ def arguments_of(function: Callable[..., Any], leading: int, views: Views | None
     except (TypeError, ValueError):  # some builtins have no signature
         return None
     own = views.utilities(IFieldConverter) if views is not None else []
+    models = views.utilities(IModels) if views is not None else []
     code = inspect.unwrap(function)
     names = getattr(code if hasattr(code, "__globals__") else code.__call__, "__globals__", {})
     arguments = tuple(
-        _argument(parameter, names, function, own)
+        _argument(parameter, names, function, own, models)
         for parameter in parameters
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     )
@@ -124,7 +147,11 @@ def arguments_of(function: Callable[..., Any], leading: int, views: Views | None
 
 
 def _argument(
-    parameter: inspect.Parameter, names: dict[str, Any], function: Any, own: Sequence[Converter]
+    parameter: inspect.Parameter,
+    names: dict[str, Any],
+    function: Any,
+    own: Sequence[Converter],
+    models: Sequence[Any],
 ) -> Argument:
     where = f"{named(function)}: parameter {parameter.name!r}"
     if parameter.name in ("context", "request", "response"):
@@ -135,15 +162,21 @@ def _argument(
     if isinstance(annotation, str):
         holder = types.SimpleNamespace(__annotations__={"it": annotation})
         try:
-            annotation = typing.get_type_hints(holder, names)["it"]
+            annotation = typing.get_type_hints(holder, names, include_extras=bool(models))["it"]
         except Exception as error:
             raise ViewError(f"{where}: its annotation {annotation!r} cannot be read: {error}") from error
+    default = parameter.default
     try:
         convert = _converter(annotation, own)
     except TypeError as error:
-        raise ViewError(f"{where} comes from the form, and {error}. ({_TAKES}.)") from None
+        model = next(filter(None, (one.model_of(annotation) for one in models)), None)
+        if model is None:
+            raise ViewError(f"{where} comes from the form, and {error}. ({_TAKES}.)") from None
+        if model.is_object:
+            return Argument(parameter.name, model.read, default, False, False, True)
+        several = get_origin(annotation) in (set, frozenset, tuple)
+        convert = _list_of(model.read) if several else model.read
     choices = _choices(annotation)
-    default = parameter.default
     if default is _EMPTY and type(None) in choices:
         default = None
     takes_empty = any(choice in (str, Any, object, _EMPTY) for choice in choices)
@@ -271,6 +304,11 @@ def _one_of(choices: tuple[Any, ...]) -> Convert:
         return value
 
     return one_of
+
+
+def _list_of(convert: Convert) -> Convert:
+    """Return a function of all values of a field, which gets a single one as a list, too."""
+    return lambda value: convert(value if isinstance(value, (list, tuple)) else [value])
 
 
 def _list(convert: Convert) -> Convert:

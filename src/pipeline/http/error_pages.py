@@ -130,6 +130,8 @@ class Problem(NamedTuple):
     """The traceback, for developers alone (S17)."""
     page: str = ""
     """An HTML page for developers alone, in the place of the usual one."""
+    errors: Sequence[dict[str, str]] = ()
+    """All that is wrong with what was sent, each with ``detail`` and ``pointer``, for programs."""
 
     @property
     def code(self) -> str:
@@ -155,7 +157,8 @@ def problem_of(request: Request, error: Exception, when: str = "", id: str = "")
         detail = text_of(error.detail or "") or " ".join(error.explanation.split()) or error.title
         of_a_body = ("content-type", "content-length")
         headers = [pair for pair in error.headerlist if pair[0].lower() not in of_a_body]
-        return Problem(error.status, detail, headers=headers + outcome)
+        errors = getattr(error, "errors", ())
+        return Problem(error.status, detail, headers=headers + outcome, errors=errors)
     if not outcome and (
         isinstance(error, Unavailable) or request.judge(error).transient or out_of_descriptors(error)
     ):
@@ -203,13 +206,21 @@ def put_problem(response: Response, problem: Problem, accept: str | None) -> Non
     response.adopt(problem.status, headers, [body])
 
 
+def accept_of(environ: dict[str, Any]) -> str | None:
+    """Return the types that a client accepts. One that sends JSON, and accepts anything, gets problem details."""
+    accept: str | None = environ.get("HTTP_ACCEPT")
+    if accept == "*/*" and environ.get("CONTENT_TYPE", "").lower().startswith("application/json"):
+        return "application/problem+json"
+    return accept
+
+
 def put_error(request: Request, response: Response, error: Exception) -> None:
     """Answer an error with a page of ours, or as it says itself."""
     if not put_answer(request, response, error):
         problem = problem_of(request, error)
         if debug_key.may_see(request):
             problem = debug_key.tell(request, error, problem)
-        put_problem(response, problem, request.environ.get("HTTP_ACCEPT"))
+        put_problem(response, problem, accept_of(request.environ))
 
 
 def put_last_resort(request: Request, response: Response, failure: Exception) -> None:
@@ -231,6 +242,8 @@ def as_json(problem: Problem) -> str:
         "status": int(problem.code),
         "detail": problem.detail,
     }
+    if problem.errors:
+        members["errors"] = problem.errors
     if problem.id:
         members["instance"] = problem.id
     if problem.traceback:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from pipeline.interfaces import IResult, ResultError
@@ -12,14 +13,29 @@ from pipeline.views import adapter
 
 _TYPE = ("Content-Type", "application/json")
 CHECKED.add(_TYPE)
+encoders: dict[str, Callable[[Any], Any]] = {}
+"""Functions of the scanned libraries of models: each returns plain values for one that JSON does not have, or
+raises."""
+
+
+def _plain(value: Any) -> Any:
+    for encode in encoders.values():
+        try:
+            return encode(value)
+        except Exception:  # the next library may know it
+            continue
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
 # A value that contains itself is an error in any case: a RecursionError, or a ValueError with the check.
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False).encode
+_STRICT: dict[str, Any] = {"check_circular": False, "allow_nan": False}
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain, **_STRICT).encode
 
 
 @adapter(dict, IResult)
 def dict_result(value: dict[str, Any]) -> Any:
     """Return the result that sends a dict as a JSON object."""
-    return _sent(value)
+    return sent(value)
 
 
 @adapter(list, IResult)
@@ -27,10 +43,11 @@ def list_result(value: list[Any]) -> Any:
     """Return the result that sends a list as a JSON array. A list of bytes is a body, as everywhere."""
     if value and all(isinstance(block, bytes) for block in value):
         return lambda request, response: iter(value)
-    return _sent(value)
+    return sent(value)
 
 
-def _sent(value: Any) -> Any:
+def sent(value: Any) -> Any:
+    """Return the result that sends a value as JSON."""
     try:
         body = [_encode(value).encode()]
     except ValueError as error:
