@@ -17,6 +17,7 @@ ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
 # Those of ZPublisher, each a file of src/pipeline/zope.
 ZOPE_ELEMENTS = ["path", "request", "errors", "traverse", "items"]
 TOOLS = ["serve", "deploy", "check", "show", "views", "explain", "top", "adopt", "new", "shell", "element"]
+TOOLS += ["openapi"]
 # The commands of `pipeline`: the module of each, which says in its first line what the command does.
 COMMANDS = {name: f"pipeline.tools.{name}" for name in TOOLS} | {"copy-database": "pipeline.tools.copy_database"}
 # The targets of `pipeline deploy`, each a package of src/pipeline/deploying.
@@ -117,6 +118,7 @@ EXTRAS["test"] = [
     *EXTRAS["prometheus"],
     *EXTRAS["opentelemetry"],
     *(f'{name}; python_version < "3.15"' for name in (*EXTRAS["pydantic"], *EXTRAS["msgspec"])),
+    'openapi-spec-validator>=0.7; python_version < "3.15"',
     # Applications of Pyramid with its packages for transactions; needs setuptools<82, as PasteScript does.
     *("pyramid", "pyramid_retry", "pyramid_tm", "pyramid_zodbconn"),
     # Middleware of sites of Paste.
@@ -223,6 +225,7 @@ setup(
         "paste.app_factory": [
             "health = pipeline.health:health",
             "metrics = pipeline.measuring.metrics:metrics",
+            "openapi = pipeline.publishing.openapi:openapi",
             "publisher = pipeline.publisher:publisher",
             "zope = pipeline.zope.application:zope",
             "zope_publisher = pipeline.zope.publisher:zope_publisher",

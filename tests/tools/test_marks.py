@@ -137,6 +137,7 @@ ROWS: dict[str, list[Arguments]] = {
         ("site.ini", "POST", "/login", *FORM, *SENT, "--long"),
     ],
     "new": [("fresh",)],
+    "openapi": [("site.ini", VARIABLE, "--root", "builtins:dict")],
     "prove": [("site.ini", "--budget", "2")],
     "rehearse": [("site.ini", "--log", "access.log", "--budget", "3")],
     "show": [("site.ini", VARIABLE), ("site.ini", "--long"), ("old.ini", "--long"), ("site.ini", "--json")],

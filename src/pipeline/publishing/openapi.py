@@ -1,0 +1,333 @@
+"""A description of the views of a site by OpenAPI 3.1, made of their annotations alone.
+
+The paths come from walking the classes: from that of the root, by the annotation of what ``__getitem__`` or
+``publishTraverse`` returns. Parameters, bodies and results come from the annotations of the views. What has no
+annotation is told, and not guessed::
+
+    [composite:main]
+    use = egg:wsgi-pipeline#switch
+    branches = openapi path=/openapi.json
+    default = site
+
+    [app:openapi]
+    use = egg:wsgi-pipeline#openapi
+    scan = mysite.api pipeline.publishing.pydantic
+    root = mysite.api:root
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from zope.interface import implementedBy
+
+from pipeline.composition import Pipeline, element
+from pipeline.forms.arguments import arguments_of
+from pipeline.forms.models import IModels
+from pipeline.forms.upload import Upload
+from pipeline.ini import Source
+from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError, WSGIApp
+from pipeline.options import Signature, resolve
+from pipeline.paste import with_facts
+from pipeline.request import Request
+from pipeline.response import Response
+from pipeline.strings import from_strings
+from pipeline.views import ERROR, View, Views
+
+PLAIN: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    date: {"type": "string", "format": "date"},
+    datetime: {"type": "string", "format": "date-time"},
+    type(None): {"type": "null"},
+    Upload: {"type": "string", "format": "binary"},
+}
+"""Schemas of what ``forms`` reads by itself."""
+STRING, INTEGER = PLAIN[str], PLAIN[int]
+PROBLEM = {
+    "type": "object",
+    "description": "Problem details (RFC 9457).",
+    "properties": {
+        **dict.fromkeys(("type", "title", "detail", "instance"), STRING),
+        "status": INTEGER,
+        "errors": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"detail": STRING, "pointer": STRING}},
+        },
+    },
+}
+TOLD = {"400": "What was sent is not valid.", "404": "There is nothing at this address."}
+REFUSED = {"401": "A login is needed.", "403": "This is not permitted."}
+
+
+class Described(NamedTuple):
+    """A description, and what it leaves out."""
+
+    document: dict[str, Any]
+    left_out: list[str]
+    """A line for each class and view that lacks an annotation."""
+
+
+def describe(views: Views, root: type, title: str = "API", version: str = "1") -> Described:
+    """Return the description of the views of all objects that the root leads to.
+
+    root  class of the object where traversal starts
+    """
+    describing = _Describing(views)
+    for cls, path, steps in describing.places(root):
+        for method, name, view in describing.views_of(cls):
+            where = f"{path}/{name}" if name or stepping(cls) else path or "/"
+            item = describing.paths.setdefault(where, {})
+            if steps:
+                item["parameters"] = [
+                    {"name": step, "in": "path", "required": True, "schema": STRING} for step in steps
+                ]
+            item[method.lower()] = describing.operation(view, method, bool(steps))
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": version},
+        "paths": describing.paths,
+        "components": {
+            "schemas": {**describing.parts, "Problem": PROBLEM},
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic"},
+                "bearer": {"type": "http", "scheme": "bearer"},
+            },
+        },
+    }
+    return Described(document, describing.left_out)
+
+
+class _Describing:
+    def __init__(self, views: Views) -> None:
+        self.views = views
+        self.models = views.utilities(IModels)
+        self.paths: dict[str, dict[str, Any]] = {}
+        self.parts: dict[str, Any] = {}
+        self.left_out: list[str] = []
+        self.ids: set[str] = set()
+
+    def places(self, root: type) -> Iterator[tuple[type, str, tuple[str, ...]]]:
+        """Yield each class that the root leads to, with the path to its objects and the steps in it."""
+        todo: list[tuple[type, str, tuple[str, ...]]] = [(root, "", ())]
+        seen: set[type] = set()
+        for cls, path, steps in todo:
+            if cls in seen:
+                continue
+            seen.add(cls)
+            yield cls, path, steps
+            for child in self.children(cls):
+                name = child.__name__.lower()
+                name = f"{name}{len(steps) + 1}" if name in steps else name
+                todo.append((child, f"{path}/{{{name}}}", (*steps, name)))
+
+    def children(self, cls: type) -> list[type]:
+        """Return the classes of the objects that a step from an object leads to."""
+        step = stepping(cls)
+        if step is None:
+            return []
+        found = hints_of(step).get("return")
+        kinds = [one for one in (get_args(found) if is_union(found) else (found,)) if isinstance(one, type)]
+        if not kinds:
+            what = f"{cls.__module__}.{cls.__qualname__}.{getattr(step, '__name__', '__getitem__')}"
+            self.left_out.append(f"{what} has no annotation of what it returns: what is below is left out")
+        return [kind for kind in kinds if kind is not type(None)]
+
+    def views_of(self, cls: type) -> list[tuple[str, str, View]]:
+        """Return the views of the objects of a class: method, name, and view."""
+        provided = list(implementedBy(cls).__sro__)  # type: ignore[no-untyped-call]
+        found: dict[tuple[str, str], tuple[int, View]] = {}
+        for context, request_type, key, view in self.views:
+            method, _, name = key.partition(" ")
+            if context in provided and request_type is IRequest and method not in (ERROR, "HEAD", "OPTIONS"):
+                near = provided.index(context)
+                if near < found.get((method, name), (len(provided), view))[0]:
+                    found[method, name] = near, view
+        return [(method, name, view) for (method, name), (_, view) in sorted(found.items(), key=lambda one: one[0])]
+
+    def operation(self, view: View, method: str, has_steps: bool) -> dict[str, Any]:
+        """Return the description of one view at one path."""
+        function = view.function.__call__ if isinstance(view.function, type) else view.function
+        hints = hints_of(function)
+        said = (inspect.getdoc(view.function) or "").partition("\n")[0]
+        told = {"404": TOLD["404"]} if has_steps else {}
+        if view.fill is not None:
+            told["400"] = TOLD["400"]
+        operation: dict[str, Any] = {"operationId": self.id_of(view, method)}
+        if said:
+            operation["summary"] = said
+        if view.permission not in (None, PUBLIC):
+            operation["security"] = [{"bearer": []}, {"basic": []}]
+            told |= REFUSED
+        self.add_fields(operation, view, method, function, hints)
+        if "return" in hints:
+            result = self.schema(hints["return"])
+        else:
+            result = {}
+            self.left_out.append(f"{view} has no annotation of what it returns: its result is left out")
+        content = {"text/html" if hints.get("return") is str else "application/json": {"schema": result}}
+        problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        problem |= {kind: {"schema": STRING} for kind in ("text/plain", "text/html")}  # as the client accepts
+        operation["responses"] = {
+            "2XX": {"description": "Done.", **({"content": content} if result else {})},
+            **{status: {"description": why, "content": problem} for status, why in sorted(told.items())},
+            "default": {"description": "A problem.", "content": problem},
+        }
+        return operation
+
+    def add_fields(
+        self, operation: dict[str, Any], view: View, method: str, function: Any, hints: Mapping[str, Any]
+    ) -> None:
+        """Add the fields that a view takes: those of the query of a GET or DELETE, and of the body otherwise."""
+        signature = inspect.signature(function).parameters
+        names = list(getattr(view.fill, "names", ()))
+        if not names:
+            return
+        fields = {name: self.schema(hints.get(name, Any)) for name in names}
+        required = [name for name in names if is_required(signature[name], hints.get(name, Any))]
+        whole = next((argument.name for argument in view.fill.arguments if argument.is_whole), None)  # type: ignore[union-attr]
+        for name in names:
+            if signature[name].default not in (inspect.Parameter.empty, None) and "$ref" not in fields[name]:
+                fields[name] = {**fields[name], "default": signature[name].default}
+        if method in ("GET", "DELETE"):
+            if whole is not None:
+                part = self.parts.get(fields[whole].get("$ref", "").rpartition("/")[2], fields[whole])
+                fields, required = part.get("properties", {}), part.get("required", [])
+            operation["parameters"] = [
+                {"name": name, "in": "query", "required": name in required, "schema": schema}
+                for name, schema in fields.items()
+            ]
+            return
+        body: dict[str, Any] = {"type": "object", "properties": fields}
+        if required:
+            body["required"] = required
+        schema = fields[whole] if whole is not None else body
+        kinds = ["application/json", "application/x-www-form-urlencoded"]
+        if '"binary"' in json.dumps(body):
+            kinds = ["multipart/form-data"]
+        content = {kind: {"schema": schema} for kind in kinds}
+        operation["requestBody"] = {"required": bool(required), "content": content}
+
+    def id_of(self, view: View, method: str) -> str:
+        """Return an id of an operation that no other has."""
+        name = re.sub(r"\W", "_", getattr(view.function, "__qualname__", "view"))
+        free = (one for one in (name, f"{method.lower()}_{name}", *(f"{name}_{n}" for n in range(2, 9_999))))
+        found = next(one for one in free if one not in self.ids)
+        self.ids.add(found)
+        return found
+
+    def schema(self, annotation: Any) -> dict[str, Any]:
+        """Return the JSON schema of an annotation; {} if nothing is known of it."""
+        origin, inner = get_origin(annotation), get_args(annotation)
+        if annotation in PLAIN:
+            return PLAIN[annotation]
+        if is_union(annotation):
+            return {"anyOf": [self.schema(one) for one in inner]}
+        if origin is Literal:
+            return {"enum": list(inner)}
+        if annotation in (list, dict):
+            return {"type": "array"} if annotation is list else {"type": "object"}
+        if origin is list:
+            return {"type": "array", "items": self.schema(inner[0])}
+        if origin is dict:
+            return {"type": "object", "additionalProperties": self.schema(inner[1])}
+        if annotation in (Any, object, inspect.Parameter.empty):
+            return {}
+        for models in self.models:
+            if (model := models.model_of(annotation)) is not None:
+                schema: dict[str, Any] = model.schema()
+                self.parts.update(schema.pop("$defs", {}))
+                if "$ref" not in schema and model.is_object:
+                    self.parts[annotation.__name__] = schema
+                    return {"$ref": f"#/components/schemas/{annotation.__name__}"}
+                return schema
+        return {}
+
+
+def stepping(cls: type) -> Any:
+    """Return the method of a class that takes a step, or None."""
+    return getattr(cls, "publishTraverse", None) or getattr(cls, "__getitem__", None)
+
+
+def hints_of(function: Any) -> dict[str, Any]:
+    """Return the annotations of a function; none if they cannot be read."""
+    try:
+        return get_type_hints(inspect.unwrap(function), include_extras=True)
+    except Exception:  # such as a name that only type checkers import
+        return {}
+
+
+def is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, types.UnionType)
+
+
+def is_required(parameter: inspect.Parameter, annotation: Any) -> bool:
+    """Return whether a request without the field is a 400."""
+    may_lack = get_origin(annotation) is list or annotation is list or type(None) in get_args(annotation)
+    return parameter.default is parameter.empty and not may_lack
+
+
+def root_class(root: Any) -> type:
+    """Return the class of the root, given that, or the function that returns the root."""
+    found = root if isinstance(root, type) else hints_of(root).get("return")
+    if not isinstance(found, type):
+        raise OptionError(f"openapi: {root!r} is not a class, and has no annotation of the class that it returns")
+    return found
+
+
+def _openapi(*, scan: tuple[str, ...], root: Callable[..., Any], title: str = "API", version: str = "1") -> None:
+    """Declare the options of ``openapi``, for the check."""
+
+
+def _facts(*, scan: str = "", **strings: str) -> Facts:
+    return Facts(packages=tuple(scan.split()))
+
+
+@with_facts(_facts)
+def openapi(global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
+    """Make the app that describes the views of a site by OpenAPI 3.1, as JSON.
+
+    scan     the modules that ``publisher`` scans
+    root     dotted name of the class of the root, or of the function that returns it, with its annotation
+    title    title of the description; default API
+    version  version of the site; default 1
+    """
+    options = from_strings(Signature.of(_openapi), "openapi", strings, Source(global_conf, openapi))
+    root = options["root"]
+    named = resolve(root) if isinstance(root, str) else root
+    title, version = options.get("title", "API"), options.get("version", "1")
+    made = describe(Views(options["scan"], arguments_of), root_class(named), title, version)
+    return Pipeline(document(body=written(made.document)))
+
+
+def written(document: dict[str, Any]) -> bytes:
+    """Return a description as JSON."""
+    return json.dumps(document, indent=1, ensure_ascii=False, default=str).encode()
+
+
+@element
+def document(*, body: bytes) -> Handler:
+    """Answer with a document that stays the same while the process runs."""
+
+    def document(request: Request, response: Response) -> None:
+        response.headers["Content-Type"] = "application/json"
+        response.headers["Cache-Control"] = "no-cache"
+        response.app_iter = [body]
+
+    return document
+
+
+def defaults_in(steps: Iterable[Any]) -> Iterator[Any]:
+    """Yield the roots that the elements of a pipeline name by the option ``root``."""
+    for step in steps:
+        root = getattr(step.element, "options", {}).get("root")
+        if callable(root) or (isinstance(root, str) and ":" in root):
+            yield resolve(root) if isinstance(root, str) else root

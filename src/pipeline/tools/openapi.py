@@ -1,0 +1,44 @@
+"""``pipeline openapi INI [name=value ...]``: the views of an ini as a document of OpenAPI 3.1."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.loading.building import build
+from pipeline.loading.command_line import add_ini, options_of, plan_of
+from pipeline.options import resolve
+from pipeline.publishing.openapi import defaults_in, describe, root_class, written
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="pipeline openapi",
+        description="Prints a description of the views by OpenAPI 3.1, as JSON. What lacks an annotation is left "
+        "out, and told on standard error.",
+    )
+    add_ini(parser)
+    what = "class of the root, or function that returns it: package.module:name; default: the option root of zodb "
+    parser.add_argument("--root", help=what + "or traverse")
+    parser.add_argument("--title", default="API", help="title of the description")
+    options = options_of(parser, arguments)
+    built = build(options.ini, options.variables)
+    publishers = list(built.views())
+    if len(publishers) != 1:
+        raise ConfigurationError(
+            f"{options.ini} has {len(publishers)} publishers. Name the pipeline of one: {options.ini}#name"
+        )
+    chains = [chain.steps for chain in plan_of(options.ini, options.variables)]
+    roots = [resolve(options.root)] if options.root else [root for steps in chains for root in defaults_in(steps)]
+    if not roots:
+        raise ConfigurationError(
+            "no element names the root of the site. Name its class: --root package.module:Class"
+        )
+    made = describe(publishers[0][1], root_class(roots[-1]), options.title)
+    print(written(made.document).decode())
+    for line in made.left_out:
+        print(f"pipeline openapi: {line}", file=sys.stderr)
+    return 0

@@ -1,0 +1,163 @@
+"""The description of a site by OpenAPI 3.1, judged by openapi-spec-validator and by what the site answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic")
+validator = pytest.importorskip("openapi_spec_validator")
+
+import openapi_site  # noqa: E402
+from asking import ask  # noqa: E402
+from pipeline.forms.arguments import arguments_of  # noqa: E402
+from pipeline.interfaces import OptionError  # noqa: E402
+from pipeline.paste import load  # noqa: E402
+from pipeline.publishing.openapi import describe, root_class  # noqa: E402
+from pipeline.tools.command import main  # noqa: E402
+from pipeline.views import Views  # noqa: E402
+
+SCAN = ("openapi_site", "pipeline.publishing.pydantic", "pipeline.publishing.json")
+INI = """
+[composite:main]
+use = egg:wsgi-pipeline#switch
+branches = openapi path=/openapi.json
+default = site
+
+[app:openapi]
+use = egg:wsgi-pipeline#openapi
+scan = openapi_site pipeline.publishing.pydantic
+root = openapi_site:root
+title = Tasks
+
+[pipeline:site]
+pipeline = errors forms traverse publisher
+
+[filter:errors]
+use = egg:wsgi-pipeline#errors
+
+[filter:forms]
+use = egg:wsgi-pipeline#forms
+
+[filter:traverse]
+use = egg:wsgi-pipeline#traverse
+root = openapi_site:make
+
+[app:publisher]
+use = egg:wsgi-pipeline#publisher
+scan = openapi_site pipeline.publishing.pydantic pipeline.publishing.json
+"""
+
+
+@pytest.fixture
+def made() -> Any:
+    return describe(Views(SCAN, arguments_of), openapi_site.Todos, "Tasks", "2")
+
+
+def test_it_is_valid(made: Any) -> None:
+    validator.validate(made.document)
+    assert made.document["info"] == {"title": "Tasks", "version": "2"}
+
+
+def test_the_paths_are_those_of_walking(made: Any) -> None:
+    methods = {path: sorted(set(item) - {"parameters"}) for path, item in made.document["paths"].items()}
+    assert methods == {
+        "/": ["get", "post"],
+        "/size": ["get"],
+        "/{todo}/": ["get", "patch"],
+        "/{todo}/picture": ["post", "put"],
+        "/{todo}/size": ["get"],
+        "/{todo}/{note}": ["get"],
+    }
+    assert [step["name"] for step in made.document["paths"]["/{todo}/{note}"]["parameters"]] == ["todo", "note"]
+    items = made.document["paths"].values()
+    ids = [one["operationId"] for item in items for method, one in item.items() if method != "parameters"]
+    assert len(ids) == len(set(ids)) == 9
+
+
+def test_parameters_bodies_and_results(made: Any) -> None:
+    paths, parts = made.document["paths"], made.document["components"]["schemas"]
+    listed = paths["/"]["get"]
+    assert listed["summary"] == "List the tasks."
+    assert [(one["name"], one["in"], one["required"]) for one in listed["parameters"]] == [
+        ("done", "query", False),
+        ("limit", "query", False),
+    ]
+    assert listed["parameters"][1]["schema"]["exclusiveMinimum"] == 0
+    result = listed["responses"]["2XX"]["content"]["application/json"]["schema"]
+    assert result == {"type": "array", "items": {"$ref": "#/components/schemas/Task"}}
+    body = paths["/"]["post"]["requestBody"]
+    assert body["required"] is True
+    assert body["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/NewTask"}
+    assert parts["NewTask"]["properties"]["text"]["maxLength"] == 80 and parts["NewTask"]["required"] == ["text"]
+    change = paths["/{todo}/"]["patch"]
+    assert change["security"] == [{"bearer": []}, {"basic": []}] and {"401", "403", "404"} <= set(
+        change["responses"]
+    )
+    assert "required" not in change["requestBody"]["content"]["application/json"]["schema"]
+    assert set(paths["/{todo}/picture"]["put"]["requestBody"]["content"]) == {"multipart/form-data"}
+    assert "security" not in paths["/{todo}/"]["get"]
+    assert "text/html" in paths["/{todo}/{note}"]["get"]["responses"]["2XX"]["content"]
+    assert "content" not in paths["/{todo}/size"]["get"]["responses"]["2XX"], "the nearer view has no annotation"
+
+
+def test_what_lacks_an_annotation_is_told(made: Any) -> None:
+    (line,) = made.left_out
+    assert "nearer" in line and "its result is left out" in line
+    unknown = describe(Views(SCAN, arguments_of), openapi_site.Unknown)
+    assert unknown.left_out == [
+        "openapi_site.Unknown.__getitem__ has no annotation of what it returns: what is below is left out"
+    ]
+    assert root_class(openapi_site.root) is openapi_site.Todos
+    with pytest.raises(OptionError, match="has no annotation of the class"):
+        root_class(openapi_site.grants.__init__)
+
+
+@pytest.fixture
+def ini(tmp_path: Path) -> Path:
+    file = tmp_path / "site.ini"
+    file.write_text(INI)
+    openapi_site.TODOS.clear()
+    return file
+
+
+def test_the_site_answers_as_described(ini: Path) -> None:
+    """Each described operation is asked with values of its schemas, and answers as it says."""
+    app = load(f"config:{ini}")
+    answer = ask(app, "/openapi.json")
+    assert answer.content_type == "application/json" and answer.json["info"]["title"] == "Tasks"
+    validator.validate(answer.json)
+    task = ask(app, "/", "POST", b'{"text": "tea"}', CONTENT_TYPE="application/json").json
+    schema = answer.json["components"]["schemas"]["Task"]
+    assert set(task) == set(schema["properties"]) and set(schema["required"]) <= set(task)
+    assert ask(app, "/?limit=1").json == [task] and ask(app, f"/{task['id']}/").json == task
+    for wrong in ("/?limit=0", "/?limit=x", "/?done=perhaps"):
+        refused = ask(app, wrong, HTTP_ACCEPT="application/json")
+        assert (refused.status, refused.content_type) == (400, "application/problem+json")
+    assert ask(app, f"/{task['id']}/", "PATCH", b"{}", CONTENT_TYPE="application/json").status == 403
+    assert ask(app, "/none/size").status == 404
+
+
+def test_the_command(ini: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["openapi", f"{ini}#site", "--title", "Tasks"]) == 0
+    said = capsys.readouterr()
+    document = json.loads(said.out)
+    validator.validate(document)
+    assert "/{todo}/{note}" in document["paths"] and "nearer" in said.err
+    assert main(["openapi", f"{ini}#site", "--root", "openapi_site:Unknown"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["paths"]) == ["/"]
+    assert main(["openapi", f"{ini}#openapi"]) == 1
+    assert "0 publishers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["root", "scan"])
+def test_options(ini: Path, option: str) -> None:
+    head, section, rest = ini.read_text().partition("[app:openapi]")
+    lines = list(rest.splitlines(keepends=True))
+    lines.remove(next(line for line in lines if line.startswith(f"{option} =")))
+    ini.write_text("".join([head, section, *lines]))
+    with pytest.raises(OptionError, match=f"openapi needs the option {option!r}"):
+        load(f"config:{ini}")
