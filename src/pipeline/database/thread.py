@@ -14,15 +14,17 @@ class OfThread:
     A foreign application is called with the thread's own: it ends its transactions itself.
     """
 
-    def __init__(self, own: Any) -> None:
-        self.own = own
+    def __init__(self, place: dict[str, Any]) -> None:
+        self.place = place
+        """The attributes of ``transaction.manager`` in this thread: to read one of them takes longer than all below."""
+        self.own = place["manager"]
         self.request: Any = None
         """The request that runs inside ``transaction`` in this thread."""
 
     def leave(self) -> None:
         """Give back the own manager of the thread."""
-        if manager.manager is self:
-            manager.manager = self.own
+        if self.place["manager"] is self:
+            self.place["manager"] = self.own
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.own if self.request is None else self.request.tm, name)
@@ -30,10 +32,11 @@ class OfThread:
 
 def of_thread(tm: Any, threads: Any = manager) -> OfThread:
     """Return what stands for the manager of this thread. It does not if that is ``tm``, the request's, already."""
-    try:
-        found: OfThread = threads.pipeline
-    except AttributeError:
-        found = threads.pipeline = OfThread(threads.manager)
-    if threads.manager is not found and threads.manager is not tm:
-        found.own, threads.manager = threads.manager, found
+    place = threads.__dict__
+    found: OfThread | None = place.get("pipeline")
+    if found is None:
+        found = place["pipeline"] = OfThread(place)
+    own = place["manager"]
+    if own is not found and own is not tm:
+        found.own, place["manager"] = own, found
     return found
