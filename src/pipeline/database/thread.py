@@ -16,7 +16,7 @@ class OfThread:
 
     def __init__(self, place: dict[str, Any]) -> None:
         self.place = place
-        """The attributes of ``transaction.manager`` in this thread: to read one of them takes longer than all below."""
+        """The attributes of ``transaction.manager`` in this thread: to read one takes longer than all below."""
         self.own = place["manager"]
         self.request: Any = None
         """The request that runs inside ``transaction`` in this thread."""
