@@ -26,7 +26,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.auth.authentication": "AuthRequest Basic Verifier begin_session",
     "pipeline.auth.ended": "end_sessions",
     "pipeline.auth.limiter": "Limiter",
-    "pipeline.auth.login": "log_in log_out way_back",
+    "pipeline.auth.login": "begin_session log_in log_out way_back",
     "pipeline.auth.passwords": "Passwords hash_password",
     "pipeline.auth.policy": "LocalGrants",
     "pipeline.composition": "Element Offers",

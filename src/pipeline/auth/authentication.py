@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from webob.exc import HTTPBadRequest, HTTPException, WSGIHTTPException
@@ -30,6 +31,7 @@ class AuthRequest(Request):
     __unkept__: Any = (  # each guess must be counted
         ("local_authentication", lambda local: "a folder's own users"),
         ("other_sources", lambda policy: f"the policy {policy} does not say that it asks the database alone"),
+        ("claims", lambda claims: "it may have used the claims of a session" if claims else ""),
         ("refused_logins", lambda refused: "a login was refused" if refused else ""),
     )
     verify: Verifier | None = None
@@ -38,6 +40,9 @@ class AuthRequest(Request):
     """The ``pipeline.auth.sessions.Session`` that begins and ends sessions, or None; for login pages."""
     csrf_token: str | None = None
     """The token that a form of this session sends back in its field ``csrf_token``."""
+    claims: Mapping[str, Any] = MappingProxyType({})
+    """Facts of the user that ``begin_session`` was given, such as an address or groups. The cookie is signed, and
+    its visitor can read it."""
     local_authentication: Any = None
     """The IAuthentication of the place that traversal has reached, if it has one."""
     other_sources: str = ""

@@ -6,6 +6,7 @@ The page is plain on purpose. For another page, a site registers its own view ``
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 from urllib.parse import parse_qsl
@@ -79,6 +80,25 @@ def log_in(request: AuthRequest, response: Response, name: str, password: str) -
         verify.browsers.remember(request, response, name)
     session.remember(request, response, principal)
     return True
+
+
+def begin_session(
+    request: AuthRequest, response: Response, principal: str, claims: Mapping[str, Any] | None = None
+) -> None:
+    """Begin a session of a user whom someone else has authenticated: a provider (OIDC), a passkey, a link by mail.
+
+    principal  id of the user
+    claims     facts of the user that each request of the session has as ``request.claims``: values that JSON has,
+               of some 3,000 bytes in all. The visitor can read them, and cannot change them
+
+    The session that the browser had is ended (S21). The caller has made sure that this visitor, and no other site,
+    has begun the login: by a ``state`` that was kept in ``request.session``, say. Raises HTTPNotFound if
+    ``authenticate`` has no sessions, and ValueError for a principal that is not a name.
+    """
+    session = _session(request)
+    if not isinstance(principal, str) or not principal:
+        raise ValueError(f"begin_session takes the id of a user, a str, and not a {type(principal).__name__}")
+    session.remember(request, response, principal, claims)
 
 
 def log_out(request: Request, response: Response, *, everywhere: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -102,6 +102,10 @@ class SignedCookie:
         )
 
 
+LONGEST_COOKIE = 3_500
+"""Bytes of the value of a cookie with claims. Browsers drop a cookie of more than 4,096 in all."""
+
+
 @implementer(IAuthentication)
 class Session(SignedCookie):
     """The session of a login, in a signed cookie: the principal, a token, and the generation of the principal.
@@ -131,23 +135,27 @@ class Session(SignedCookie):
         self.ended = ended
 
     def identify(self, request: AuthRequest) -> str | None:
-        for principal, token in self.sent(request):
+        for principal, token, claims in self.sent(request):
             request.csrf_token = token
+            if claims:
+                request.claims = claims
             if request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
                 self.refuse_without_token(request, token)
             return principal
         return None
 
-    def sent(self, request: Request) -> Iterator[tuple[str, str]]:
-        """Yield principal and token of each session that the browser has sent, and that goes on (S21)."""
+    def sent(self, request: Request) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Yield principal, token and claims of each session that the browser has sent, and that goes on (S21)."""
         for value in self.values(request):
             match value:
                 case [str(principal), str(token), int(generation)]:
+                    claims: dict[str, Any] = {}
+                case [str(principal), str(token), int(generation), dict(claims)]:
                     pass
                 case _:
                     continue
             if self.ended is None or not has_ended(self.ended(request), principal, token, generation):
-                yield principal, token
+                yield principal, token, claims
 
     def challenge(self, request: Request, error: WSGIHTTPException) -> HTTPException:
         """Redirect a browser to the login page, with the way back. A POST cannot be repeated after the login, so it
@@ -160,12 +168,18 @@ class Session(SignedCookie):
         site = _quoted(environ.get("SCRIPT_NAME", ""), "/" + PATH_SAFE)
         return HTTPSeeOther(location=f"{site}/{self.login}?came_from={_quoted(address_of(environ))}")
 
-    def remember(self, request: Request, response: Response, principal: str) -> None:
+    def remember(
+        self, request: Request, response: Response, principal: str, claims: Mapping[str, Any] | None = None
+    ) -> None:
         """Begin a session for the principal, and end the one that the browser has sent: set the cookie (S21)."""
         self._end_sent(request, everywhere=False)
         begin_session(request, principal)
         generation = 0 if self.ended is None else generation_of(self.ended(request), principal)
-        self.set(request, response, self.serializer.dumps((principal, secrets.token_urlsafe(18), generation)))
+        value = (principal, secrets.token_urlsafe(18), generation, *([dict(claims)] if claims else ()))
+        text = self.serializer.dumps(value)
+        if len(text) > LONGEST_COOKIE:
+            raise ValueError(f"the session has {len(text)} bytes with its claims, and {LONGEST_COOKIE} at most")
+        self.set(request, response, text)
 
     def forget(self, request: Request, response: Response, everywhere: bool = False) -> None:
         """End the session, and delete its cookie (S21).
@@ -183,7 +197,7 @@ class Session(SignedCookie):
         """End the sessions that the browser has sent, so that a copy of a cookie is not valid any more."""
         if self.ended is not None:
             ended, until = self.ended(request), int(time.time()) + self.age + AHEAD + BEHIND
-            for principal, token in self.sent(request):
+            for principal, token, _ in self.sent(request):
                 if everywhere:
                     end_sessions(ended, principal)
                 else:

@@ -66,7 +66,7 @@ def _facts(
 def authenticate(
     next: Handler,
     *,
-    check: Callable[..., str | None],
+    check: Callable[..., str | None] | None = None,
     by: tuple[Literal["basic", "session", "header"], ...] = ("basic",),
     header: str = "X-Forwarded-User",
     trusted: tuple[str, ...] = (),
@@ -85,7 +85,8 @@ def authenticate(
 ) -> Offers:
     """Identify the user, ask for a login where one is needed, and refuse views that the user may not call.
 
-    check        dotted name of ``(request, login, password) -> principal or None``
+    check        dotted name of ``(request, login, password) -> principal or None``. A site whose users all log in
+                 elsewhere (``pipeline.auth.login.begin_session``) has none, and a ``realm`` of its own
     by           authentication methods, in the order in which they are tried: basic (RFC 7617), session (a signed
                  cookie), header. With ``session basic`` browsers get a login page, and programs send a password
     header       name of the header in which a proxy for single sign-on sends the user (header)
@@ -118,10 +119,15 @@ def authenticate(
         raise ConfigurationError("authenticate: option 'by' is empty; it takes basic, session and header")
     if ("header" in by) != bool(trusted):
         raise ConfigurationError("authenticate: by = header and the option trusted, the peers, go together")
+    if check is None and ("basic" in by or (realm == "site" and "session" in by)):
+        raise OptionError(
+            "authenticate needs the option 'check'. A site whose users have no password here has session or header "
+            "in 'by', and its own name in 'realm': sessions of sites with the same keys are told apart by it (S27)"
+        )
     audience = f"{realm} {getattr(check, '__module__', '')}:{getattr(check, '__qualname__', '')}"
     session = _session(keys, session_age, login, sessions, audience, cookie) if "session" in by else None
     browsers = _known_browsers(keys, audience) if session is not None else None
-    verify = Verifier(check, _limiter(failures, interval, limits), browsers)
+    verify = Verifier(check or refuse, _limiter(failures, interval, limits), browsers)
     try:
         by_header = Header(header, trusted) if trusted else None
     except ValueError as error:
@@ -129,6 +135,10 @@ def authenticate(
     ways: dict[str, Any] = {"session": session, "header": by_header, "basic": Basic(verify, realm)}
     handler = _handler(next, [ways[way] for way in by], by_header, placeful)
     return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, login_session=session)
+
+
+def refuse(request: AuthRequest, login: str, password: str) -> None:
+    """Refuse every password: the ``check`` of a site that has none."""
 
 
 def _handler(
