@@ -1,20 +1,23 @@
-"""Findings of ``pipeline check`` about the server of an ini, its logging, and ``paster serve``."""
+"""Findings of ``pipeline check`` about the server of an ini, and ``paster serve``."""
 
 from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from paste.deploy.loadwsgi import SERVER, loadcontext
 
 from pipeline.ini import sections_of
+from pipeline.options import resolve
 from pipeline.paste import named_errors
 from pipeline.serving.choice import is_everywhere
+from pipeline.telling.errors import in_one_line
 from pipeline.telling.findings import Finding, of_error
 
 SERVERS = ("waitress", "gunicorn", "granian")
@@ -52,6 +55,7 @@ def of_server(path: Path, variables: Mapping[str, str], max_body: int | None) ->
             yield of_missing_server(path, error)
         else:
             yield from of_port(path, str(settings.get("host", "127.0.0.1")), str(settings.get("port", "")))
+            yield from of_options(path, settings)
     yield from of_safety(path, max_body)
 
 
@@ -63,6 +67,36 @@ def of_missing_server(path: Path, error: Exception) -> Finding:
         return finding._replace(level="note", remedy=f"pip install {name}")
     near = get_close_matches(name, SERVERS, n=1)
     return finding._replace(remedy=f"did you mean {near[0]}?" if near else f"Known are {', '.join(SERVERS)}.")
+
+
+def of_options(path: Path, settings: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the options that waitress or gunicorn do not know, and a class of workers that cannot be imported."""
+    line, keys = sections_of(str(path))["server:main"]
+    name = re.sub(r"^egg:|#.*$", "", keys.get("use", (0, None))[1] or "")
+    known = set(known_options(name))
+    for option, value in settings.items() if known else ():
+        number = keys.get(option, keys.get(f"get {option}", (line, None)))[0]
+        where = f"{path}, section [server:main], line {number}"
+        if option.lower() not in known:
+            near = get_close_matches(option, known, n=1)
+            remedy = f"Did you mean {near[0]}?" if near else f"{name} names its options in its documentation."
+            yield Finding("error", where, f"{name} has no option {option!r}", remedy)
+        elif option == "worker_class" and isinstance(value, str):
+            try:
+                resolve("gunicorn.util:load_class")(value)
+            except Exception as error:
+                yield Finding(
+                    "error", where, f"worker_class = {value}: {in_one_line(error)}", "Name a class that is there."
+                )
+
+
+def known_options(server: str) -> Iterable[str]:
+    """Return the names of the options of a server, as its package tells them; none for any other server."""
+    if server == "waitress":
+        return [name for name, _ in resolve("waitress.adjustments:Adjustments")._params]
+    if server == "gunicorn":
+        return ["host", "port", "config", *resolve("gunicorn.config:Config")().settings]
+    return []
 
 
 def of_port(path: Path, host: str, port: str) -> Iterator[Finding]:
@@ -77,27 +111,6 @@ def of_port(path: Path, host: str, port: str) -> Iterator[Finding]:
         where = f"{path}, section [server:main], line {number}"
         remedy = "If that is not this site, choose another port, or stop the program that has it."
         yield Finding("note", where, f"{host}:{port} is in use", remedy)
-
-
-def of_logging(path: Path) -> Iterator[Finding]:
-    """Yield what is wrong with the sections of the logging, which a server reads before it loads the site."""
-    sections = sections_of(str(path))
-    listed: dict[str, list[str]] = {}
-    for kind in ("logger", "handler", "formatter") if "loggers" in sections else ():
-        line, keys = sections.get(f"{kind}s", (1, {}))
-        number, names = keys.get("keys", (line, ""))
-        listed[kind] = [name.strip() for name in (names or "").split(",") if name.strip()]
-        for name in listed[kind]:
-            if f"{kind}_{name}" not in sections:
-                where = f"{path}, section [{kind}s], line {number}"
-                yield Finding("error", where, f"[{kind}_{name}] is not there", "Add that section, or leave it out.")
-    for name in listed.get("logger", ()):
-        number, handlers = sections.get(f"logger_{name}", (1, {}))[1].get("handlers", (1, ""))
-        for handler in (word.strip() for word in (handlers or "").split(",") if word.strip()):
-            if handler not in listed["handler"]:
-                where = f"{path}, section [logger_{name}], line {number}"
-                what = f"the logger has the handler {handler!r}, which [handlers] does not list"
-                yield Finding("error", where, what, "Add it to the keys of [handlers].")
 
 
 def of_paster(directory: Path) -> Iterator[Finding]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pipeline.checking.branches import of_switches
-from pipeline.checking.servers import is_for_development, of_logging, of_paster, of_server, text_of
+from pipeline.checking.logs import of_logging
+from pipeline.checking.servers import is_for_development, of_paster, of_server, text_of
 from pipeline.composition import Element
 from pipeline.explaining.unscanned import unscanned
 from pipeline.forms.arguments import FormArguments
@@ -84,7 +85,7 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
         findings += of_switches(path, parse_variables(words))
     bodies = [told.max_body for _, told in facts_of(chains) if told.max_body is not None]
     findings += of_server(path, parse_variables(words), max(bodies, default=None))
-    findings += of_logging(path)
+    findings += of_logging(path, parse_variables(words))
     findings += of_paster(Path.cwd())
     return list(dict.fromkeys(findings)), chains
 

@@ -1,0 +1,140 @@
+"""Findings of ``pipeline check`` about the logging of an ini, which a server reads before it loads the site.
+
+The sections are read as ``logging.config.fileConfig`` reads them. No handler is made, so no file is opened.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import logging.handlers
+import re
+from collections.abc import Iterator, Mapping
+from configparser import ConfigParser, InterpolationError
+from configparser import Error as IniError
+from pathlib import Path
+from typing import Any
+
+from pipeline.ini import sections_of
+from pipeline.options import resolve
+from pipeline.telling.errors import in_one_line
+from pipeline.telling.findings import Finding
+
+KINDS = ("logger", "handler", "formatter")
+
+
+def of_logging(path: Path, variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is wrong with the sections of the logging."""
+    if "loggers" in sections_of(str(path)):
+        try:
+            read = _Logging(path, variables)
+        except IniError:  # the site does not load, and says why
+            return
+        yield from read.findings()
+
+
+class _Logging:
+    def __init__(self, path: Path, variables: Mapping[str, str]) -> None:
+        self.path = path
+        self.sections = sections_of(str(path))
+        defaults = {"here": str(path.parent), "__file__": str(path), **variables}
+        self.parser = ConfigParser({name: value.replace("%", "%%") for name, value in defaults.items()})
+        self.parser.read(path, encoding="utf-8")
+
+    def where(self, section: str, option: str = "") -> str:
+        line, keys = self.sections.get(section, (1, {}))
+        return f"{self.path}, section [{section}], line {keys.get(option, (line, None))[0]}"
+
+    def value(self, section: str, option: str, default: str = "") -> str:
+        raw = section.startswith("formatter_")
+        return self.parser.get(section, option, raw=raw, fallback=default)
+
+    def names(self, section: str, option: str) -> list[str]:
+        return [name.strip() for name in self.value(section, option).split(",") if name.strip()]
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong, section by section."""
+        listed: dict[str, list[str]] = {}
+        for kind in KINDS:
+            section = f"{kind}s"
+            listed[kind] = self.names(section, "keys") if section in self.sections else []
+            for name in listed[kind]:
+                if f"{kind}_{name}" not in self.sections:
+                    what = f"[{kind}_{name}] is not there"
+                    yield Finding("error", self.where(section, "keys"), what, "Add that section, or leave it out.")
+        for kind in KINDS:
+            for name in listed[kind]:
+                if (section := f"{kind}_{name}") in self.sections:
+                    yield from self.of_section(section, listed)
+
+    def of_section(self, section: str, listed: Mapping[str, list[str]]) -> Iterator[Finding]:
+        for option in self.sections[section][1]:
+            try:
+                self.value(section, option)
+            except InterpolationError as error:
+                remedy = "Name it in [DEFAULT], or write %% for a percent sign."
+                yield Finding("error", self.where(section, option), in_one_line(error).rpartition(": ")[2], remedy)
+                return
+        level = self.value(section, "level")
+        if level and level not in logging.getLevelNamesMapping():
+            yield Finding(
+                "error", self.where(section, "level"), f"{level!r} is not a level of logging", "INFO is one."
+            )
+        if section.startswith("logger_"):
+            for handler in self.names(section, "handlers"):
+                if handler not in listed["handler"]:
+                    what = f"the logger has the handler {handler!r}, which [handlers] does not list"
+                    yield Finding(
+                        "error", self.where(section, "handlers"), what, "Add it to the keys of [handlers]."
+                    )
+        elif section.startswith("handler_"):
+            yield from self.of_handler(section, listed["formatter"])
+        else:
+            yield from self.of_formatter(section)
+
+    def of_handler(self, section: str, formatters: list[str]) -> Iterator[Finding]:
+        formatter = self.value(section, "formatter")
+        if formatter and formatter not in formatters:
+            what = f"the handler has the formatter {formatter!r}, which [formatters] does not list"
+            yield Finding("error", self.where(section, "formatter"), what, "Add it to the keys of [formatters].")
+        name = self.value(section, "class")
+        try:
+            cls = _class_of(name)
+        except Exception as error:
+            yield Finding("error", self.where(section, "class"), f"class = {name}: {in_one_line(error)}", "")
+            return
+        try:
+            args = eval(self.value(section, "args", "()"), vars(logging).copy())
+            kwargs = eval(self.value(section, "kwargs", "{}"), vars(logging).copy())
+            bound = inspect.signature(cls).bind(*args, **kwargs)
+        except Exception as error:
+            yield Finding(
+                "error", self.where(section, "args"), f"the arguments of {name}: {in_one_line(error)}", ""
+            )
+            return
+        file = bound.arguments.get("filename")
+        if isinstance(file, str) and not Path(file).absolute().parent.is_dir():
+            what = f"{Path(file).parent} is not there, so {name} cannot write {file}"
+            yield Finding("error", self.where(section, "args"), what, "Make the directory.")
+
+    def of_formatter(self, section: str) -> Iterator[Finding]:
+        try:
+            cls: Any = _class_of(self.value(section, "class", "logging.Formatter"))
+            format, style = self.value(section, "format") or None, self.value(section, "style", "%")
+            cls(format, self.value(section, "datefmt") or None, style)
+        except Exception as error:
+            yield Finding("error", self.where(section, "format"), f"the formatter: {in_one_line(error)}", "")
+
+
+def _class_of(name: str) -> Any:
+    """Return the class that a section names: of logging, or package.module.Class."""
+    try:
+        found = logging
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+    except AttributeError:
+        module, _, attribute = name.rpartition(".")
+        if not re.fullmatch(r"\w+(\.\w+)*", module):
+            raise
+        return resolve(f"{module}:{attribute}")
