@@ -1,0 +1,43 @@
+"""A site starts beside a PID file that is left over, such as after a power loss, and names a foreign process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from servers.test_matrix import need, start
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+
+
+@pytest.mark.parametrize("server", ["gunicorn", "granian"])
+@pytest.mark.parametrize("left", ["foreign", "nonsense"])
+def test_a_pid_file_that_is_left_over(
+    server: str, left: str, python: Path, inis: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    need(server, python, missing)
+    with start(server, python, inis, public_dir, "--threads", "2", started=False) as deployed:
+        file = deployed.directory / "run" / f"{server}.pid"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text({"foreign": str(os.getpid()), "nonsense": "x"}[left])
+        file.chmod(0o666)
+        deployed.start()
+        with urllib.request.urlopen(f"http://127.0.0.1:{deployed.port}/", timeout=10) as answer:
+            assert answer.status == 200
+        written = int(file.read_text())
+        assert written in {process.pid for process in deployed.running}
+        second = subprocess.run(
+            deployed.as_user(["/bin/sh", "-c", deployed.commands["start"][0]]),
+            cwd=deployed.directory,
+            env=deployed.environ(),
+            capture_output=True,
+            timeout=30,
+        )
+        assert second.returncode != 0, "one that runs is not replaced"
+        assert int(file.read_text()) == written
