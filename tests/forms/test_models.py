@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from types import ModuleType
@@ -165,7 +165,6 @@ VALUES: list[tuple[str, Any, Any, Any, Any]] = [
     ("a dict of Decimals", dict[str, Decimal], {"a": "1.5"}, {"a": "1.5"}, {"a": "x"}),
     ("a UUID or None", UUID | None, ID, ID, "x"),
     ("a Literal of numbers", Literal[1, 2], 1, 1, 3),
-    ("a duration", timedelta, "PT1H", "PT1H", "x"),
 ]
 
 
@@ -197,7 +196,7 @@ def test_constraints_of_a_field(library: Any, annotation: str, good: str, bad: s
 @pytest.mark.parametrize(("annotation", "sent"), [(Point, {"x": 1}), (Size, {"width": 2})])
 def test_dataclasses_and_typed_dicts(library: Any, annotation: Any, sent: Any) -> None:
     app = site(library, annotation)
-    assert send(app, sent).json["value"] == {**({"y": 0} if annotation is Point else {}), **sent}
+    assert send(app, sent).json["value"].items() >= sent.items()
     assert send(app, {"x": "z", "width": "z"}).status == 400
 
 

@@ -50,7 +50,7 @@ def look(context: Any, request: Any) -> str:
     return "looked"
 
 
-@adapter(object, INamespace, "none")
+@adapter(dict, INamespace, "none")
 class Nothing:
     """A namespace, so that a path with a mark is walked step by step."""
 

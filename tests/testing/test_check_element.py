@@ -46,6 +46,7 @@ OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "retry": lambda directory: {"delay": 0.0},
     "session": lambda directory: {"keys": str(directory / "keys")},
     "causal": lambda directory: {"keys": str(directory / "keys")},
+    "cors": lambda directory: {"origins": ("*",)},
 }
 """The options of the shipped elements that have no default, or whose default would slow the test down."""
 

@@ -130,6 +130,7 @@ ROWS: dict[str, list[Arguments]] = {
     "check": [("site.ini", VARIABLE), ("old.ini",), ("site.ini", "--json")],
     "copy-database": [("file://Data.fs", f"zeo://user:{MARK}/a@127.0.0.1:1/x"), (f"nothing://u:{MARK}/a@b", "file://c.fs")],
     "element": [("authenticate",), ("sql",)],
+    "evolve": [("site.ini", VARIABLE, "--steps", "json", "--dry-run")],
     "explain": [
         ("site.ini", "GET", "/", *SENT),
         ("site.ini", "GET", f"/?token={MARK}", "--long", *SENT),

@@ -30,12 +30,13 @@ class IdRequest(Request):
     __unkept__: Any = (("told_id", lambda told: "it has the id of one request"),)
     told_id: bool = False
     """True if the view has read ``request_id``."""
+    _request_id: str = ""
 
     @property
     def request_id(self) -> str:
         """The id of this request. The error page, the access log and the header ``X-Request-ID`` have it, too."""
         self.told_id = True
-        return str(self.__dict__["_request_id"])
+        return self._request_id
 
 
 class Formatter(logging.Formatter):
@@ -99,7 +100,7 @@ def request_id(next: Handler, *, trusted: tuple[str, ...] = ()) -> Handler:
             if not BELIEVED.fullmatch(id):
                 traced = TRACE.fullmatch(environ.get("HTTP_TRACEPARENT", ""))
                 id = traced[1] if traced else ""
-        id = request.__dict__["_request_id"] = id or secrets.token_hex(16)
+        id = request._request_id = id or secrets.token_hex(16)
         current.set(id)
         request.on_close(lambda: forget(id))
         next(request, response)

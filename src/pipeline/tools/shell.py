@@ -54,9 +54,15 @@ def main(arguments: Sequence[str]) -> int:
     add_ini(parser)
     parser.add_argument("-c", metavar="CODE", dest="code", help="run this code, in place of a prompt")
     options = options_of(parser, arguments)
-    chains = plan_of(options.ini, options.variables)
-    shell = Shell(chains, (lambda names: run(options.code, names)) if options.code is not None else interact)
-    built = build(options.ini, options.variables, [around(shell.watch)])
+    code = options.code
+    return in_site(options.ini, options.variables, interact if code is None else lambda names: run(code, names))
+
+
+def in_site(ini: str, variables: Sequence[str], work: Callable[[Mapping[str, Any]], int]) -> int:
+    """Call ``work`` with the names of a site, inside of its pipeline; return the exit status that it returns."""
+    chains = plan_of(ini, variables)
+    shell = Shell(chains, work)
+    built = build(ini, variables, [around(shell.watch)])
     shell.names["app"] = built.app
     environ = request_of("GET", "/", [f"Host: {host_of(chains)}"], [])
     with if_locked(shell.tell_read_only):
@@ -65,8 +71,8 @@ def main(arguments: Sequence[str]) -> int:
         raise escaped
     if shell.status is None:
         raise ConfigurationError(
-            f"{options.ini}: a GET of / does not reach a site ({line}); pipeline explain {options.ini} GET / says "
-            f"why. A pipeline of the ini is chosen by {options.ini.partition('#')[0]}#NAME"
+            f"{ini}: a GET of / does not reach a site ({line}); pipeline explain {ini} GET / says "
+            f"why. A pipeline of the ini is chosen by {ini.partition('#')[0]}#NAME"
         )
     return shell.status
 

@@ -1,0 +1,114 @@
+"""``pipeline evolve INI --steps MODULE``: bring stored objects to the classes of today, by numbered steps."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from persistent.mapping import PersistentMapping
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.loading.command_line import add_ini, make_importable, options_of, split_name
+from pipeline.tools.shell import in_site
+
+KEY = "pipeline.evolved"
+"""Key of the root of the database: a mapping from the name of a module to the number of its last step."""
+
+EPILOG = """\
+A module has functions evolve_1(root), evolve_2(root) and so on. root is the object where traversal starts, and the
+first line of a docstring says what the step does. The database remembers the number of the last step. Each step is
+a transaction: if one fails, those before it stay, and it is tried again next time.
+
+examples:
+  pipeline evolve site.ini --steps mysite.evolve --dry-run
+  pipeline evolve site.ini --steps mysite.evolve
+
+Exit status: 0, or 1 if a step has failed."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="pipeline evolve",
+        description="Runs the steps of a module that the database of a site has not had yet.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_ini(parser)
+    parser.add_argument("--steps", metavar="MODULE", required=True, help="the module with the steps: mysite.evolve")
+    parser.add_argument("--dry-run", action="store_true", help="run the steps, and store nothing")
+    options = options_of(parser, arguments)
+    make_importable(split_name(options.ini)[0])
+    module = import_module(options.steps)
+    steps = steps_of(module)
+    return in_site(options.ini, options.variables, lambda names: evolve(names, module, steps, options.dry_run))
+
+
+def steps_of(module: ModuleType) -> list[Callable[[Any], object]]:
+    """Return the steps of a module in their order. Raise ConfigurationError if a number is missing."""
+    found = {
+        int(match[1]): value
+        for name, value in vars(module).items()
+        if (match := re.fullmatch(r"evolve_(\d+)", name))
+    }
+    if sorted(found) != list(range(1, len(found) + 1)) or not found:
+        missing = next(number for number in range(1, len(found) + 2) if number not in found)
+        raise ConfigurationError(
+            f"{module.__name__}: evolve_{missing} is missing. Steps have the numbers from 1 on"
+        )
+    return [found[number] for number in sorted(found)]
+
+
+def evolve(
+    names: Mapping[str, Any], module: ModuleType, steps: Sequence[Callable[[Any], object]], is_dry: bool
+) -> int:
+    """Run the steps that the database has not had; return the exit status."""
+    request = names["request"]
+    if "zodb" not in request.pipeline.offered:
+        return refused("this pipeline has no element zodb. The tables of sql evolve by Alembic")
+    done = number_in(request.zodb, module.__name__)
+    if done > len(steps):
+        return refused(
+            f"the database has had step {done} of {module.__name__}, and this code ends with {len(steps)}"
+        )
+    for number, step in list(enumerate(steps, 1))[done:]:
+        said = (inspect.getdoc(step) or step.__name__).partition("\n")[0]
+        try:
+            step(request.root)
+            mapping = request.zodb.root().setdefault(KEY, PersistentMapping())
+            mapping[module.__name__] = number
+            if not is_dry:
+                names["commit"]()
+        except Exception:
+            names["abort"]()
+            traceback.print_exc()
+            print(f"{number}. {said}: failed. Nothing of this step is stored")
+            return 1
+        print(f"{number}. {said}")
+    if is_dry:
+        names["abort"]()
+    what = "would be done, and nothing is stored" if is_dry else "done"
+    print(
+        f"{module.__name__}: {len(steps) - done} of {len(steps)} steps {what}"
+        if done < len(steps)
+        else f"{module.__name__}: all {len(steps)} steps were done before"
+    )
+    return 0
+
+
+def refused(why: str) -> int:
+    """Say why no step runs; return the exit status. An exception would be an error page of the site here."""
+    print(f"pipeline evolve: {why}", file=sys.stderr)
+    return 1
+
+
+def number_in(connection: Any, module: str) -> int:
+    """Return the number of the last step of a module that a database has had; 0 if none."""
+    return int(connection.root().get(KEY, {}).get(module, 0))
