@@ -34,6 +34,7 @@ OPTIONS = {
     "causal": "keys = %(here)s/keys",
     "authenticate": "check = proving.any_site:check",
     "log": "file = %(here)s/access.log",
+    "cors": "origins = *",
     "sendfile": "locations = /srv/files = /files/",
 }
 """The options that an element cannot do without; of ``log``, a file of its own."""

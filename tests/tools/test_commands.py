@@ -373,7 +373,8 @@ def test_a_200_is_explained_on_a_screen(run: Callable[..., Any], tmp_path: Path)
     assert status == 0 and len(lines) <= 25 and max(map(len, lines)) <= 116
     assert any(line.split()[0] == "shield" and "Referrer-Policy" in line for line in lines if line)
     assert len(run("explain", DEPLOY, "GET", "/", *values, "--long")[1].splitlines()) > 40
-    assert "Traversal" in run("explain", DEPLOY, "GET", "/nothing", *values)[1]
+    said = run("explain", DEPLOY, "GET", "/nothing", *values)[1]
+    assert "Traversal" in said and '"GET /nothing' not in said, "it writes no line of the access log"
 
 
 def test_the_way_of_a_request_for_programs(site: Site) -> None:

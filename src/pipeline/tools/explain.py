@@ -37,6 +37,8 @@ The request runs in this process, with the databases of the ini. What it changes
 
 LONGEST = 116
 """Characters of a line."""
+ACCESS = "pipeline.access"
+"""The logger of the access log, unless its element names another."""
 WHEN = {
     "closing ": "a function of request.on_close failed; the answer was sent all the same",
     "in mid-stream": "the body failed in mid-stream, when its status and its first blocks were sent",
@@ -55,7 +57,7 @@ class Log(logging.Handler):
         """The exceptions that were logged."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name != "pipeline.access":
+        if record.name != ACCESS:
             said = record.getMessage()
             self.lines.append(f"{record.levelname} {record.name}: {said}")
             if record.exc_info and record.exc_info[1] is not None and record.levelno >= logging.ERROR:
@@ -149,6 +151,9 @@ def explain(
     level = logger.level
     logger.addHandler(log)
     logger.setLevel(min(level, logging.INFO))
+    access = logging.getLogger(ACCESS)
+    access_level = access.level
+    access.setLevel(logging.CRITICAL)  # ``file = stdout`` of ``log`` would write between our lines
     began = perf_counter()
     try:
         with if_locked(say_read_only):
@@ -156,6 +161,7 @@ def explain(
     finally:
         logger.removeHandler(log)
         logger.setLevel(level)
+        access.setLevel(access_level)
     seconds = perf_counter() - began
     late = log.late
     if escaped is not None and all(one.error is not escaped for one in late):
