@@ -138,7 +138,8 @@ def view(
     ``webob.Response``, or a value with an ``IResult`` adapter.
     """
     if bare is not None:
-        raise ViewError(f"@view stands bare on {named(bare)}; write @view() or @view(name=...)")
+        on = f"bare on {named(bare)}" if callable(bare) else f"with {bare!r} as the class of its objects"
+        raise ViewError(f"@view stands {on}; write @view() or @view(name=...)")
     if isinstance(methods, str):
         raise TypeError(f"methods must be a tuple such as ('GET', 'POST'), not {methods!r}")
     judged = version and partial(versioned, version, version_required)

@@ -23,6 +23,12 @@ class Unscanned(NamedTuple):
     function: str
     name: str
     """The name of the view; "" for a default view."""
+    why: str = ""
+    """The reason why no publisher can have it, whatever is scanned; or ""."""
+
+
+METHOD = "it is a method: a view is a function (context, request) or a class"
+DECORATED = "another decorator beside @view returns a function of another name: use functools.wraps in it"
 
 
 def unscanned(views: Iterable[Views], directory: Path) -> list[Unscanned]:
@@ -41,7 +47,8 @@ def unscanned(views: Iterable[Views], directory: Path) -> list[Unscanned]:
     found = []
     for file in _files(directory, packages - {"pipeline", "__main__"}):
         for one_view in _views_in(file, file.stat().st_mtime_ns):
-            if (str(file), one_view.function) not in registered and not _is_registered(one_view, registered):
+            lost = (str(file), one_view.function) not in registered and not _is_registered(one_view, registered)
+            if lost or (one_view.why and one_view.why != DECORATED):
                 found.append(one_view)
     return found
 
@@ -82,11 +89,27 @@ def _views_in(file: Path, changed: int) -> tuple[Unscanned, ...]:
 
 
 def _views_of(file: Path, tree: ast.Module) -> Iterator[Unscanned]:
+    last = {node.name: node.lineno for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and _last_name(decorator.func) == "view":
-                    yield Unscanned(str(file), node.lineno, node.name, _name_of(decorator))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            for name in _view_names(node):
+                why = DECORATED if len(node.decorator_list) > len(list(_view_names(node))) else ""
+                if last[node.name] != node.lineno:
+                    why = f"line {last[node.name]} has another {node.name}, which takes its place"
+                yield Unscanned(str(file), node.lineno, node.name, name, why)
+        if isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                for name in _view_names(inner) if isinstance(inner, ast.FunctionDef) else ():
+                    yield Unscanned(
+                        str(file), inner.lineno, f"{node.name}.{getattr(inner, 'name', '')}", name, METHOD
+                    )
+
+
+def _view_names(node: ast.FunctionDef | ast.ClassDef) -> Iterator[str]:
+    """Yield the name of each view that decorators make of a function or class."""
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call) and _last_name(decorator.func) == "view":
+            yield _name_of(decorator)
 
 
 def _last_name(node: ast.expr) -> str:

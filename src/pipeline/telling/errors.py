@@ -74,6 +74,8 @@ def in_one_line(error: BaseException) -> str:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: {error.msg}"
+    if isinstance(error, UnicodeDecodeError):
+        return "a file is not UTF-8: save it as that"
     said = " ".join(str(error).split())
     if isinstance(error, IniError):
         return of_ini(error, said)
@@ -93,6 +95,8 @@ def of_ini(error: IniError, said: str) -> str:
             return f"{error.source}, line {error.lineno}: the section [{error.section}] stands twice"
         case MissingSectionHeaderError():
             what = "this line stands above the first section, such as [app:main]"
+            if error.line.startswith("\ufeff"):
+                what = "the file begins with a byte order mark: save it as UTF-8 without one (BOM)"
             return f"{error.source}, line {error.lineno}: {what}: {error.line.strip()}"
         case ParsingError():
             line, text = error.errors[0]

@@ -45,6 +45,8 @@ def of_error(error: BaseException, ini: str) -> Finding:
     if isinstance(error, SyntaxError):
         return Finding("error", f"{error.filename}, line {error.lineno}", f"SyntaxError: {error.msg}", "")
     said = in_one_line(error)
+    if isinstance(error, UnicodeDecodeError):
+        return Finding("error", place_of_latin(ini), said)
     place = re.match(r"(?P<where>\S[^:]*?(?:, section \[[^][]++\])?, line \d+): (?P<what>.*)", said, re.DOTALL)
     if place:
         return Finding("error", place["where"], place["what"])
@@ -54,6 +56,16 @@ def of_error(error: BaseException, ini: str) -> Finding:
     if line and not isinstance(error, (LookupError, OSError)):
         return Finding("error", line, said)
     return Finding("error", ini, said)
+
+
+def place_of_latin(ini: str) -> str:
+    """Return the place of the first line of an ini that is not UTF-8; the ini if it is in another file."""
+    for number, line in enumerate(Path(ini).read_bytes().splitlines(), 1):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError:
+            return f"{ini}, line {number}"
+    return ini
 
 
 def place_of_element(error: BaseException, ini: str) -> str:

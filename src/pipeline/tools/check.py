@@ -157,11 +157,12 @@ def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
 def of_unscanned(built: Built, path: Path) -> Iterator[Finding]:
     """Yield the views beside the ini that no scan names."""
     for view in unscanned((views for _, views in built.views()), path.parent):
+        why = view.why and f": {view.why}"
         yield Finding(
             "warning",
             f"{view.file}, line {view.line}",
-            f"no publisher has the view {view.function} ({view.name or 'a default view'})",
-            "Name its module in the option scan of the publisher, or delete the view.",
+            f"no publisher has the view {view.function} ({view.name or 'a default view'}){why}",
+            "" if view.why else "Name its module in the option scan of the publisher, or delete the view.",
         )
 
 
