@@ -182,8 +182,7 @@ class Views:
         self.lookup1: Callable[..., Any] = self.registry.lookup1  # type: ignore[attr-defined]
         self.known: dict[str, dict[str, dict[Any, View]]] = {}
         """The views that were found, by name, method, and interfaces of the context. Only names and methods in here
-        are looked up. This cache saves a request 0.13 microseconds: the registry has one too, but its call parses
-        keywords."""
+        are looked up. The registry has such a cache, too, but its call parses keywords: 0.13 microseconds."""
         self.filled: list[dict[Any, View]] = []  # the innermost mappings of ``known`` that have views
         self.typed: set[tuple[str, str]] = set()
         """Methods and names of views for a type of request. These views are not kept."""

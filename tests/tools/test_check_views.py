@@ -76,7 +76,7 @@ LOST: dict[str, tuple[str, list[str]]] = {
     ),
 }
 FINE = {
-    "a decorator that keeps the name": "@view(context=Root)\n@careful\ndef hello(context, request):\n    return ''\n",
+    "a decorator that keeps the name": "@view(context=Root)\n@careful\ndef hello(context, request):\n    pass\n",
     "the same above": "@careful\n@view(context=Root)\ndef hello(context, request):\n    return 'x'\n",
     "two names of one view": "@view(context=Root)\n@view(context=Root, name='b')\n"
     "def hello(context, request):\n    return 'x'\n",
