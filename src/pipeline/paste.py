@@ -146,8 +146,8 @@ def _missing_section(file: str, name: str, kind: str, ini: str) -> str:
         missing = f"{place_of_ini(file, ini, name)}: the section [{kind}:{name}] is missing in {ini}"
     if other:
         return f"{missing}; [{other[0]}] is a section of another kind"
-    near = get_close_matches(f"{kind}:{name}", sections, n=1)
-    return f"{missing}; did you mean [{near[0]}]?" if near else missing
+    near = [f"egg:{name}"] if "#" in name else [f"[{n}]" for n in get_close_matches(f"{kind}:{name}", sections, 1)]
+    return f"{missing}; did you mean {near[0]}?" if near else missing
 
 
 _SECTIONS = {"filter_factory": "filter", "app_factory": "app", "composite_factory": "composite"}

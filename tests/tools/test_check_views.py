@@ -117,6 +117,20 @@ def test_right_code_is_quiet(name: str, place: Path, capsys: pytest.CaptureFixtu
     assert status == 0 and "no publisher has" not in said, said
 
 
+def test_an_option_that_is_indented(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "site.ini").write_text(INI.replace("\nroot = MODULE:Root", "\n  root = MODULE:Root"))
+    assert main(["check", "site.ini"]) == 1
+    said = capsys.readouterr().out
+    assert "'root = MODULE:Root' is indented, and so belongs to the value of use above it" in said
+    assert "section [filter:traverse], line 12\n" in said
+
+
+def test_a_package_without_egg_in_front(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "site.ini").write_text("[composite:main]\nuse = Paste#urlmap\n/ = site\n")
+    assert main(["check", "site.ini"]) == 1
+    assert "[app:Paste#urlmap] is missing; did you mean egg:Paste#urlmap?" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("bytes_", "said"),
     [

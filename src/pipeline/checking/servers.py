@@ -146,7 +146,8 @@ def of_safety(path: Path, max_body: int | None) -> Iterator[Finding]:
     if "waitress" in text and "max_request_body_size" not in text and longest < 1024 * MIB:
         remedy = f"Set it to the longest body that an element takes: max_request_body_size = {longest}"
         yield Finding("note", f"{where} {line}", "waitress takes bodies of up to 1 GiB", remedy)
-    debuggers = ("egg:paste#evalerror", "egg:weberror", "egg:werkzeug", "egg:backlash", "egg:pyramid_debugtoolbar")
+    names = ("paste#evalerror", "paste#cgitb", "weberror", "werkzeug", "backlash", "pyramid_debugtoolbar")
+    debuggers = tuple(f"egg:{name}" for name in names)
     for section, (_, keys) in sections.items():
         number, value = keys.get("use", (0, None))
         if value is not None and value.lower().startswith(debuggers):

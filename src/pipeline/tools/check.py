@@ -81,6 +81,7 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     for chain in chains:
         findings += of_chain(chain, debug)
     findings += of_sections(path, name)
+    findings += of_indented(path)
     if chains:
         findings += of_switches(path, parse_variables(words))
     bodies = [told.max_body for _, told in facts_of(chains) if told.max_body is not None]
@@ -126,6 +127,17 @@ def of_sections(path: Path, start: str | None) -> Iterator[Finding]:
             where = f"{path}, section [{section}], line {sections[section][0]}"
             remedy = f"Name {name} in a pipeline, or delete the section."
             yield Finding("warning", where, f"no pipeline uses [{section}]", remedy)
+
+
+def of_indented(path: Path) -> Iterator[Finding]:
+    """Yield the options that are indented below a ``use``, and so belong to its value."""
+    for section, (line, keys) in sections_of(str(path)).items():
+        number, value = keys.get("use", (line, None))
+        first, *more = (value or "").splitlines()[:2] or [""]
+        if first and more and "=" in more[0]:
+            where = f"{path}, section [{section}], line {number + 1}"
+            what = f"{more[0].strip()!r} is indented, and so belongs to the value of use above it"
+            yield Finding("error", where, what, "Remove the blanks in front of it.")
 
 
 def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
