@@ -11,6 +11,7 @@ import logging
 import pickle
 from collections.abc import Iterator
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from pipeline.request import SAFE_METHODS, Request
@@ -64,10 +65,16 @@ def made_root(connection: Any) -> bool:
 
 def misspelt(request: Request) -> Iterator[str]:
     """Yield the attributes that were set on the request and that it does not have, if one has nearly that name."""
-    known = [name for name in dir(type(request)) if not name.startswith("_")]
+    known = names_of(type(request))
     for name in request.__dict__:
-        if not name.startswith("_") and name not in known and (near := get_close_matches(name, known, 1, 0.85)):
+        if not name.startswith("_") and name not in known and (near := get_close_matches(name, list(known), 1, 0.85)):
             yield f"request.{name} was set, and nothing reads it. Did you mean request.{near[0]}?"
+
+
+@lru_cache(maxsize=16)
+def names_of(requests: type[Request]) -> frozenset[str]:
+    """Return the names of the attributes of a class of requests."""
+    return frozenset(name for name in dir(requests) if not name.startswith("_"))
 
 
 def unsaved(connection: Any) -> Iterator[str]:
@@ -93,7 +100,9 @@ def differing(before: Any, now: Any) -> Iterator[str]:
 def is_same(before: Any, now: Any) -> bool:
     """Return whether two values would be stored alike. A persistent object in them counts by its id."""
     try:  # a set may have another order, and an equal text may be another object
-        return before is now or pickled(before) == pickled(now) or (type(before) is type(now) and before == now)
+        if before is now or (type(before) is type(now) and before == now):
+            return True
+        return pickled(before) == pickled(now)
     except Exception:  # what cannot be pickled was not loaded
         return False
 
