@@ -63,11 +63,12 @@ def made_root(connection: Any) -> bool:
     return bool(connection.root()._p_serial == connection.db().storage.lastTransaction())
 
 
-def misspelt(request: Request) -> Iterator[str]:
+def misspelt(request: Any) -> Iterator[str]:
     """Yield the attributes that were set on the request and that it does not have, if one has nearly that name."""
     known = names_of(type(request))
     for name in request.__dict__:
-        if not name.startswith("_") and name not in known and (near := get_close_matches(name, list(known), 1, 0.85)):
+        odd = not name.startswith("_") and name not in known
+        if odd and (near := get_close_matches(name, list(known), 1, 0.85)):
             yield f"request.{name} was set, and nothing reads it. Did you mean request.{near[0]}?"
 
 
