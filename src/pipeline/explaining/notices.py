@@ -65,7 +65,8 @@ def made_root(connection: Any) -> bool:
 
 def misspelt(request: Any) -> Iterator[str]:
     """Yield the attributes that were set on the request and that it does not have, if one has nearly that name."""
-    known = names_of(type(request))
+    requests: Any = type(request)
+    known = names_of(requests)
     for name in request.__dict__:
         odd = not name.startswith("_") and name not in known
         if odd and (near := get_close_matches(name, list(known), 1, 0.85)):
