@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pipeline.http.bodies import give_length
@@ -28,6 +30,10 @@ else:  # for cost alone: an application that uses no transaction does not need t
     joined = on_demand("pipeline.database.transactions:joined")
 
 
+IN_MEMORY = 1024 * 1024
+"""Bytes that an app may write by ``write()`` before they go to a temporary file."""
+BLOCK = 64 * 1024
+"""Bytes that are read of it at once."""
 REPEATABLE = "pipeline.repeatable"
 """The key of the environ that is true if the app stores nothing but what ``retry`` takes back."""
 
@@ -120,7 +126,7 @@ def taking_over(app: WSGIApp) -> Handler:
 
     def taking_over(request: Request, response: Response) -> None:
         started: list[tuple[str, HeaderList]] = []
-        written: list[bytes] = []
+        written = Written(request)
 
         def start_response(status: str, headers: HeaderList, exc_info: Any = None) -> Any:
             if exc_info and started and (written or answered):
@@ -128,7 +134,7 @@ def taking_over(app: WSGIApp) -> Handler:
             if started and not exc_info:
                 raise RuntimeError(f"{app!r} called start_response twice (PEP 3333)")
             started[:] = [(status, list(headers))]
-            return written.append
+            return written.write
 
         answered = False
         environ = request.environ
@@ -154,12 +160,42 @@ def taking_over(app: WSGIApp) -> Handler:
     return taking_over
 
 
-def _begun(body: Any, started: list[Any], written: list[bytes]) -> Any:
+class Written:
+    """What an app has written by ``write()``: a list of blocks, or a temporary file if they are many (S15)."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.blocks: list[bytes] = []
+        self.bytes = 0
+        self.file: Any = None
+
+    def __bool__(self) -> bool:
+        return bool(self.bytes)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.blocks
+        if self.file is not None:
+            self.file.seek(0)
+            yield from iter(partial(self.file.read, BLOCK), b"")
+
+    def write(self, block: bytes) -> None:
+        """Take a block of the body. The transaction is not committed yet, so nothing is sent (R1)."""
+        self.bytes += len(block)
+        if self.file is None and self.bytes > IN_MEMORY:
+            self.file = TemporaryFile()  # noqa: SIM115  # closed with the request
+            self.request.on_close(self.file.close)
+        if self.file is None:
+            self.blocks.append(block)
+        else:
+            self.file.write(block)
+
+
+def _begun(body: Any, started: list[Any], written: Written) -> Any:
     """Return the body of an app, behind what it has written. PEP 3333 lets an app start when its first block is
     asked for, so blocks are taken until it has."""
     if started and not written and type(body) is FileBody:
         return body
-    if started and type(body) in (list, tuple):
+    if started and type(body) in (list, tuple) and written.file is None:
         return [*written, *body]
     first: list[bytes] = []
     blocks = iter(body)
