@@ -161,7 +161,7 @@ def taking_over(app: WSGIApp) -> Handler:
 
 
 class Written:
-    """What an app has written by ``write()``: a list of blocks, or a temporary file if they are many (S15)."""
+    """Blocks that an app has written by ``write()``: a list, or a temporary file if they are many (S15)."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
