@@ -31,6 +31,7 @@ class IdRequest(Request):
     told_id: bool = False
     """True if the view has read ``request_id``."""
     _request_id: str = ""
+    """The same for the logs and the error page, which do not count as reading it."""
 
     @property
     def request_id(self) -> str:
