@@ -6,14 +6,13 @@ Each says what is lost, where, and what to do. They are warnings of the logger `
 
 from __future__ import annotations
 
-import io
 import logging
-import pickle
 from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
+from pipeline.database.stored import comparable
 from pipeline.request import SAFE_METHODS, Request
 from pipeline.response import Response
 
@@ -101,22 +100,8 @@ def differing(before: Any, now: Any) -> Iterator[str]:
 
 def is_same(before: Any, now: Any) -> bool:
     """Return whether two values would be stored alike. A persistent object in them counts by its id."""
-    try:  # a set may have another order, and an equal text may be another object
-        if before is now or (type(before) is type(now) and before == now):
-            return True
-        return pickled(before) == pickled(now)
-    except Exception:  # what cannot be pickled was not loaded
+    try:  # a set may have another order
+        alike = before is now or (type(before) is type(now) and bool(before == now))
+    except Exception:  # of an ``__eq__`` of the site
         return False
-
-
-class _Pickler(pickle.Pickler):
-    def persistent_id(self, obj: Any) -> Any:
-        if isinstance(obj, type) or not hasattr(type(obj), "_p_oid"):
-            return None
-        return obj._p_oid or f"new {id(obj)}"
-
-
-def pickled(value: Any) -> bytes:
-    file = io.BytesIO()
-    _Pickler(file, 3).dump(value)
-    return file.getvalue()
+    return alike or comparable(before) == comparable(now)

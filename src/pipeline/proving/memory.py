@@ -1,19 +1,20 @@
 """The memory of a connection between two requests, compared with what is stored (R8, R13).
 
-This module alone uses private attributes of ZODB: the cache of a connection, its storage and its reader.
+This module and ``pipeline.explaining.notices`` alone use private attributes of ZODB: the cache of a connection, its
+storage and its reader.
 """
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Iterator
-from io import BytesIO
 from typing import Any
 
 from transaction import TransactionManager
 from transaction.interfaces import TransactionError
 from ZODB.POSException import POSKeyError
+
+from pipeline.database.stored import comparable
 
 
 def differences() -> tuple[str, ...]:
@@ -47,8 +48,8 @@ def _difference(connection: Any, oid: bytes, obj: Any) -> Iterator[str]:
     if serial != obj._p_serial:
         yield f"a {name} in memory is older than what is stored"
         return
-    state = _plain(obj.__getstate__())
-    if state != _plain(connection._reader.getState(data)) and state != _afresh(obj):
+    state = comparable(obj.__getstate__())
+    if state != comparable(connection._reader.getState(data)) and state != _afresh(obj):
         yield f"a {name} in memory differs from what is stored"
 
 
@@ -58,27 +59,7 @@ def _afresh(obj: Any) -> bytes | str:
     try:
         loaded = other.get(obj._p_oid)
         loaded._p_activate()
-        return _plain(loaded.__getstate__())
+        return comparable(loaded.__getstate__())
     finally:
         other.transaction_manager.abort()
         other.close()
-
-
-class ByReference(pickle.Pickler):
-    """Writes the id of another object in its place."""
-
-    def persistent_id(self, obj: Any) -> Any:
-        oid = getattr(obj, "_p_oid", None)
-        return oid if isinstance(oid, bytes) else None
-
-
-def _plain(state: Any) -> bytes | str:
-    """Return a state as bytes that are equal for equal states, with references to other objects left out."""
-    file = BytesIO()
-    pickler = ByReference(file, 3)
-    pickler.fast = True
-    try:
-        pickler.dump(state)
-    except Exception as error:  # it could not be stored either
-        return repr(error)
-    return file.getvalue()
