@@ -13,6 +13,7 @@ validator = pytest.importorskip("openapi_spec_validator")
 
 import openapi_site  # noqa: E402
 from asking import ask  # noqa: E402
+from inis import ini_of  # noqa: E402
 from pipeline.forms.arguments import arguments_of  # noqa: E402
 from pipeline.interfaces import OptionError  # noqa: E402
 from pipeline.paste import load  # noqa: E402
@@ -32,24 +33,13 @@ use = egg:wsgi-pipeline#openapi
 scan = openapi_site pipeline.publishing.pydantic
 root = openapi_site:root
 title = Tasks
-
-[pipeline:site]
-pipeline = errors forms traverse publisher
-
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-
-[filter:forms]
-use = egg:wsgi-pipeline#forms
-
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-root = openapi_site:make
-
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-scan = openapi_site pipeline.publishing.pydantic pipeline.publishing.json
 """
+SITE = ini_of(
+    ("errors", "forms", "traverse"),
+    "openapi_site pipeline.publishing.pydantic pipeline.publishing.json",
+    "site",
+    traverse="root = openapi_site:make",
+)
 
 
 @pytest.fixture
@@ -119,7 +109,7 @@ def test_what_lacks_an_annotation_is_told(made: Any) -> None:
 @pytest.fixture
 def ini(tmp_path: Path) -> Path:
     file = tmp_path / "site.ini"
-    file.write_text(INI)
+    file.write_text(f"{INI}\n{SITE}")
     openapi_site.TODOS.clear()
     return file
 

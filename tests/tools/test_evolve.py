@@ -11,33 +11,15 @@ import pytest
 from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
 
+from inis import ini_of
 from pipeline.elements.zodb import close_all
 from pipeline.tools.command import main
 
-INI = """
-[pipeline:main]
-pipeline = retry zodb errors transaction traverse publisher
-
-[filter:retry]
-use = egg:wsgi-pipeline#retry
-
-[filter:zodb]
-use = egg:wsgi-pipeline#zodb
-uri = file://%(here)s/Data.fs
-root = evolving:root
-
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-
-[filter:transaction]
-use = egg:wsgi-pipeline#transaction
-
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-"""
+INI = ini_of(
+    ("retry", "zodb", "errors", "transaction", "traverse"),
+    "",
+    zodb="uri = file://%(here)s/Data.fs\nroot = evolving:root",
+)
 SITE = """
 from persistent.mapping import PersistentMapping
 

@@ -27,17 +27,14 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 from zope.interface import implementedBy
 
-from pipeline.composition import Pipeline, element
+from pipeline.composition import element
 from pipeline.forms.arguments import arguments_of
 from pipeline.forms.models import IModels
 from pipeline.forms.upload import Upload
-from pipeline.ini import Source
-from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError, WSGIApp
-from pipeline.options import Signature, resolve
-from pipeline.paste import with_facts
+from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError
+from pipeline.options import resolve
 from pipeline.request import Request
 from pipeline.response import Response
-from pipeline.strings import from_strings
 from pipeline.views import ERROR, View, Views
 
 PLAIN: dict[Any, dict[str, Any]] = {
@@ -283,46 +280,28 @@ def root_class(root: Any) -> type:
     return found
 
 
-def _openapi(*, scan: tuple[str, ...], root: Callable[..., Any], title: str = "API", version: str = "1") -> None:
-    """Declare the options of ``openapi``, for the check."""
-
-
-def _facts(*, scan: str = "", **strings: str) -> Facts:
-    return Facts(packages=tuple(scan.split()))
-
-
-@with_facts(_facts)
-def openapi(global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
-    """Make the app that describes the views of a site by OpenAPI 3.1, as JSON.
+@element(facts=lambda *, scan, **options: Facts(packages=scan))
+def openapi(*, scan: tuple[str, ...], root: Callable[..., Any], title: str = "API", version: str = "1") -> Handler:
+    """Describe the views of a site by OpenAPI 3.1, as JSON.
 
     scan     the modules that ``publisher`` scans
     root     dotted name of the class of the root, or of the function that returns it, with its annotation
     title    title of the description; default API
     version  version of the site; default 1
     """
-    options = from_strings(Signature.of(_openapi), "openapi", strings, Source(global_conf, openapi))
-    root = options["root"]
-    named = resolve(root) if isinstance(root, str) else root
-    title, version = options.get("title", "API"), options.get("version", "1")
-    made = describe(Views(options["scan"], arguments_of), root_class(named), title, version)
-    return Pipeline(document(body=written(made.document)))
+    body = written(describe(Views(scan, arguments_of), root_class(root), title, version).document)
+
+    def openapi(request: Request, response: Response) -> None:
+        response.headers["Content-Type"] = "application/json"
+        response.headers["Cache-Control"] = "no-cache"
+        response.app_iter = [body]
+
+    return openapi
 
 
 def written(document: dict[str, Any]) -> bytes:
     """Return a description as JSON."""
     return json.dumps(document, indent=1, ensure_ascii=False, default=str).encode()
-
-
-@element
-def document(*, body: bytes) -> Handler:
-    """Answer with a document that stays the same while the process runs."""
-
-    def document(request: Request, response: Response) -> None:
-        response.headers["Content-Type"] = "application/json"
-        response.headers["Cache-Control"] = "no-cache"
-        response.app_iter = [body]
-
-    return document
 
 
 def defaults_in(steps: Iterable[Any]) -> Iterator[Any]:
