@@ -62,17 +62,22 @@ def of_server(path: Path, variables: Mapping[str, str], max_body: int | None) ->
 def of_missing_server(path: Path, error: Exception) -> Finding:
     """Return what is said of a server that is not there: a note, if it is one that other machines may have."""
     finding = of_error(error, f"{path}, section [server:main]")
-    name = re.sub(r"^egg:|#.*$", "", sections_of(str(path))["server:main"][1].get("use", (0, None))[1] or "")
+    name = package_of(path)
     if name in SERVERS:
         return finding._replace(level="note", remedy=f"pip install {name}")
     near = get_close_matches(name, SERVERS, n=1)
     return finding._replace(remedy=f"did you mean {near[0]}?" if near else f"Known are {', '.join(SERVERS)}.")
 
 
+def package_of(path: Path) -> str:
+    """Return the name of the package of the server that [server:main] uses."""
+    return re.sub(r"^egg:|#.*$", "", sections_of(str(path))["server:main"][1].get("use", (0, None))[1] or "")
+
+
 def of_options(path: Path, settings: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the options that waitress or gunicorn do not know, and a class of workers that cannot be imported."""
     line, keys = sections_of(str(path))["server:main"]
-    name = re.sub(r"^egg:|#.*$", "", keys.get("use", (0, None))[1] or "")
+    name = package_of(path)
     known = set(known_options(name))
     for option, value in settings.items() if known else ():
         number = keys.get(option, keys.get(f"get {option}", (line, None)))[0]

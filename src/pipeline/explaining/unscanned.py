@@ -89,27 +89,25 @@ def _views_in(file: Path, changed: int) -> tuple[Unscanned, ...]:
 
 
 def _views_of(file: Path, tree: ast.Module) -> Iterator[Unscanned]:
-    last = {node.name: node.lineno for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            for name in _view_names(node):
-                why = DECORATED if len(node.decorator_list) > len(list(_view_names(node))) else ""
-                if last[node.name] != node.lineno:
-                    why = f"line {last[node.name]} has another {node.name}, which takes its place"
-                yield Unscanned(str(file), node.lineno, node.name, name, why)
-        if isinstance(node, ast.ClassDef):
-            for inner in node.body:
-                for name in _view_names(inner) if isinstance(inner, ast.FunctionDef) else ():
-                    yield Unscanned(
-                        str(file), inner.lineno, f"{node.name}.{getattr(inner, 'name', '')}", name, METHOD
-                    )
+    defined = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    last = {node.name: node.lineno for node in defined}
+    for node in defined:
+        names = _view_names(node)
+        why = DECORATED if len(node.decorator_list) > len(names) else ""
+        if last[node.name] != node.lineno:
+            why = f"line {last[node.name]} has another {node.name}, which takes its place"
+        for name in names:
+            yield Unscanned(str(file), node.lineno, node.name, name, why)
+        for method in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(method, ast.FunctionDef):
+                for name in _view_names(method):
+                    yield Unscanned(str(file), method.lineno, f"{node.name}.{method.name}", name, METHOD)
 
 
-def _view_names(node: ast.FunctionDef | ast.ClassDef) -> Iterator[str]:
-    """Yield the name of each view that decorators make of a function or class."""
-    for decorator in node.decorator_list:
-        if isinstance(decorator, ast.Call) and _last_name(decorator.func) == "view":
-            yield _name_of(decorator)
+def _view_names(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
+    """Return the name of each view that decorators make of a function or class."""
+    calls = (decorator for decorator in node.decorator_list if isinstance(decorator, ast.Call))
+    return [_name_of(call) for call in calls if _last_name(call.func) == "view"]
 
 
 def _last_name(node: ast.expr) -> str:

@@ -312,10 +312,7 @@ def _list_of(convert: Convert) -> Convert:
 
 
 def _list(convert: Convert) -> Convert:
-    def each(value: Any) -> Any:
-        return [convert(item) for item in (value if isinstance(value, (list, tuple)) else [value])]
-
-    return each
+    return _list_of(lambda values: [convert(item) for item in values])
 
 
 def _members(convert: Convert) -> Convert:

@@ -71,7 +71,7 @@ def log_failure(request: Request, error: Exception, when: str = "", id: str = ""
 
     Returns the id under which it was logged, which belongs on the page. Raises nothing.
     """
-    id = request.__dict__["error_id"] = id or request.__dict__.get("_request_id") or secrets.token_hex(6)
+    id = _noted_id(request, id)
     if log.isEnabledFor(logging.ERROR):
         arguments = (id, _where(request, when), f"{type(error).__name__}{_trace_of(request)}")
         exc_info = (type(error), error, error.__traceback__)
@@ -89,11 +89,18 @@ def log_unavailable(request: Request, error: Exception, when: str = "", id: str 
     """
     if getattr(error, "logged", False):
         return id
-    id = request.__dict__["error_id"] = id or request.__dict__.get("_request_id") or secrets.token_hex(6)
+    id = _noted_id(request, id)
     what = one_line(f"{type(error).__name__}: {text_of(error)}")
     log.warning("error %s: %s: 503, %s%s", id, _where(request, when), what, _trace_of(request))
     _report(request, error, id)
     return id
+
+
+def _noted_id(request: Request, id: str) -> str:
+    """Return the id of an error, which is that of its request if it has one, and note it on the request."""
+    noted: str = id or request.__dict__.get("_request_id") or secrets.token_hex(6)
+    request.__dict__["error_id"] = noted
+    return noted
 
 
 def _where(request: Request, when: str) -> str:

@@ -34,8 +34,8 @@ def json_line(request: Request, response: Response, url: str, seconds: float, lo
         "seconds": round(seconds, 6),
     }
     fields = {name: value[:longest] if isinstance(value, str) else value for name, value in fields.items()}
-    ids = {"request_id": "_request_id", "error_id": "error_id"}
-    fields |= {name: id for name, field in ids.items() if (id := request.__dict__.get(field))}
+    ids = ((name, request.__dict__.get(name)) for name in ("_request_id", "error_id"))
+    fields |= {name.lstrip("_"): id for name, id in ids if id}
     if request.measures is not None:
         fields |= measured(request, request.measures)
     return json.dumps(fields)
