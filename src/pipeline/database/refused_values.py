@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from traceback import walk_tb
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 from sqlalchemy.engine import default
 from sqlalchemy.exc import DataError, DBAPIError
@@ -41,7 +40,7 @@ def answer_for(request: Any, error: Exception) -> Exception | None:
             return HTTPBadRequest(f"The value of the field {names[0]!r:.200} cannot be stored.")
         listed = ", ".join(f"{name!r:.200}" for name in names[:10])
         return HTTPBadRequest(f"The value of one of these fields cannot be stored: {listed}.")
-    path = unquote_to_bytes(request.path_info_safe).decode("utf-8", "replace")
+    path = request.environ.get("PATH_INFO", "").encode("latin-1", "replace").decode("utf-8", "replace")
     if any(step in texts for step in path.split("/") if step):
         return HTTPNotFound("There is nothing at this address.")
     return None

@@ -66,9 +66,11 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
 
     def names_in(request: DatabaseRequest) -> list[str]:
         header = request.environ.get("HTTP_COOKIE", "")
+        if COOKIE not in header:
+            return []
         start = cookie.name_for(request)
-        names = [name for name in NAMES.findall(header) if name[:-9] == start] if COOKIE in header else []
-        return list(dict.fromkeys(names))[:MOST_OF_A_NAME]
+        names = dict.fromkeys(name for name in NAMES.findall(header) if name[:-9] == start)
+        return list(names)[:MOST_OF_A_NAME]
 
     def sent_with(request: DatabaseRequest) -> Positions:
         seen: dict[str, int] = {}
