@@ -1,4 +1,4 @@
-"""Cookies are those that WebOb reads, and a plain header is read in a third of the time."""
+"""A plain header is read as WebOb reads it, in a third of the time. WebOb cuts off what is not plain."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from webob.cookies import RequestCookies
 from pipeline.cookies import _PLAIN, cookies_by_name, cookies_of
 from pipeline.request import Request
 
-NAMES = st.text("aZ9_!#$%&'*+.^`|~-", min_size=1, max_size=4) | st.sampled_from(["path", "Secure", "$Version"])
+NAMES = st.text("aZ9_!#%&'*+.^`|~-", min_size=1, max_size=4)
 VALUES = st.text("aZ9_!#$%&'()*+./:<=>?@^`{|}~-", max_size=6)
 COOKIES = st.lists(st.tuples(NAMES, VALUES).map("=".join), max_size=4)
 HEADERS = st.builds(str.join, st.sampled_from(["; ", ";"]), COOKIES)
-HEADERS |= st.text('aB1=;, "\\\\$[\t\xe9%', max_size=20)
+TEXT = st.text('aB1=;, "\\\\$[\t\xe9%', max_size=20)
 
 
 def read(cookies: Any) -> Any:
@@ -30,6 +30,34 @@ def read(cookies: Any) -> Any:
 def test_they_are_those_of_webob(header: str) -> None:
     ours, theirs = {"HTTP_COOKIE": header}, {"HTTP_COOKIE": header}
     assert read(cookies_by_name(ours)) == read(RequestCookies(theirs))
+
+
+@given(TEXT)
+def test_any_text_is_read(header: str) -> None:
+    found = read(cookies_by_name({"HTTP_COOKIE": f"{header};a=1"}))
+    assert dict(found)["a"] == "1"
+    assert [name for name, _ in found if not name or set(name) & set(' ;,="\t')] == []
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("v=André", "André"),
+        ("v=a,b", "a,b"),
+        ('v={"a": [1, 2]}', '{"a": [1, 2]}'),
+        ("v=a b", "a b"),
+        ('v="a b"', "a b"),
+        ('v="\\303\\251\\054\\""', 'é,"'),
+        ('v="', '"'),
+        ("v = a ", "a"),
+        ("w=1,v=2", "2"),
+        ("path=1; v=2", "2"),
+    ],
+)
+def test_no_value_is_cut_off(header: str, value: str) -> None:
+    for sent in (header, f"a=b; {header}", f"{header}; c"):
+        assert cookies_by_name({"HTTP_COOKIE": sent.encode().decode("latin-1")})["v"] == value
+    assert cookies_by_name({"HTTP_COOKIE": "v=\xe9"})["v"] == "é"
 
 
 @pytest.mark.parametrize("header", ["a=1", "a=1; b=2", "session=eyJ.a-b_c; c=", "a=1;b=x==", "a=1; a=2"])
