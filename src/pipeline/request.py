@@ -279,10 +279,12 @@ class Request(BaseRequest):
 
     json: Any = OnFirstUse(opener=BaseRequest.json.fget)
     """The value of a JSON body, decoded once; by the rules of ``forms``, if that is in the pipeline."""
+    POST: Any = OnFirstUse(opener=vars(BaseRequest)["POST"].fget)
+    """The fields of a body in WebOb's container; by the rules of ``forms``, if that is in the pipeline."""
 
     @BaseRequest.cookies.getter
     def cookies(self) -> Any:
-        """The cookies by name, as WebOb has them."""
+        """The cookies by name, in WebOb's container."""
         return cookies_by_name(self.environ)
 
     def make_tempfile(self) -> Any:
@@ -298,14 +300,10 @@ class Request(BaseRequest):
         the server gets it. ``last`` is for things that other closers may need, such as a connection to a database:
         these closers run after all others.
         """
-        if last:
-            self._closers_last += 1
         if self.closers is None:
-            self.closers = [closer]
-        elif last:
-            self.closers.insert(self.closers_before, closer)
-        else:
-            self.closers.append(closer)
+            self.closers = []
+        self.closers.insert(self.closers_before if last else len(self.closers), closer)
+        self._closers_last += last
 
     def close_with(self, body: Any) -> None:
         """Close ``body`` when this request is closed, if it has a ``close`` that is not registered yet (R7)."""

@@ -13,21 +13,25 @@ import os
 import random
 import re
 import xmlrpc.client
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.encoders import encode_base64, encode_quopri
 from email.mime.nonmultipart import MIMENonMultipart
 from email.utils import encode_rfc2231
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 import pytest
 from webob import Request as Asked
 
+import pipeline.auth.authentication
 import pipeline.cookies
 import pipeline.elements.forms
 import pipeline.forms.charsets
 import pipeline.forms.multipart_body
+import pipeline.publishing.steps
 from pipeline import Pipeline, Request, view
+from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.traverse import traverse
@@ -53,8 +57,27 @@ JSON_TYPES = ("application/json", "text/json", "application/merge-patch+json", "
               "text/plain", "application/problem+json;charset=utf-8", "", "application/x-ndjson")  # fmt: skip
 
 
+class Step:
+    """An object at a path: the names that were walked to it."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def __getitem__(self, name: str) -> Step:
+        return Step([*self.names, name])
+
+
 class Root(dict[str, Any]):
     """The context of the views of this test."""
+
+    def __missing__(self, name: str) -> Step:
+        return Step([name])
+
+
+@view(context=Step)
+def step(context: Step, request: Request) -> str:
+    GOT.append(context.names)
+    return "got"
 
 
 @view(context=Root, methods=("GET", *METHODS))
@@ -71,7 +94,8 @@ def file(context: Root, request: Request, v: Any) -> str:
 
 @view(context=Root, name="cookie")
 def cookie(context: Root, request: Request) -> str:
-    GOT.extend(pipeline.cookies.cookies_of(request.environ, "v"))
+    [sent] = pipeline.cookies.cookies_of(request.environ, "v")
+    GOT.append((sent.encode("latin-1").decode(), request.cookies["v"]))
     return "got"
 
 
@@ -79,6 +103,26 @@ def cookie(context: Root, request: Request) -> str:
 def call(context: Root, request: Request, v: Any) -> str:
     GOT.append(v)
     return "got"
+
+
+@view(context=Root, name="header")
+def header(context: Root, request: Request) -> str:
+    GOT.append(request.headers["X-Value"].encode("latin-1").decode())
+    return "got"
+
+
+@view(context=Root, name="login")
+def login(context: Root, request: Any) -> str:
+    GOT.append(LOGINS[request.principal])
+    return "got"
+
+
+LOGINS: dict[str, tuple[str, str]] = {}
+
+
+def check(request: Request, user: str, password: str) -> str:
+    LOGINS["someone"] = (user, password)
+    return "someone"
 
 
 class Sent(NamedTuple):
@@ -89,7 +133,7 @@ class Sent(NamedTuple):
     path: str = "/"
     type: str = ""
     body: bytes = b""
-    cookie: str = ""
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 def written(value: str, chance: random.Random) -> tuple[str, bytes]:
@@ -161,7 +205,7 @@ def multipart_file(value: str, chance: random.Random) -> Sent:
     if encoding == "base64":
         content = codecs.encode(content, "base64")
     body = part(disposition, headers, content)
-    return Sent((name, content), chance.choice(METHODS), "/file", "multipart/form-data; boundary=xyz", body)
+    return Sent((name, content), chance.choice(METHODS), "/@@file", "multipart/form-data; boundary=xyz", body)
 
 
 def json_value(value: str, chance: random.Random) -> Sent:
@@ -180,10 +224,30 @@ def xml_rpc(value: str, chance: random.Random) -> Sent:
 
 
 def cookies(value: str, chance: random.Random) -> Sent:
-    held = quote(value, safe="")
+    held = quote(value, safe="") if chance.random() < 0.5 else re.sub('[;,"\r\n\t]', "", value).strip()
     before = chance.choice(["", "a=b; ", "a=b;", "a=b, ", "a=b,", "a; ", "=x; "])
     behind = chance.choice(["", "; c=d", ", c=d", ",c=d"])
-    return Sent(held, path="/cookie", cookie=f"{before}v={held}{behind}")
+    header = f"{before}v={held}{behind}".encode().decode("latin-1")
+    return Sent((held, held), path="/@@cookie", headers={"HTTP_COOKIE": header})
+
+
+def path(value: str, chance: random.Random) -> Sent:
+    """Steps of a path. A server decodes each step, and so a slash in one is a step more."""
+    names = [name for name in value.split("/") if name not in ("", ".")]
+    quoted = [chance.choice([quote(name, safe=""), "%" + name.encode().hex("%")]) for name in names]
+    return Sent(names, path="/".join(["", *quoted, ""]))
+
+
+def plain_header(value: str, chance: random.Random) -> Sent:
+    held = "".join(letter for letter in value if letter.isprintable()).strip()
+    return Sent(held, path="/@@header", headers={"HTTP_X_VALUE": held.encode().decode("latin-1")})
+
+
+def password(value: str, chance: random.Random) -> Sent:
+    held = value.partition(":")[0], value[::-1]
+    scheme = chance.choice(["Basic", "basic", "BASIC"])
+    sent = codecs.encode(":".join(held).encode(), "base64").replace(b"\n", b"").decode()
+    return Sent(held, path="/@@login", headers={"HTTP_AUTHORIZATION": f"{scheme} {sent}"})
 
 
 WAYS: dict[str, Callable[[str, random.Random], Sent]] = {
@@ -194,6 +258,9 @@ WAYS: dict[str, Callable[[str, random.Random], Sent]] = {
     "json": json_value,
     "xml-rpc": xml_rpc,
     "cookie": cookies,
+    "path": path,
+    "header": plain_header,
+    "password": password,
 }
 
 
@@ -203,12 +270,14 @@ def lost(way: str, rounds: int) -> list[Any]:
     root = Root()
     remote = IXMLRPCRequest if way == "xml-rpc" else None
     scan = (__name__, "pipeline.publishing.xmlrpc") if remote else (__name__,)
-    app = Pipeline(errors(), forms(), traverse(root=lambda: root, request_type=remote), publisher(scan=scan))
+    guard = [authenticate(check=check, failures=1_000_000)] if way == "password" else []
+    walk = traverse(root=lambda: root, request_type=remote)
+    app = Pipeline(errors(), forms(), *guard, walk, publisher(scan=scan))
     found = []
     for _ in range(rounds):
         sent = WAYS[way]("".join(chance.choices(LETTERS, k=chance.randrange(1, 6))), chance)
         asked = Asked.blank(sent.path, method=sent.method, body=sent.body)
-        asked.environ.update({"CONTENT_TYPE": sent.type, "HTTP_COOKIE": sent.cookie})
+        asked.environ.update({"CONTENT_TYPE": sent.type, **sent.headers})
         GOT.clear()
         status = asked.get_response(app).status_int
         is_right = [sent.value] == GOT if status == 200 else 400 <= status < 500 and not GOT
@@ -230,6 +299,11 @@ def _reads_nothing(reading: Any, request: Any) -> tuple[dict[str, Any], None]:
     return {"v": "nothing"}, None
 
 
+def _in_latin_1(sent: str) -> tuple[str, str]:
+    login, _, password = codecs.decode(sent.partition(" ")[2].encode(), "base64").decode("latin-1").partition(":")
+    return login, password
+
+
 CONTROLS: list[tuple[str, Any, str, Any]] = [
     ("urlencoded", pipeline.forms.charsets, "_from_euc_jp", lambda raw: raw.decode("euc_jp")),
     ("multipart field", pipeline.forms.multipart_body, "_AS_THEY_ARE", ("base64", "quoted-printable", "binary")),
@@ -237,6 +311,9 @@ CONTROLS: list[tuple[str, Any, str, Any]] = [
     ("json", pipeline.elements.forms, "_JSON", json.JSONDecoder()),
     ("json", pipeline.elements.forms.Reading, "_sent", _reads_nothing),
     ("cookie", pipeline.cookies, "_JOINED", re.compile("\0")),
+    ("path", pipeline.publishing.steps, "_decode", str),
+    ("header", Request, "headers", property(lambda request: {"X-Value": request.environ["HTTP_X_VALUE"].lower()})),
+    ("password", pipeline.auth.authentication, "_credentials", _in_latin_1),
 ]
 
 

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from multipart import parse_options_header
 from webob.exc import HTTPBadRequest, HTTPRequestEntityTooLarge, HTTPUnsupportedMediaType
+from webob.multidict import MultiDict
 
 from pipeline.composition import Offers, element
 from pipeline.forms.charsets import decoded, known_charset
@@ -48,6 +49,8 @@ class FormsRequest(Request):
     __unkept__: Any = (("form", lambda form: ""),)  # that of a GET is its query
     form: Mapping[str, Any] = on_first_use()
     """The fields of the form that was sent, by name."""
+    sent_fields: Any = ()
+    """The fields of the body alone, unconverted, once ``form`` is read: pairs, or the members of a JSON object."""
 
 
 def _facts(*, max_body: int, **options: Any) -> Facts:
@@ -108,7 +111,13 @@ def forms(
             request.form = read(request)
         next(request, response)
 
-    return Offers(forms, form=read, json=reading.json)
+    def post(request: FormsRequest) -> MultiDict[str, Any]:
+        """Return the fields of the body in WebOb's container. They are read as those of the form are."""
+        if "form" not in request.__dict__:
+            request.form = read(request)
+        return MultiDict(request.sent_fields)
+
+    return Offers(forms, form=read, json=reading.json, POST=post)
 
 
 class TakenBody(HTTPBadRequest):
@@ -172,6 +181,7 @@ class Reading:
         if method not in self.with_body and environ.get("CONTENT_LENGTH") in ("", "0"):
             return {}, None
         sent = reader(request, known_charset(parameters.get("charset")), parameters)
+        request.sent_fields = sent
         if isinstance(sent, dict):
             return sent, None
         values, view = _collected(request, sent)

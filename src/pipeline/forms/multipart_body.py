@@ -64,6 +64,8 @@ def read_multipart(
     text: list[bytes] = []
     file: io.BytesIO | Slice | None = None
     disk = Disk(on_close)
+    opening = b"--" + boundary.encode()
+    head = b""
     try:
         with PushMultipartParser(
             boundary,
@@ -73,11 +75,12 @@ def read_multipart(
             header_charset="latin-1",  # any byte, and no byte lost
             strict=True,
         ) as parser:
-            for event in _events(parser, blocks):
+            for event in _events(parser, blocks, opening):
                 if isinstance(event, MultipartSegment):
                     segment = event
                     memory += len(segment.name) + len(segment.filename or "")
                     length = 0
+                    head = b""
                     text = []
                     file = None
                     filename = _filename(segment)
@@ -85,6 +88,7 @@ def read_multipart(
                         file = io.BytesIO()
                 elif event is None:
                     parts.append(_part(segment, filename, text, file, length, on_close))
+                    continue
                 elif file is None:
                     memory += len(event)
                     text.append(event)
@@ -98,6 +102,10 @@ def read_multipart(
                         if length > SPOOL or memory > limits.memory:
                             memory -= length
                             file = disk.take(file)
+                if len(head) < len(opening) and not isinstance(event, MultipartSegment):
+                    head += event[: len(opening) - len(head)]
+                    if head == opening:  # the parser takes it, and the next part, for the content of this one
+                        raise HTTPBadRequest("A part of the form has no line break in front of its last boundary.")
                 if memory > limits.memory:
                     raise HTTPRequestEntityTooLarge(f"A form takes {limits.memory} bytes in memory at most.")
                 if disk.size > limits.disk:
@@ -132,8 +140,18 @@ def _filename(segment: Any) -> bytes | str | None:
     return None if segment.filename is None else bytes(segment.filename.encode("latin-1"))
 
 
-def _events(parser: PushMultipartParser, blocks: Iterable[bytes]) -> Iterator[Any]:
+def _events(parser: PushMultipartParser, blocks: Iterable[bytes], opening: bytes) -> Iterator[Any]:
+    """Yield what the parser finds. Raise a 400 if another boundary stands in front of the first: the parser skips
+    all that does, and so would lose a part."""
+    first = bytearray()
     for block in _with_last_line_break(blocks):
+        if len(first) < len(opening) + 2:
+            first += block
+            if len(first) < len(opening) + 2:
+                continue
+            if b"\n--" in b"\n" + first.partition(opening)[0]:
+                raise HTTPBadRequest("The form cannot be read: its first boundary is not that of its header.")
+            block = first
         yield from parser.parse(block)
 
 
