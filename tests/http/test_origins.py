@@ -9,6 +9,7 @@ from typing import Any
 from xmlrpc.client import dumps, loads
 
 import pytest
+from paste.urlmap import URLMap
 from webtest import TestApp
 
 from pipeline import Pipeline, Request, Response, element, view
@@ -17,7 +18,7 @@ from pipeline.elements.errors import errors
 from pipeline.elements.session import SessionRequest, session
 from pipeline.elements.traverse import traverse
 from pipeline.elements.vhost import vhost
-from pipeline.interfaces import PUBLIC, INullResource, IXMLRPCRequest
+from pipeline.interfaces import PUBLIC, INullResource, IXMLRPCRequest, OptionError
 from pipeline.mounting import request_of
 from pipeline.publisher import publisher
 from pipeline.views import adapter
@@ -220,3 +221,33 @@ def test_the_option_for_foreign_applications_opens_no_view__S23(keys: str) -> No
     client = TestApp(Pipeline(vhost(cross_site=True), errors(), lambda app: lambda *wsgi: app(*wsgi), inner))
     assert client.post("/open", headers=headers).text == "None came"
     client.post("/", headers=headers, status=403)
+
+
+def answering(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"answered"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/api", 200), ("/api/", 200), ("/api/x", 200), ("/apis", 403), ("/", 403), ("//api", 403), ("/x/api", 403)],
+)
+@pytest.mark.parametrize("headers", OTHER)
+def test_one_mounted_application_checks_by_itself__S23(
+    headers: dict[str, str], path: str, status: int, keys: str
+) -> None:
+    client = TestApp(Pipeline(vhost(cross_site_at=("/hooks", "/api")), errors(), answering))
+    client.put(path, headers=headers, status=status)
+    client.put(path)
+    inner = Pipeline(session(keys=keys), traverse(root=Root), publisher(scan=(__name__,)))
+    mounted = URLMap()
+    mounted["/api"] = inner
+    client = TestApp(Pipeline(vhost(cross_site_at=("/api",)), errors(), mounted))
+    assert client.post("/api/open", headers=headers).text == "None came"
+    client.post("/api/", headers=headers, status=403)
+
+
+@pytest.mark.parametrize("path", ["api", "/", "/api/", "", "//api"])
+def test_what_is_no_path_of_an_application_is_refused(path: str) -> None:
+    with pytest.raises(OptionError, match=f"'cross_site_at': {path!r} is not the path of an application"):
+        Pipeline(vhost(cross_site_at=(path,)), errors(), answering)

@@ -454,6 +454,14 @@ MISTAKES = [
     ),
     Mistake("fields without forms", ("add takes fields of a form (count)", "Put forms"), code=FIELDS, page=None),
     Mistake(
+        "file of a query",
+        ("put is called by GET, and takes the file attached", 'Say methods=("POST",)'),
+        FORMS,
+        code=view("from pipeline.forms.upload import Upload\n@view(context=Folder, name='put')\n"
+                  "def put(context, request, attached: Upload):\n    return ''"),
+        page=None,
+    ),
+    Mistake(
         "unused section",
         ("no pipeline uses [filter:log]", "LINE:[filter:log]"),
         INI + "\n[filter:log]\nuse = egg:wsgi-pipeline#log\n",

@@ -49,8 +49,8 @@ class FormsRequest(Request):
     __unkept__: Any = (("form", lambda form: ""),)  # that of a GET is its query
     form: Mapping[str, Any] = on_first_use()
     """The fields of the form that was sent, by name."""
-    sent_fields: Any = ()
-    """The fields of the body alone, unconverted, once ``form`` is read: pairs, or the members of a JSON object."""
+    sent: Callable[[], MultiDict[str, Any]] = MultiDict
+    """``sent()`` returns the fields of the body alone, unconverted, once ``form`` is read."""
 
 
 def _facts(*, max_body: int, **options: Any) -> Facts:
@@ -115,7 +115,7 @@ def forms(
         """Return the fields of the body in WebOb's container. They are read as those of the form are."""
         if "form" not in request.__dict__:
             request.form = read(request)
-        return MultiDict(request.sent_fields)
+        return request.sent()
 
     return Offers(forms, form=read, json=reading.json, POST=post)
 
@@ -181,7 +181,7 @@ class Reading:
         if method not in self.with_body and environ.get("CONTENT_LENGTH") in ("", "0"):
             return {}, None
         sent = reader(request, known_charset(parameters.get("charset")), parameters)
-        request.sent_fields = sent
+        request.sent = lambda: MultiDict(sent)  # what shows attributes must not show these
         if isinstance(sent, dict):
             return sent, None
         values, view = _collected(request, sent)

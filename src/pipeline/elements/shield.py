@@ -13,6 +13,7 @@ from typing import Any
 
 from pipeline.composition import Offers, element
 from pipeline.http.content_policy import NAME, REPORT_ONLY, hash_of, joined, with_sources, written
+from pipeline.http.origins import check_mount, mount_of
 from pipeline.interfaces import Facts, Handler
 from pipeline.request import Request
 from pipeline.response import CHECKED, NOSNIFF, HeaderList, Response, check_headers
@@ -84,6 +85,7 @@ def facts(*, inline: tuple[str, ...], report_only: bool, **options: object) -> F
 @element(
     adds=ShieldRequest,
     facts=facts,
+    provides=("content_policy",),
     inside={"vhost": "vhost knows if the visitor uses https"},
     outside={
         "retry": "the headers are put once, not once per attempt",
@@ -95,6 +97,7 @@ def shield(
     *,
     sources: dict[str, str] | None = None,
     inline: tuple[str, ...] = (),
+    policies: dict[str, str] | None = None,
     report_only: bool = False,
     referrer: str = "same-origin",
     opener: str = "same-origin",
@@ -106,6 +109,8 @@ def shield(
                  default-src 'self'; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'
     inline       packages whose templates have scripts and style sheets in the page. They are allowed by the hashes
                  of their texts, which are made at load
+    policies     lines "/path = policy" for applications that are mounted there: the Content-Security-Policy of that
+                 path and below, as a whole; "/path =" leaves it to the application
     report_only  whether browsers only report what the policy forbids, for a site that has not had one before
     referrer     the Referrer-Policy: which sites are told the address of a page. Empty sends none
     opener       the Cross-Origin-Opener-Policy: which sites may hold on to a window with a page. Empty sends none
@@ -115,7 +120,7 @@ def shield(
     Every answer has ``X-Content-Type-Options: nosniff`` as well. A script or a style sheet with values of a
     template takes the nonce of the answer (``request.csp_nonce``). A view allows more for its own answer by
     ``request.allow_source``, or sets the header itself. Attributes with code, such as ``onclick``, never run.
-    Stands outside ``errors`` and inside ``vhost``.
+    Stands outside ``errors`` and inside ``vhost``. Provides the content policy.
     """
     policy = SOURCES | {name.lower(): value for name, value in (sources or {}).items()}
     for package in inline:
@@ -123,14 +128,28 @@ def shield(
             name = f"{kind}-src"
             policy[name] = joined((policy.get(name, policy["default-src"]), hash_of(text)))
     content_policy = REPORT_ONLY if report_only else NAME, written(policy)
-    plain: HeaderList = [content_policy, NOSNIFF]
-    plain += [("Referrer-Policy", referrer)] if referrer else []
-    plain += [("Cross-Origin-Opener-Policy", opener)] if opener else []
-    secure = [*plain, ("Strict-Transport-Security", f"max-age={hsts}")] if hsts else plain
-    check_headers(secure)
-    CHECKED.update(secure)
+    always: HeaderList = [NOSNIFF]
+    always += [("Referrer-Policy", referrer)] if referrer else []
+    always += [("Cross-Origin-Opener-Policy", opener)] if opener else []
+    of_https: HeaderList = [("Strict-Transport-Security", f"max-age={hsts}")] if hsts else []
 
-    def shield(request: Request, response: Response) -> None:
+    def with_policy(value: str) -> tuple[HeaderList, HeaderList]:
+        """Return the headers of http and of https with a policy."""
+        plain = [(content_policy[0], value), *always] if value else always
+        check_headers([*plain, *of_https])
+        CHECKED.update([*plain, *of_https])
+        return plain, [*plain, *of_https]
+
+    usual = with_policy(content_policy[1])
+    for path in policies or ():
+        check_mount("policies", path)
+    at = {path: with_policy(" ".join(value.split())) for path, value in (policies or {}).items()}
+
+    def shield(request: ShieldRequest, response: Response) -> None:
+        plain, secure = usual
+        if at and (path := mount_of(request, at)) is not None:
+            plain, secure = at[path]
+            request.shield_policy = plain[0] if plain is not always else (content_policy[0], "")
         headers = secure if request.environ["wsgi.url_scheme"] == "https" else plain
         listed = response.headerlist
         if len(listed) > 1:  # an outer element has sent some

@@ -23,6 +23,7 @@ from webob.exc import HTTPBadRequest
 from pipeline.composition import Offers, element
 from pipeline.http.forwarding import HEADERS, READERS, Environ, Found, names_of_path
 from pipeline.http.hosts import PEER, UNIX, VISITOR, Host, Peers, hides_visitors
+from pipeline.http.origins import check_mount, mount_of
 from pipeline.interfaces import Facts, Handler, OptionError
 from pipeline.options import on_demand
 from pipeline.request import Request
@@ -88,6 +89,7 @@ def vhost(
     allowed_hosts: tuple[str, ...] = (),
     hosts: dict[str, str] | None = None,
     cross_site: bool = False,
+    cross_site_at: tuple[str, ...] = (),
 ) -> Handler | Offers:
     """Rewrite the address to the one that the visitor sees, and check ``Host``.
 
@@ -100,6 +102,7 @@ def vhost(
     cross_site     whether pages of other sites may have a browser send unsafe requests (POST, PUT, ...) to a
                    foreign application or middleware inside. Otherwise they are a 403 (S23). A view says so itself:
                    ``@view(cross_site=True)``
+    cross_site_at  paths, such as /api: the same for the applications at these paths and below alone
 
     Without options no peer is trusted and any host is served. Three kinds of requests are refused with 400: those
     without a Host, with two, or with one that is not valid (S10); those for a host that is not served, whether the
@@ -114,6 +117,8 @@ def vhost(
         )
     if trusted and not allowed_hosts and not hosts:
         raise OptionError("with the option trusted, name the allowed_hosts too; * allows any host")
+    for path in cross_site_at:
+        check_mount("cross_site_at", path)
     rewrite = Rewriting(trusted, accept, Sites(allowed_hosts, hosts or {}))
     unusual = rewrite.rewrite
     usual = rewrite.usual
@@ -123,6 +128,8 @@ def vhost(
         environ = request.environ
         if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(forwarding):
             unusual(request)
+        if cross_site_at:
+            request.cross_site = cross_site or mount_of(request, cross_site_at) is not None
         next(request, response)
 
     return Offers(vhost, cross_site=True) if cross_site else vhost

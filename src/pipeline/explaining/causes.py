@@ -332,7 +332,7 @@ def of_traversed_path(failure: Failure) -> Cause | None:
 def of_other_site(failure: Failure) -> Cause:
     """Return the cause if another site made a browser send the request (S23)."""
     sent, view = failure.visit.request, failure.view
-    who, where, option = failure.visit.name, failure.here, "cross_site = true of vhost"
+    who, where, option = failure.visit.name, failure.here, "cross_site = true of vhost, or cross_site_at"
     if view is not None:
         who, where, option = f"the view {_name(view)}", place_of(view.function), "@view(cross_site=True)"
     host = sent.get("HTTP_HOST", "")

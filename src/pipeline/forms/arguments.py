@@ -74,6 +74,8 @@ class Argument(NamedTuple):
     is_list: bool
     is_whole: bool = False
     """True if it is made of the whole form."""
+    is_file: bool = False
+    """True if it is nothing but a file or a list of files."""
 
     def of(self, form: Mapping[str, Any]) -> Any:
         if self.is_whole:
@@ -99,6 +101,7 @@ class FormArguments:
     def __init__(self, arguments: tuple[Argument, ...]) -> None:
         self.arguments = arguments
         self.names = [argument.name for argument in arguments]
+        self.never_of_query = [one.name for one in arguments if one.is_file and one.default is _EMPTY]
 
     def __call__(self, request: Any) -> dict[str, Any]:
         try:
@@ -180,7 +183,8 @@ def _argument(
     if default is _EMPTY and type(None) in choices:
         default = None
     takes_empty = any(choice in (str, Any, object, _EMPTY) for choice in choices)
-    return Argument(parameter.name, convert, default, takes_empty, _is_list(annotation))
+    is_file = annotation is Upload or get_args(annotation) == (Upload,)
+    return Argument(parameter.name, convert, default, takes_empty, _is_list(annotation), is_file=is_file)
 
 
 def _is_list(annotation: Any) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from webob.exc import HTTPForbidden
 
+from pipeline.interfaces import OptionError
 from pipeline.request import SAFE_METHODS, Request
 
 LET_IN = "pipeline.let_in"
@@ -37,6 +39,18 @@ def refuse_cross_site(request: Request) -> None:
     change something. A link of another site may lead here."""
     if request.environ["REQUEST_METHOD"] not in SAFE_METHODS and is_cross_site(request):
         raise CrossSiteRequest("This request came from another site.")
+
+
+def check_mount(option: str, path: str) -> None:
+    """Raise an OptionError if a text is not the path of a mounted application."""
+    if not path.startswith("/") or path.endswith("/") or "//" in path:
+        raise OptionError(f"option {option!r}: {path!r} is not the path of an application, such as /api")
+
+
+def mount_of(request: Request, paths: Iterable[str]) -> str | None:
+    """Return the first of some paths that a request is for, or that its path is below; None if there is none."""
+    asked = request.environ.get("PATH_INFO", "")
+    return next((path for path in paths if asked == path or asked.startswith(path + "/")), None)
 
 
 def guard_end(request: Request) -> None:

@@ -18,6 +18,7 @@ from pipeline.ini import sections_of
 from pipeline.loading.building import Built, build
 from pipeline.loading.command_line import facts_of, ini_parser, options_of, parse_variables, plan_of, split_name
 from pipeline.paste import Chain, Step, refuse_unadded
+from pipeline.request import SAFE_METHODS
 from pipeline.telling.errors import is_ours
 from pipeline.telling.findings import Finding, Level, of_error, put_findings, put_json
 from pipeline.telling.installed import providers
@@ -150,11 +151,18 @@ def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
                 "the publisher has no views: every address is a 404",
                 "Name the modules of your views: scan = package.module",
             )
+        ours = dict.fromkeys(view for _, _, _, view in views)
+        for view in ours:
+            never = getattr(view.fill, "never_of_query", ()) if SAFE_METHODS.issuperset(view.methods) else ()
+            if never:
+                what = f"{view.function.__qualname__} is called by {' and '.join(view.methods)}, and takes the file"
+                remedy = 'A query has no file. Say methods=("POST",).'
+                yield Finding("error", place_of(view.function), f"{what} {', '.join(never)}", remedy)
         chain = next((chain for chain in chains if chain.steps[-1].where == step.where), None)
         reads = chain is not None and any(hasattr(one.contract.adds, "form") for _, one in _elements(chain))
         if chain is None or chain.condition or reads:  # behind a switch not every view is meant for every branch
             continue
-        for view in dict.fromkeys(view for _, _, _, view in views):
+        for view in ours:
             fill: object = view.fill
             if isinstance(fill, FormArguments):
                 yield Finding(
@@ -205,6 +213,9 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
         what = f"unsafe requests (POST, PUT, ...) that {end} answers are never tried again: it may commit by itself"
         remedy = "Put pipeline.mounting:repeatable around it if it writes in the transaction of the pipeline alone."
         yield Finding("note", end.where, what, remedy)
+    if "content_policy" in provided and end.element is None:
+        what = f"scripts in the pages of {end} do not run: they get the Content-Security-Policy of this site"
+        yield Finding("note", end.where, what, "If they have some, name the path in the option policies of shield.")
     if "error_pages" not in provided and len(steps) > 1:
         remedy = f"Put {providers('error_pages')} into the pipeline for error pages and error views."
         yield Finding("note", steps[0][0].where, "no element answers errors: they are plain text", remedy)
