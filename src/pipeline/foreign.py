@@ -23,8 +23,10 @@ except ImportError:  # then no application uses its transactions
     of_thread = None
 
 if TYPE_CHECKING:
+    from pipeline.database.thread import of_all
     from pipeline.database.transactions import abort_quietly, is_open, joined
 else:  # for cost alone: an application that uses no transaction does not need these functions
+    of_all = on_demand("pipeline.database.thread:of_all")
     abort_quietly = on_demand("pipeline.database.transactions:abort_quietly")
     is_open = on_demand("pipeline.database.transactions:is_open")
     joined = on_demand("pipeline.database.transactions:joined")
@@ -57,10 +59,10 @@ def foreign(app: WSGIApp) -> Handler:
         if type(request.environ) is not dict:  # it notes what is read, and an app takes a dict itself (PEP 3333)
             request.environ = dict(request.environ)
         environ = request.environ
-        thread: Any = getattr(of_thread, "pipeline", None)  # of an element ``transaction``, in this thread
-        inside = thread and thread.request
-        if inside:  # the app has the manager of the thread, and not that of the request
-            thread.request = None
+        standing = getattr(of_thread, "manager", None)
+        own = of_all(standing) if standing is not None else None
+        if own is not standing:  # the app has the manager of the thread, and not that of the request
+            of_thread.manager = own
         outer = environ.pop("pipeline.before", None)  # of an outer middleware that hands on its environ
         # If an outer party has begun a transaction in this thread, that party ends it.
         is_first = of_thread is not None and of_thread.manager._txn is None
@@ -80,8 +82,8 @@ def foreign(app: WSGIApp) -> Handler:
                 request.attempts_left = 0
             if outer is not None:
                 environ["pipeline.before"] = outer
-            if inside:
-                thread.request = inside
+            if own is not standing:
+                of_thread.manager = standing
 
     return foreign
 

@@ -20,7 +20,6 @@ from sqlalchemy import text
 from around_a_view import ask, end
 from pipeline import Pipeline, Request, Response
 from pipeline.composition import Element
-from pipeline.database import thread
 from pipeline.database.sql_databases import close_all as close_sql
 from pipeline.elements.errors import errors
 from pipeline.elements.sql import sql
@@ -198,4 +197,4 @@ def test_outside_of_requests_a_thread_has_its_own(site: Any) -> None:
     seen["after"] = package.get()
     package.abort()
     assert {type(one).__name__ for one in seen.values()} == {"Transaction"}
-    assert thread.of_thread(None).request is None
+    assert type(package.manager.manager) is package.TransactionManager

@@ -5,38 +5,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from transaction import manager
 
+class OfRequest:
+    """Stands for the transaction manager of a thread while a request runs there: that of the request.
 
-class OfThread:
-    """Stands for the transaction manager of a thread: that of the request that runs there, or the thread's own.
-
-    A foreign application is called with the thread's own: it ends its transactions itself.
+    A foreign application is called with the thread's own (``pipeline.foreign``): it ends its transactions itself.
     """
 
-    def __init__(self, place: dict[str, Any]) -> None:
-        self.place = place
-        """The attributes of ``transaction.manager`` in this thread: to read one takes longer than all below."""
-        self.own = place["manager"]
-        self.request: Any = None
-        """The request that runs inside ``transaction`` in this thread."""
+    __slots__ = ("outer", "request")
 
-    def leave(self) -> None:
-        """Give back the own manager of the thread."""
-        if self.place["manager"] is self:
-            self.place["manager"] = self.own
+    request: Any
+    outer: Any
+    """The manager that was there before."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.own if self.request is None else self.request.tm, name)
+        return getattr(self.request.tm, name)
 
 
-def of_thread(tm: Any, threads: Any = manager) -> OfThread:
-    """Return what stands for the manager of this thread. It does not if that is ``tm``, the request's, already."""
-    place = threads.__dict__
-    found: OfThread | None = place.get("pipeline")
-    if found is None:
-        found = place["pipeline"] = OfThread(place)
-    own = place["manager"]
-    if own is not found and own is not tm:
-        found.own, place["manager"] = own, found
-    return found
+def of_all(manager: Any) -> Any:
+    """Return a thread's own manager, by the one that stands there now."""
+    while type(manager) is OfRequest:
+        manager = manager.outer
+    return manager

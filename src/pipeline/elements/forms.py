@@ -13,6 +13,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
 from urllib.parse import unquote
@@ -171,8 +172,11 @@ class Reading:
         """Return the values of the body, and the view that it names."""
         environ = request.environ
         method = environ["REQUEST_METHOD"]
-        kind, parameters = parse_options_header(environ.get("CONTENT_TYPE") or "")
-        reader = self.readers.get(kind) or (self._json if kind.endswith("+json") else None)
+        kind, parameters = environ.get("CONTENT_TYPE") or "", NOTHING
+        reader = self.readers.get(kind)
+        if reader is None:
+            kind, parameters = parse_options_header(kind)
+            reader = self.readers.get(kind) or (self._json if kind.endswith("+json") else None)
         if reader is None:
             if next(self._blocks(request, self.max_body), b""):
                 problem = f"A form is not sent as {kind or 'a body without a type'}, but as {_ACCEPTED}."
@@ -180,8 +184,8 @@ class Reading:
             return {}, None
         if method not in self.with_body and environ.get("CONTENT_LENGTH") in ("", "0"):
             return {}, None
-        sent = reader(request, known_charset(parameters.get("charset")), parameters)
-        request.sent = lambda: MultiDict(sent)  # what shows attributes must not show these
+        sent = reader(request, known_charset(parameters.get("charset")) if parameters else None, parameters)
+        request.sent = partial(MultiDict, sent)  # in which what shows attributes does not look
         if isinstance(sent, dict):
             return sent, None
         values, view = _collected(request, sent)

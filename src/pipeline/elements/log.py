@@ -213,7 +213,7 @@ def _line(request: Request, response: Response, path: str, seconds: float) -> st
     get = environ.get
     sent = request.bytes_sent
     asked = _asked(environ, path)  # without the key of debug mode, which is taken out by now
-    id = request.__dict__.get("_request_id", "")
+    id = getattr(request, "_request_id", "")
     return (
         f"{get('REMOTE_ADDR') or '-'} - {_bare(request.principal) if request.principal else '-'} [{_time()}] "
         f'"{_bare(get("REQUEST_METHOD", "-"))} {asked} {_bare(get("SERVER_PROTOCOL", "-"))}" '

@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any
 
 from transaction import TransactionManager
+from transaction import manager as of_thread
 from transaction.interfaces import TransientError
 from webob import Response as AnyResponse
 from webob.exc import WSGIHTTPException
 
 from pipeline.composition import Offers, element
-from pipeline.database.thread import of_thread
+from pipeline.database.thread import OfRequest
 from pipeline.database.transactions import (
     ENDED,
     IN_USE,
@@ -116,10 +117,13 @@ def transaction(next: Handler, *, veto: Veto | None = None, manager: type[Manage
 
     def transaction(request: TransactionRequest, response: Response) -> None:
         tm = request.tm_in_use
-        thread = of_thread(tm)
-        outer, thread.request = thread.request, request
         if tm is not None and (reads_only(tm) or not is_open(tm)):  # an outer element has used it
             _begin_to_write(tm)
+        thread = of_thread.__dict__  # once: this takes longer than the lines below
+        outer = thread["manager"]
+        if outer is not tm:
+            here = thread["manager"] = OfRequest()
+            here.request, here.outer = request, outer
         try:
             next(request, response)
             tm = request.tm_in_use
@@ -143,9 +147,7 @@ def transaction(next: Handler, *, veto: Veto | None = None, manager: type[Manage
                     request.outcome = request.outcome or getattr(tm, "outcome", "")
             raise
         finally:
-            thread.request = outer
-            if outer is None:
-                thread.leave()
+            thread["manager"] = outer
         if request.outcome and response.status >= "400":
             response.headers["X-Outcome"] = request.outcome  # as on the page of an error
         if not response.in_memory or response.filters:
