@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import logging
 import re
 import time
 from collections.abc import Callable, Iterator
+from threading import Thread
 from typing import Any
 
 import pytest
 from persistent.mapping import PersistentMapping
 from sqlalchemy import text
 from transaction.interfaces import TransientError
+from waitress.server import create_server
 from webob import Request as Asked
 from webob.exc import HTTPFound
 
@@ -23,6 +26,7 @@ from pipeline.elements.forms import forms
 from pipeline.elements.inspector import inspector
 from pipeline.elements.log import log
 from pipeline.elements.retry import retry
+from pipeline.elements.shield import shield
 from pipeline.elements.sql import sql
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
@@ -679,3 +683,61 @@ def test_what_the_parts_beside_one_another_tell_stands_on_the_page(inspected: An
     said = words(last(app))
     assert "publisher set X-Shop, and shop" in said
     assert "X-Late was set when the body had begun to be sent" in said
+
+
+def blocked(app: Any, document: Any, cookie: str = COOKIE) -> Any:
+    """What the inspector answers to a report of a browser."""
+    headers = {"Cookie": cookie, "Content-Type": "application/csp-report"}
+    body = document if isinstance(document, bytes) else json.dumps({"csp-report": document}).encode()
+    return ask(app, "/++inspect++/blocked", method="POST", body=body, headers=headers)
+
+
+REPORT = {
+    "document-uri": "http://localhost/?q=1",
+    "blocked-uri": "inline",
+    "effective-directive": "script-src-elem",
+    "line-number": 7,
+}
+
+
+def test_what_a_browser_has_blocked_is_noted(inspected: Any, caplog: pytest.LogCaptureFixture) -> None:
+    app = inspected(index, outer=(shield(), errors()))
+    answer = ask(app, "/", headers={"Cookie": COOKIE})
+    assert answer.headers["Content-Security-Policy"].endswith("; report-uri /++inspect++/blocked")
+    assert "report-uri" not in ask(app, "/").headers["Content-Security-Policy"], "a visitor reports nothing"
+    assert blocked(app, REPORT).status_int == 204
+    said = "/, line 7: the browser did not take a script or style sheet in the page: script-src-elem"
+    assert said in caplog.text and said in last(app)
+    picture = {**REPORT, "blocked-uri": "http://x/\n[forged]?token=k3y", "effective-directive": "img-src"}
+    blocked(app, picture)
+    assert 'Allow it by request.allow_source("img-src", ...)' in caplog.text
+    assert "\n[forged]" not in caplog.text and "k3y" not in caplog.text
+
+
+@pytest.mark.parametrize("document", [b"", b"[]", b"{", {}, {"document-uri": 1}, b'{"csp-report": 1}'])
+def test_a_report_that_cannot_be_read_is_a_400(inspected: Any, document: Any) -> None:
+    assert blocked(inspected(index), document).status_int == 400
+
+
+def test_nobody_without_the_key_reports__S17(inspected: Any, caplog: pytest.LogCaptureFixture) -> None:
+    assert blocked(inspected(index), REPORT, "").status_int == 404
+    assert "did not take" not in caplog.text
+
+
+@pytest.mark.browser
+def test_a_browser_reports_what_it_blocks(inspected: Any, browser: Any, caplog: pytest.LogCaptureFixture) -> None:
+    @view(context=Box)
+    def scripted(context: Any, request: Any) -> str:
+        return "<!DOCTYPE html>\n<script>document.title = 'it ran'</script>\n<img src='http://127.0.0.1:1/x.png'>"
+
+    server = create_server(inspected(scripted, outer=(shield(), errors())), host="127.0.0.1", port=0)
+    Thread(target=server.run, daemon=True).start()
+    try:
+        browser.get(f"http://127.0.0.1:{server.effective_port}/?{debug_key.COOKIE}={KEY}")
+        from selenium.webdriver.support.ui import WebDriverWait  # not every environment has it
+
+        found = ("a script or style sheet in the page", "http://127.0.0.1:1/x.png")
+        WebDriverWait(browser, 20).until(lambda _: all(one in caplog.text for one in found))
+        assert browser.title != "it ran"
+    finally:
+        server.close()

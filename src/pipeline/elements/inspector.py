@@ -12,8 +12,10 @@ from pipeline.request import Request
 from pipeline.response import Response
 
 if TYPE_CHECKING:
+    from pipeline.inspector.blocked import ask_for_reports
     from pipeline.inspector.inspecting import Inspector, between
 else:  # they are for developers alone: a site without ``inspector`` never imports them
+    ask_for_reports = on_demand("pipeline.inspector.blocked:ask_for_reports")
     Inspector = on_demand("pipeline.inspector.inspecting:Inspector")
     between = on_demand("pipeline.inspector.inspecting:between")
 
@@ -47,6 +49,7 @@ def inspector(next: Handler, *, keep: int = 1_000, slow: float = 0.5) -> Handler
     keep  number of requests that are kept in memory, by each process
     slow  seconds from which on a request is marked as slow
 
+    What the browser of that visitor blocks by the Content-Security-Policy of a page is logged, and noted there.
     For each request the pages show the elements with the time of each, what they changed, traversal, the candidates
     for the view, the databases, the log and the error. Secrets are masked: cookies, credentials, and fields whose
     names say so. Stands outside of all other elements of this package.
@@ -63,5 +66,7 @@ def inspector(next: Handler, *, keep: int = 1_000, slow: float = 0.5) -> Handler
             inspecting.show(request, response)
         else:
             inspecting.record(request, response)
+            if debug_key.may_see(request):
+                ask_for_reports(request, response)
 
     return inspector

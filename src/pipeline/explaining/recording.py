@@ -328,9 +328,12 @@ class Record:
             logging.getLogger("pipeline").debug("the inspector could not look again", exc_info=True)
 
     def note(self, kind: str, text: str, seconds: float = 0.0) -> None:
-        """Note a statement, an object or a line of the log, within the limits."""
-        if self.closed:
-            return
+        """Note a statement, an object or a line of the log, within the limits, until the request is closed."""
+        if not self.closed:
+            self.add(kind, text, seconds)
+
+    def add(self, kind: str, text: str, seconds: float = 0.0) -> None:
+        """Note something, also of a request that is closed."""
         counted = self.counts.get(kind, 0)
         self.counts[kind] = counted + 1
         at_work = self.part

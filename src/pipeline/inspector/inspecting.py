@@ -17,6 +17,7 @@ from pipeline.explaining.databases import listen, watch_connection
 from pipeline.explaining.noticed import watch_stream
 from pipeline.explaining.recording import Record, current, is_error
 from pipeline.inspector import pages
+from pipeline.inspector.blocked import PATH, note_report
 from pipeline.inspector.explaining import explain, explain_zope, is_of_zope
 from pipeline.interfaces import Handler
 from pipeline.paste import Step
@@ -80,8 +81,11 @@ class Inspector:
         explain_zope(record, status, response.headers.get("Location", ""))
 
     def show(self, request: Any, response: Any) -> None:
-        """Answer a request for a page of the inspector."""
-        pages.show_page(self, request, response)
+        """Answer a request for a page of the inspector, or one that tells it something."""
+        if request.environ["PATH_INFO"] == PATH and request.environ["REQUEST_METHOD"] == "POST":
+            note_report(self, request, response)
+        else:
+            pages.show_page(self, request, response)
 
     def kept(self) -> list[Record]:
         """Return the records, the last request first."""
