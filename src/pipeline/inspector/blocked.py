@@ -1,4 +1,4 @@
-"""What the browser of a developer has not taken, by the Content-Security-Policy of a page: it reports that."""
+"""Reports of a developer's browser: what it did not take, by the Content-Security-Policy of a page."""
 
 from __future__ import annotations
 
