@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from ZODB.FileStorage import FileStorage
 
 from pipeline.database import forks
 
@@ -154,3 +156,33 @@ def benchmark_of() -> Callable[[Callable[[], object]], float]:
     import timeit
 
     return lambda function: min(timeit.repeat(function, number=10_000, repeat=5)) / 10_000
+
+
+WORKER = """
+from pipeline.database import forks
+
+def work(path):
+    from ZODB.FileStorage import FileStorage
+    storage = FileStorage(path)
+    forks.own(forget=lambda: None, close=storage.close)
+    storage.new_oid()
+
+if __name__ == "__main__":
+    import multiprocessing, sys
+    context = multiprocessing.get_context(sys.argv[1])
+    worker = context.Process(target=work, args=(sys.argv[2],))
+    worker.start()
+    worker.join()
+    sys.exit(worker.exitcode)
+"""
+
+
+@needs_fork
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_process_of_multiprocessing_closes_its_own(tmp_path: Path, method: str) -> None:
+    """Such a process ends without ``atexit``. A worker of Granian left a Data.fs without its index."""
+    (tmp_path / "worker.py").write_text(WORKER)
+    data = tmp_path / "Data.fs"
+    subprocess.run([sys.executable, tmp_path / "worker.py", method, data], check=True, timeout=60)
+    assert data.with_suffix(".fs.index").exists()
+    assert FileStorage(str(data)).close() is None  # its lock was given back

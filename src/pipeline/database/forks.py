@@ -35,6 +35,7 @@ import atexit
 import ctypes
 import logging
 import os
+import sys
 from collections.abc import Callable
 from os import getpid
 from threading import RLock
@@ -48,6 +49,7 @@ _lock = RLock()
 _leaving = False
 _forgetters: list[Callable[[], object]] = []
 _closers: list[Callable[[], object]] = []
+_finalizers: list[object] = []
 
 
 def own(*, forget: Callable[[], object], close: Callable[[], object] | None = None) -> None:
@@ -60,6 +62,17 @@ def own(*, forget: Callable[[], object], close: Callable[[], object] | None = No
     _forgetters.append(forget)
     if close is not None:
         _closers.append(close)
+        _close_in_multiprocessing()
+
+
+def _close_in_multiprocessing() -> None:
+    """Have ``close_all`` called at the end of a process that ``multiprocessing`` has started, such as a worker of
+    Granian. It ends without ``atexit``, and so without the index of a Data.fs."""
+    process = sys.modules.get("multiprocessing.process")  # not imported for this
+    if process is not None and process.parent_process() is not None and not _finalizers:
+        from multiprocessing.util import Finalize
+
+        _finalizers.append(Finalize(None, close_all, exitpriority=0))
 
 
 def check() -> None:
