@@ -19,6 +19,7 @@ import pytest
 import ZODB
 from persistent.mapping import PersistentMapping
 from sqlalchemy import text
+from ZODB.blob import Blob
 
 from around_a_view import ask, end
 from pipeline import Pipeline, Request, Response
@@ -88,6 +89,30 @@ def test_nothing_is_acknowledged_that_no_other_process_finds(
     close_all()
     Path(f"{file}.lock").unlink(missing_ok=True)
     assert visits(file) == (1 if how == "copied" else 0)
+
+
+BLOBS: dict[str, Callable[[Path], object]] = {
+    "removed": shutil.rmtree,
+    "moved": lambda directory: directory.rename(f"{directory}.old"),
+    "replaced": lambda directory: (
+        directory.rename(f"{directory}.old"),
+        shutil.copytree(f"{directory}.old", directory),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BLOBS)
+def test_no_blob_is_acknowledged_that_no_other_process_finds(how: str, tmp_path: Path, caplog: Any) -> None:
+    def upload(request: Request, response: Response) -> list[bytes]:
+        request.root["file"] = Blob(b"content")
+        return [b"done"]
+
+    uri = f"file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs"
+    app = Pipeline(zodb(uri=uri), errors(), transaction(), end(view=upload))
+    assert ask(app).status == 200
+    BLOBS[how](tmp_path / "blobs")
+    assert [ask(app).status for _ in range(3)] == [503, 503, 503]
+    assert f"{tmp_path}/blobs is not the directory that this process has open" in caplog.text
 
 
 def test_a_pack_replaces_the_file_rightly(tmp_path: Path) -> None:

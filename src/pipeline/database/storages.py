@@ -114,10 +114,11 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     """Open a FileStorage. New files and directories are private to their owner."""
     path, _, query = uri.removeprefix("file://").partition("?")
     given = dict(parse_qsl(query))
+    blobs = given.get("blobstorage_dir")
     if not int(given.get("read_only", 0)):
         for name in (path, f"{path}.tmp"):
             _make_file(name, 0o600)
-        if blobs := given.get("blobstorage_dir"):
+        if blobs:
             os.makedirs(os.path.dirname(os.path.abspath(blobs)), exist_ok=True)
             with suppress(FileExistsError):
                 os.mkdir(blobs, 0o700)
@@ -131,27 +132,31 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     file = getattr(storage, "_BlobStorage__storage", storage)
     if isinstance(file, FileStorage):  # the packer makes a new file, which replaces the old one
         file.packer = partial(_pack_alike, path, file.packer)
-        file.server_status = partial(_need_same_file, path, file)  # ``health`` asks for it
-        file.tpc_vote = partial(_vote_in_same_file, path, file, file.tpc_vote)
+        need_same = partial(_need_same, path, file, {blobs: os.stat(blobs)} if blobs else {})
+        file.server_status = need_same  # ``health`` asks for it
+        file.tpc_vote = partial(_vote_in_same, need_same, file.tpc_vote)
     return storage
 
 
-def _vote_in_same_file(path: str, storage: Any, vote: Callable[..., Any], *arguments: Any) -> Any:
+def _vote_in_same(need_same: Callable[[], None], vote: Callable[..., Any], *arguments: Any) -> Any:
     """Vote for a transaction, unless no other process would find it."""
-    _need_same_file(path, storage)
+    need_same()
     return vote(*arguments)
 
 
-def _need_same_file(path: str, storage: Any) -> None:
-    """Raise Unavailable if the file that is open is not the one at its path: a copy was moved over it, or it was
-    moved or removed."""
-    with suppress(FileNotFoundError):
-        if os.path.samestat(os.fstat(storage._file.fileno()), os.stat(path)):
-            return
-    raise Unavailable(
-        f"{path} is not the file that this process has open: it was replaced, moved or removed. Nothing is stored "
-        f"in it. Start the server again; what was stored since is in the old file, if it is still somewhere"
-    )
+def _need_same(path: str, storage: Any, directories: dict[str, os.stat_result]) -> None:
+    """Raise Unavailable if the file that is open, or a directory of its blobs, is not the one at its path: a copy
+    was moved over it, or it was moved or removed."""
+    for place, opened in {path: os.fstat(storage._file.fileno()), **directories}.items():
+        with suppress(FileNotFoundError):
+            if os.path.samestat(opened, os.stat(place)):
+                continue
+        kind = "directory" if place in directories else "file"
+        raise Unavailable(
+            f"{place} is not the {kind} that this process has open: it was replaced, moved or removed. Nothing is "
+            f"stored in it. Start the server again; what was stored since is in the old {kind}, if it is still "
+            f"somewhere"
+        )
 
 
 _waited_for: set[str] = set()
