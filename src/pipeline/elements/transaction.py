@@ -106,7 +106,7 @@ def transaction(next: Handler, *, veto: Veto | None = None, manager: type[Manage
 
     A transaction exists only if the request uses one (``request.tm``). If no database offers it, this element makes
     it, for data managers that a view joins. The transaction is annotated with method, path and principal. After its
-    end the request can only read. A streamed body reads in a transaction of its own (R8), unless it is a plain file.
+    end the request can only read. A streamed body, but for a plain file, reads in a transaction of its own (R8).
 
     While a view runs, ``transaction.get()``, ``transaction.abort()`` and the like mean ``request.tm``. A foreign
     application, and what stands behind a foreign middleware, has the manager of the thread.
