@@ -7,6 +7,7 @@ import os
 import random
 import time
 import traceback
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -132,7 +133,11 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     file = getattr(storage, "_BlobStorage__storage", storage)
     if isinstance(file, FileStorage):  # the packer makes a new file, which replaces the old one
         file.packer = partial(_pack_alike, path, file.packer)
-        need_same = partial(_need_same, path, file, {blobs: os.stat(blobs)} if blobs else {})
+        held: dict[str, int] = {}
+        if blobs:  # while it is open, no other directory gets its inode
+            held[blobs] = os.open(blobs, os.O_RDONLY)
+            weakref.finalize(file, os.close, held[blobs])
+        need_same = partial(_need_same, path, weakref.proxy(file), held)
         file.server_status = need_same  # ``health`` asks for it
         file.tpc_vote = partial(_vote_in_same, need_same, file.tpc_vote)
     return storage
@@ -144,12 +149,12 @@ def _vote_in_same(need_same: Callable[[], None], vote: Callable[..., Any], *argu
     return vote(*arguments)
 
 
-def _need_same(path: str, storage: Any, directories: dict[str, os.stat_result]) -> None:
+def _need_same(path: str, storage: Any, directories: dict[str, int]) -> None:
     """Raise Unavailable if the file that is open, or a directory of its blobs, is not the one at its path: a copy
     was moved over it, or it was moved or removed."""
-    for place, opened in {path: os.fstat(storage._file.fileno()), **directories}.items():
+    for place, opened in {path: storage._file.fileno(), **directories}.items():
         with suppress(FileNotFoundError):
-            if os.path.samestat(opened, os.stat(place)):
+            if os.path.samestat(os.fstat(opened), os.stat(place)):
                 continue
         kind = "directory" if place in directories else "file"
         raise Unavailable(
