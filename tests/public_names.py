@@ -28,7 +28,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.auth.limiter": "Limiter",
     "pipeline.auth.login": "begin_session log_in log_out way_back",
     "pipeline.auth.passwords": "Passwords hash_password",
-    "pipeline.auth.policy": "LocalGrants",
+    "pipeline.auth.policy": "Group LocalGrants",
     "pipeline.composition": "Element Offers",
     "pipeline.database.forks": "check close_all keep own",
     "pipeline.database.storages": "database_at",

@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from asking import ask
 from pipeline import Pipeline, Response, element, view
-from pipeline.auth.policy import LocalGrants
+from pipeline.auth.policy import Group, LocalGrants
 from pipeline.database.changes import HAS_KNOWN_LAYOUT, Reads
 from pipeline.database.kept import Names, Pages
 from pipeline.elements.authenticate import authenticate
@@ -472,6 +472,16 @@ def test_a_page_behind_a_policy_that_asks_others_is_not_kept__R14(site: Site) ->
     assert site.makes("/secret", **LOGIN) == 0
     site.change(lambda root: setattr(root, "__grants__", {}))
     assert site.ask("/secret", **LOGIN).status == 403
+
+
+def test_a_page_that_a_group_may_see_is_not_kept__R14(site: Site) -> None:
+    groups = ["staff"]
+    site.pipeline(authenticate=authenticate(check=check, policy=LocalGrants, groups=lambda request: groups))
+    site.change(lambda root: setattr(root, "__grants__", {Group("staff"): {"see"}}))
+    assert site.warm("/secret", 3, **LOGIN).status == 200
+    groups.clear()
+    assert site.ask("/secret", **LOGIN).status == 403
+    assert site.pages.counts["not kept: it asked for the groups of its visitor"] == 2
 
 
 def test_a_header_that_must_not_be_sent_is_refused_each_time__S6(site: Site) -> None:

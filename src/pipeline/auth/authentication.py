@@ -14,7 +14,7 @@ from zope.interface import implementer
 from pipeline.auth.limiter import Limiter
 from pipeline.http.hosts import PEER, Peers, visitor_of
 from pipeline.interfaces import IAuthentication
-from pipeline.request import Request
+from pipeline.request import Request, on_first_use
 from pipeline.response import check_header
 
 Check = Callable[[Any, str, str], "str | None"]
@@ -32,6 +32,8 @@ class AuthRequest(Request):
         ("local_authentication", lambda local: "a folder's own users"),
         ("other_sources", lambda policy: f"the policy {policy} does not say that it asks the database alone"),
         ("claims", lambda claims: "it may have used the claims of a session" if claims else ""),
+        ("groups", lambda groups: "it asked for the groups of its visitor"),
+        ("identified_by", lambda authenticator: ""),
         ("refused_logins", lambda refused: "a login was refused" if refused else ""),
     )
     verify: Verifier | None = None
@@ -43,6 +45,11 @@ class AuthRequest(Request):
     claims: Mapping[str, Any] = MappingProxyType({})
     """Facts of the user that ``begin_session`` was given, such as an address or groups. The cookie is signed, and
     its visitor can read it."""
+    groups: frozenset[str] = on_first_use()
+    """The names of the groups that the principal is in: those that the IAuthentication tells which has identified
+    it, or the option ``groups`` of ``authenticate``, or else its claim ``groups``."""
+    identified_by: Any = None
+    """The IAuthentication that has identified the principal."""
     local_authentication: Any = None
     """The IAuthentication of the place that traversal has reached, if it has one."""
     other_sources: str = ""
@@ -95,6 +102,20 @@ def refuse_odd(principal: object, source: Any) -> None:
             f"{name.__module__}.{name.__qualname__} returned a {type(principal).__name__}, and a principal is a "
             f"str: it must return the name of the user, or None to refuse the login"
         )
+
+
+def groups_of(request: AuthRequest, otherwise: Callable[[Any], Any] | None) -> frozenset[str]:
+    """Return the names of the groups of a principal.
+
+    otherwise  the option ``groups``, for an IAuthentication that tells none
+    """
+    if request.principal is None:
+        return frozenset()
+    tell = getattr(request.identified_by, "groups", None) or otherwise
+    found = request.claims.get("groups", ()) if tell is None else tell(request)
+    if isinstance(found, str) or not all(isinstance(name, str) for name in found):
+        raise TypeError(f"the groups of {request.principal!r} must be a list or set of names, not {found!r:.200}")
+    return frozenset(found)
 
 
 class Refusal:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from zope.interface import implementer
 
@@ -46,6 +46,13 @@ LOGGED_IN = Marker("LOGGED_IN", "logged in")
 """The holder, in local grants, that stands for every principal."""
 
 
+class Group(NamedTuple):
+    """A holder, in local grants, that stands for the principals of a group (``request.groups``). No principal
+    equals it, since those are str (S27)."""
+
+    name: str
+
+
 @implementer(ISecurityPolicy)
 class LoggedIn:
     """The policy by which every principal holds every permission."""
@@ -71,13 +78,18 @@ def lineage(obj: Any) -> Iterator[Any]:
     raise ValueError(f"the parents of {obj!r} make a circle at {place!r}: it was moved into an object inside of it")
 
 
+def is_in(request: Any, group: Group) -> bool:
+    """Return whether the principal of a request is in a group. Without a principal, no groups are asked for."""
+    return request.principal is not None and group.name in request.groups
+
+
 @implementer(ISecurityPolicy)
 class LocalGrants:
     """The policy by which a permission is held on the object where it was granted, and below.
 
     Grants stand on objects, from principal to permissions: ``obj.__grants__ = {"ann": {"edit", "delete"},
-    LOGGED_IN: {"view"}}``. They are looked up on the context and on its parents (``__parent__``) up to the root.
-    A permission that is not granted is denied.
+    LOGGED_IN: {"view"}, Group("editors"): {"publish"}}``. They are looked up on the context and on its parents
+    (``__parent__``) up to the root. A permission that is not granted is denied.
 
     A place with users of its own must give them other principals than the site has: otherwise its "ann" would hold
     the grants of the site's "ann".
@@ -93,12 +105,12 @@ class LocalGrants:
         if request.principal is not None:
             holders += [LOGGED_IN, request.principal]
         for obj in lineage(context):
-            grants = getattr(obj, "__grants__", None)
-            for holder in holders:
-                held = grants.get(holder, ()) if grants else ()
+            grants = getattr(obj, "__grants__", None) or {}
+            for holder in [*holders, *(holder for holder in grants if type(holder) is Group)]:
+                held = grants.get(holder, ())
                 if isinstance(held, str):  # "edit" in "editor" is true, but it is another permission
                     raise TypeError(f"__grants__ of {obj!r}: {holder!r} has a str; give it a set of str")
-                if permission in held:
+                if permission in held and (type(holder) is not Group or is_in(request, holder)):
                     return True
         self._tell_old_grants(context)
         return False

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
 
-from pipeline.auth.authentication import AuthRequest, Basic, Header, Verifier, refuse_odd
+from pipeline.auth.authentication import AuthRequest, Basic, Header, Verifier, groups_of, refuse_odd
 from pipeline.auth.ended import Ended
 from pipeline.auth.limiter import Limiter
 from pipeline.auth.policy import UNDECLARED, LoggedIn
@@ -75,6 +76,7 @@ def authenticate(
     cookie: str = "pipeline_login",
     session_age: int = 8 * 3600,
     sessions: Callable[[Any], Ended] | None = None,
+    groups: Callable[[Any], Any] | None = None,
     login: str = "@@login",
     failures: int = 10,
     interval: float = 30.0,
@@ -101,6 +103,8 @@ def authenticate(
     sessions     dotted name of ``(request) -> mapping of str to str`` in the database of the site, which remembers
                  what ends sessions earlier: a logout, a logout everywhere, a new password, the removal of a user
                  (``pipeline.auth.ended.end_sessions``). Without it a copy of a cookie is valid until session_age
+    groups       dotted name of ``(request) -> names of the groups of request.principal``, asked once for a request,
+                 and only if a policy needs them. Default: the list ``groups`` in the claims of the session
     login        path of the login page, from the root; ``pipeline.auth.login`` has one for ``scan`` to register
     failures     number of logins that may fail in a row: for one account, for one address (a /64 of IPv6), and for
                  a browser or an address from which the account has logged in
@@ -134,7 +138,8 @@ def authenticate(
         raise OptionError(f"authenticate: option 'trusted' or 'header': {error}") from None
     ways: dict[str, Any] = {"session": session, "header": by_header, "basic": Basic(verify, realm)}
     handler = _handler(next, [ways[way] for way in by], by_header, placeful)
-    return Offers(handler, authorize=authorizer(policy, undeclared), verify=verify, login_session=session)
+    authorize, told = authorizer(policy, undeclared), partial(groups_of, otherwise=groups)
+    return Offers(handler, authorize=authorize, verify=verify, login_session=session, groups=told)
 
 
 def refuse(request: AuthRequest, login: str, password: str) -> None:
@@ -264,7 +269,8 @@ def identify(request: AuthRequest, authenticators: Any) -> None:
         principal = authenticator.identify(request)
         if principal is not None:
             refuse_odd(principal, authenticator)
-            request.principal = principal
+            request.principal, request.identified_by = principal, authenticator
+            request.__dict__.pop("groups", None)
             # The environ holds UTF-8 decoded as latin-1 (PEP 3333).
             request.environ["REMOTE_USER"] = principal.encode(errors="replace").decode("latin-1")
             return
