@@ -146,6 +146,12 @@ def test_logging_that_is_right(tmp_path: Path) -> None:
     assert found_in(tmp_path, INI + "\n[loggers]\n") == [], "the site does not load, and says why"
 
 
+def test_a_handler_that_does_not_see_a_rotation(tmp_path: Path) -> None:
+    (finding,) = found_in(tmp_path, INI.replace("handlers.WatchedFileHandler", "FileHandler"))
+    assert finding.level == "note" and "when logrotate has renamed it" in finding.what
+    assert serves(tmp_path)
+
+
 def of_a_server(tmp_path: Path, *lines: str) -> list[str]:
     ini = tmp_path / "server.ini"
     ini.write_text("\n".join(["[server:main]", *lines]) + "\n")

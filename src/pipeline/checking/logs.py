@@ -113,6 +113,9 @@ class _Logging:
             )
             return
         file = bound.arguments.get("filename")
+        if cls is logging.FileHandler:
+            what = f"{name} writes on into {file} when logrotate has renamed it"
+            yield Finding("note", self.where(section, "class"), what, "Write class = handlers.WatchedFileHandler.")
         if isinstance(file, str) and not Path(file).absolute().parent.is_dir():
             what = f"{Path(file).parent} is not there, so {name} cannot write {file}"
             yield Finding("error", self.where(section, "args"), what, "Make the directory.")
