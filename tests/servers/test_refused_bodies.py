@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 import threading
 from collections import Counter
@@ -19,9 +20,9 @@ import pytest
 
 from servers.test_matrix import need, start
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
-TARGETS = ("nginx", "nginx --behind granian")
-TIMES = 10
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+TARGETS = ("nginx", "nginx --behind granian", "nginx --behind uwsgi", "apache", "lighttpd")
+TIMES = 40 if os.environ.get("PIPELINE_FAULTS") == "full" else 6
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 KINDS: dict[str, tuple[str, str, str, bytes]] = {
     "PUT to a page": ("PUT", "/", "application/octet-stream", bytes(1_000_000)),
@@ -30,6 +31,9 @@ KINDS: dict[str, tuple[str, str, str, bytes]] = {
     "JSON of 3 MB": ("POST", "/@@echo", JSON, json.dumps({"a": "x" * 3_000_000}).encode()),
     "a long field": ("POST", "/@@echo", FORM, b"a=" + b"x" * 2_500_000),
     "a bad boundary": ("POST", "/@@echo", "multipart/form-data", bytes(1_000_000)),
+    "another type": ("POST", "/@@echo", "application/x-nothing", bytes(1_000_000)),
+    "too many fields": ("POST", "/@@echo", FORM, b"a=1&" * 300_000),
+    "GET with a body": ("GET", "/", FORM, bytes(1_000_000)),
 }
 
 
