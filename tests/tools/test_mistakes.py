@@ -454,11 +454,25 @@ MISTAKES = [
     ),
     Mistake("fields without forms", ("add takes fields of a form (count)", "Put forms"), code=FIELDS, page=None),
     Mistake(
+        "several packages that are missing",
+        ("'nopackage' is not installed", "'no-other' is not installed", "pip install no-other"),
+        ini(
+            ("errors traverse", "a errors b traverse"),
+            (
+                "[filter:traverse]",
+                "[filter:a]\nuse = egg:nopackage\n\n[filter:b]\nuse = egg:no-other#x\n\n[filter:traverse]",
+            ),
+        ),
+        page=("'nopackage' is not installed",),
+    ),
+    Mistake(
         "file of a query",
         ("put is called by GET, and takes the file attached", 'Say methods=("POST",)'),
         FORMS,
-        code=view("from pipeline.forms.upload import Upload\n@view(context=Folder, name='put')\n"
-                  "def put(context, request, attached: Upload):\n    return ''"),
+        code=view(
+            "from pipeline.forms.upload import Upload\n@view(context=Folder, name='put')\n"
+            "def put(context, request, attached: Upload):\n    return ''"
+        ),
         page=None,
     ),
     Mistake(

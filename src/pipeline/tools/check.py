@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from pipeline.checking.branches import of_switches
 from pipeline.checking.logs import of_logging
+from pipeline.checking.packages import of_packages
 from pipeline.checking.servers import is_for_development, of_paster, of_server, text_of
 from pipeline.composition import Element
 from pipeline.explaining.unscanned import unscanned
@@ -78,6 +79,9 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
             continue
         findings += of_views(built, planned)
         findings += of_unscanned(built, path)
+    if findings:  # loading stops at the first package that is missing
+        told = [f"{finding.where} {finding.what}" for finding in findings]
+        findings += [one for one in of_packages(path) if not any(one.where in text for text in told)]
     debug: Level = "note" if is_for_development(path) else "warning"
     for chain in chains:
         findings += of_chain(chain, debug)
