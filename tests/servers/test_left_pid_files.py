@@ -41,3 +41,30 @@ def test_a_pid_file_that_is_left_over(
         )
         assert second.returncode != 0, "one that runs is not replaced"
         assert int(file.read_text()) == written
+
+
+@pytest.mark.parametrize("target", ["nginx", "nginx --behind granian"])
+def test_a_second_start_without_the_pid_file_takes_nothing_away(
+    target: str, python: Path, inis: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    need(target, python, missing)
+    with start(target, python, inis, public_dir, "--threads", "3") as deployed:
+        server = "granian" if "granian" in target else "gunicorn"
+        file = deployed.directory / "run" / f"{server}.pid"
+        number = file.read_text()
+        file.unlink()
+        line = next(line for line in deployed.commands["start"] if "nginx.conf" not in line)
+        second = subprocess.run(
+            deployed.as_user(["/bin/sh", "-c", line]),
+            cwd=deployed.directory,
+            env=deployed.environ(),
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert second.returncode != 0 and "Stop it first" in second.stderr
+        assert not file.exists(), "it names no process that has ended"
+        for _ in range(5):
+            with urllib.request.urlopen(f"http://127.0.0.1:{deployed.port}/", timeout=10) as answer:
+                assert answer.status == 200
+        file.write_text(number)  # to stop it
