@@ -1,4 +1,4 @@
-"""Clients that send half of their headers and then wait hold nobody up, at lighttpd and nginx as they are written."""
+"""Clients that send half of their headers and then wait hold nobody up, at lighttpd and nginx as deployed."""
 
 from __future__ import annotations
 
