@@ -714,7 +714,10 @@ def test_what_a_browser_has_blocked_is_noted(inspected: Any, caplog: pytest.LogC
     assert "\n[forged]" not in caplog.text and "k3y" not in caplog.text
 
 
-@pytest.mark.parametrize("document", [b"", b"[]", b"{", {}, {"document-uri": 1}, b'{"csp-report": 1}'])
+@pytest.mark.parametrize(
+    "document",
+    [b"", b"[]", b"{", {}, {"document-uri": 1}, b'{"csp-report": 1}', pytest.param(b"[" * 60_000, id="deep")],
+)
 def test_a_report_that_cannot_be_read_is_a_400(inspected: Any, document: Any) -> None:
     assert blocked(inspected(index), document).status_int == 400
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline.composition import Offers, element
 from pipeline.http.content_policy import NAME, REPORT_ONLY, hash_of, joined, with_sources, written
-from pipeline.http.origins import check_mount, mount_of
+from pipeline.http.origins import mount_at, mount_of
 from pipeline.interfaces import Facts, Handler
 from pipeline.request import Request
 from pipeline.response import CHECKED, NOSNIFF, HeaderList, Response, check_headers
@@ -141,9 +141,8 @@ def shield(
         return plain, [*plain, *of_https]
 
     usual = with_policy(content_policy[1])
-    for path in policies or ():
-        check_mount("policies", path)
-    at = {path: with_policy(" ".join(value.split())) for path, value in (policies or {}).items()}
+    mounts = {mount_at("policies", path): value for path, value in (policies or {}).items()}
+    at = {path: with_policy(" ".join(value.split())) for path, value in mounts.items()}
 
     def shield(request: ShieldRequest, response: Response) -> None:
         plain, secure = usual

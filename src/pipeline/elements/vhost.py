@@ -23,7 +23,7 @@ from webob.exc import HTTPBadRequest
 from pipeline.composition import Offers, element
 from pipeline.http.forwarding import HEADERS, READERS, Environ, Found, names_of_path
 from pipeline.http.hosts import PEER, UNIX, VISITOR, Host, Peers, hides_visitors
-from pipeline.http.origins import check_mount, mount_of
+from pipeline.http.origins import mount_at, mount_of
 from pipeline.interfaces import Facts, Handler, OptionError
 from pipeline.options import on_demand
 from pipeline.request import Request
@@ -117,8 +117,7 @@ def vhost(
         )
     if trusted and not allowed_hosts and not hosts:
         raise OptionError("with the option trusted, name the allowed_hosts too; * allows any host")
-    for path in cross_site_at:
-        check_mount("cross_site_at", path)
+    mounts = [mount_at("cross_site_at", path) for path in cross_site_at]
     rewrite = Rewriting(trusted, accept, Sites(allowed_hosts, hosts or {}))
     unusual = rewrite.rewrite
     usual = rewrite.usual
@@ -128,8 +127,8 @@ def vhost(
         environ = request.environ
         if environ.get("HTTP_HOST") not in usual or not environ.keys().isdisjoint(forwarding):
             unusual(request)
-        if cross_site_at:
-            request.cross_site = cross_site or mount_of(request, cross_site_at) is not None
+        if mounts:
+            request.cross_site = cross_site or mount_of(request, mounts) is not None
         next(request, response)
 
     return Offers(vhost, cross_site=True) if cross_site else vhost

@@ -41,10 +41,12 @@ def refuse_cross_site(request: Request) -> None:
         raise CrossSiteRequest("This request came from another site.")
 
 
-def check_mount(option: str, path: str) -> None:
-    """Raise an OptionError if a text is not the path of a mounted application."""
+def mount_at(option: str, path: str) -> str:
+    """Return the path of a mounted application as an environ has it (PEP 3333). Raise an OptionError for any other
+    text."""
     if not path.startswith("/") or path.endswith("/") or "//" in path:
         raise OptionError(f"option {option!r}: {path!r} is not the path of an application, such as /api")
+    return path.encode().decode("latin-1")
 
 
 def mount_of(request: Request, paths: Iterable[str]) -> str | None:

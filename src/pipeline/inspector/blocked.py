@@ -32,7 +32,7 @@ def note_report(inspector: Any, request: Any, response: Any) -> None:
         sent = json.loads(request.body_file.read(MOST))["csp-report"]
         page = urlsplit(str(sent["document-uri"])).path
         what, directive = str(sent["blocked-uri"]), str(sent["effective-directive"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         response.status = "400 Bad Request"
         return
     if "inline" in what:
