@@ -311,6 +311,9 @@ def test_a_header_is_sent_as_utf_8() -> None:
     name = "änn".encode().decode("latin-1")
     assert ask(app=app, HTTP_X_FORWARDED_USER=name, REMOTE_ADDR="").text == f"änn {name}"
     assert ask(app=app, HTTP_X_FORWARDED_USER="\xe4", REMOTE_ADDR="").status_int == 400
+    for other in ("ada\xa0", "\u3000ada", "ada\x85"):  # blanks of Unicode are part of a name (S27)
+        sent = other.encode().decode("latin-1")
+        assert ask(app=app, HTTP_X_FORWARDED_USER=f" {sent}\t", REMOTE_ADDR="").text == f"{other} {sent}"
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ class Header:
     def identify(self, request: AuthRequest) -> str | None:
         sent: str = request.environ.get(self.key, "")
         try:
-            return sent.encode("latin-1").decode("utf-8").strip() or None
+            return sent.encode("latin-1").decode("utf-8").strip(" \t") or None
         except UnicodeError:
             raise HTTPBadRequest("The name of the user is not UTF-8.") from None
 
