@@ -13,7 +13,6 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
 from urllib.parse import unquote
@@ -50,8 +49,8 @@ class FormsRequest(Request):
     __unkept__: Any = (("form", lambda form: ""),)  # that of a GET is its query
     form: Mapping[str, Any] = on_first_use()
     """The fields of the form that was sent, by name."""
-    sent: Callable[[], MultiDict[str, Any]] = MultiDict
-    """``sent()`` returns the fields of the body alone, unconverted, once ``form`` is read."""
+    _sent_fields: Any = ()
+    """The fields of the body alone, unconverted, once ``form`` is read: pairs, or the members of a JSON object."""
 
 
 def _facts(*, max_body: int, **options: Any) -> Facts:
@@ -116,7 +115,7 @@ def forms(
         """Return the fields of the body in WebOb's container. They are read as those of the form are."""
         if "form" not in request.__dict__:
             request.form = read(request)
-        return request.sent()
+        return MultiDict(request._sent_fields)
 
     return Offers(forms, form=read, json=reading.json, POST=post)
 
@@ -185,7 +184,7 @@ class Reading:
         if method not in self.with_body and environ.get("CONTENT_LENGTH") in ("", "0"):
             return {}, None
         sent = reader(request, known_charset(parameters.get("charset")) if parameters else None, parameters)
-        request.sent = partial(MultiDict, sent)  # in which what shows attributes does not look
+        request._sent_fields = sent
         if isinstance(sent, dict):
             return sent, None
         values, view = _collected(request, sent)

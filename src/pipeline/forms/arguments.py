@@ -112,7 +112,10 @@ class FormArguments:
                 f"reads forms; put forms into the pipeline"
             ) from None
         try:
-            return {argument.name: argument.of(form) for argument in self.arguments}
+            values = {}  # no comprehension, which is a function of its own before Python 3.12
+            for argument in self.arguments:
+                values[argument.name] = argument.of(form)
+            return values
         except ModelError:
             raise BodyError(self.errors_in(form)) from None
 
