@@ -16,7 +16,7 @@ from webob import Request
 from pipeline.elements.log import log
 
 pytestmark = pytest.mark.servers
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "operate.rst"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "deploy.rst"
 
 
 def lines_of_the_page(directory: Path) -> str:
