@@ -17,7 +17,6 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-import yaml
 from webob import Request as Asked
 
 from environments import make_environment
@@ -104,6 +103,8 @@ def noted(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> list[list[
 
 def of_python_multipart(sources: Path) -> Iterator[tuple[str, bytes, list[Any], str | None]]:
     """Yield type, body, fields and error of the cases of python-multipart."""
+    import yaml  # not every environment has it
+
     for told in sorted(sources.glob("python_multipart-*/tests/test_data/http/*.yaml")):
         case = yaml.safe_load(told.read_text())
         boundary, expected = case["boundary"], case["expected"]
