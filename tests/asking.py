@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
 from typing import Any
 from urllib.parse import unquote_to_bytes
 from wsgiref.util import setup_testing_defaults
@@ -82,3 +85,18 @@ def ask(
     elif lengths:
         assert lengths == [str(len(whole))], "Content-Length is right or absent"
     return Answer(status=status, headerlist=list(headers), app_iter=[whole])
+
+
+@contextmanager
+def served(app: Any, host: str = "127.0.0.1") -> Iterator[str]:
+    """Serve an app by waitress, and give its address under a name of this machine."""
+    from waitress.server import create_server  # not every environment has it
+
+    server = create_server(app, host="127.0.0.1", port=0, threads=4)
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{host}:{server.effective_port}"
+    finally:
+        server.close()
+        thread.join(10)

@@ -44,8 +44,6 @@ _PLAIN = re.compile(f"{_COOKIE}(?:; ?{_COOKIE})*+", re.ASCII)
 """A header in which no character has a meaning but "=" and ";": what nearly every browser sends."""
 _PAIR = re.compile(r"(?:; ?)?([^=]++)=?+([^;]*+)")
 """A name and a value in such a header."""
-
-
 _ESCAPED = re.compile(rb"\\([0-3][0-7][0-7]|.)", re.DOTALL)
 _TOKEN = re.compile(r"[\w!#$%&'*+.^`|~-]++", re.ASCII)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
 import pytest
-from waitress.server import create_server
 
-from asking import ask
+from asking import ask, served
 from pipeline import Pipeline, Response, view
 from pipeline.elements.cors import cors
 from pipeline.elements.errors import errors
@@ -162,18 +158,6 @@ def test_other_options_requests_reach_the_site() -> None:
 def test_options_that_mean_something_else(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError):
         site(**options)
-
-
-@contextmanager
-def served(app: Any, host: str) -> Iterator[str]:
-    server = create_server(app, host="127.0.0.1", port=0, threads=4)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        yield f"http://{host}:{server.effective_port}"
-    finally:
-        server.close()
-        thread.join(10)
 
 
 ASKS = """

@@ -4,44 +4,24 @@ from __future__ import annotations
 
 import re
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from waitress.server import create_server
 
+from asking import served
+from inis import WITH_HEALTH, ini_of
 from pipeline.paste import load
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "instances.rst"
-INI = """
-[composite:main]
-use = egg:wsgi-pipeline#switch
-branches = health path=/@@health
-default = site
-
-[app:health]
-use = egg:wsgi-pipeline#health
-
-[pipeline:site]
-pipeline = vhost errors traverse publisher
-
-[filter:vhost]
-use = egg:wsgi-pipeline#vhost
-allowed_hosts = www.example.com
-
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-root = builtins:dict
-
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-scan = servers.probe_views
-"""
+SITE = ini_of(
+    ("vhost", "errors", "traverse"),
+    "servers.probe_views",
+    "site",
+    vhost="allowed_hosts = www.example.com",
+    traverse="root = builtins:dict",
+)
 REQUESTS = {
     "HAProxy": "OPTIONS {} HTTP/1.0\r\n\r\n",
     "AWS ALB": "GET {} HTTP/1.1\r\nHost: 10.0.0.7:8080\r\nConnection: close\r\n\r\n",
@@ -54,11 +34,9 @@ REQUESTS = {
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     ini = tmp_path_factory.mktemp("checks") / "site.ini"
-    ini.write_text(INI)
-    server = create_server(load(f"config:{ini}"), host="127.0.0.1", port=0)
-    threading.Thread(target=server.run, daemon=True).start()
-    yield server.effective_port
-    server.close()
+    ini.write_text(WITH_HEALTH + SITE)
+    with served(load(f"config:{ini}")) as address:
+        yield int(address.rpartition(":")[2])
 
 
 def status_of(port: int, request: str) -> str:

@@ -11,9 +11,22 @@ from typing import NoReturn
 
 import pytest
 
+from servers.deployed import Deployed
 from servers.test_matrix import need, start
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+
+
+def started_again(deployed: Deployed, command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to start, which ends."""
+    return subprocess.run(
+        deployed.as_user(["/bin/sh", "-c", command]),
+        cwd=deployed.directory,
+        env=deployed.environ(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
 
 
 @pytest.mark.parametrize("server", ["gunicorn", "granian"])
@@ -32,13 +45,7 @@ def test_a_pid_file_that_is_left_over(
             assert answer.status == 200
         written = int(file.read_text())
         assert written in {process.pid for process in deployed.running}
-        second = subprocess.run(
-            deployed.as_user(["/bin/sh", "-c", deployed.commands["start"][0]]),
-            cwd=deployed.directory,
-            env=deployed.environ(),
-            capture_output=True,
-            timeout=30,
-        )
+        second = started_again(deployed, deployed.commands["start"][0])
         assert second.returncode != 0, "one that runs is not replaced"
         assert int(file.read_text()) == written
 
@@ -54,14 +61,7 @@ def test_a_second_start_without_the_pid_file_takes_nothing_away(
         number = file.read_text()
         file.unlink()
         line = next(line for line in deployed.commands["start"] if "nginx.conf" not in line)
-        second = subprocess.run(
-            deployed.as_user(["/bin/sh", "-c", line]),
-            cwd=deployed.directory,
-            env=deployed.environ(),
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
+        second = started_again(deployed, line)
         assert second.returncode != 0 and "Stop it first" in second.stderr
         assert not file.exists(), "it names no process that has ended"
         for _ in range(5):

@@ -9,17 +9,16 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
-from threading import Thread
 from typing import Any
 
 import pytest
 from persistent.mapping import PersistentMapping
 from sqlalchemy import text
 from transaction.interfaces import TransientError
-from waitress.server import create_server
 from webob import Request as Asked
 from webob.exc import HTTPFound
 
+from asking import served
 from pipeline import Pipeline, element, view
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
@@ -733,14 +732,10 @@ def test_a_browser_reports_what_it_blocks(inspected: Any, browser: Any, caplog: 
     def scripted(context: Any, request: Any) -> str:
         return "<!DOCTYPE html>\n<script>document.title = 'it ran'</script>\n<img src='http://127.0.0.1:1/x.png'>"
 
-    server = create_server(inspected(scripted, outer=(shield(), errors())), host="127.0.0.1", port=0)
-    Thread(target=server.run, daemon=True).start()
-    try:
-        browser.get(f"http://127.0.0.1:{server.effective_port}/?{debug_key.COOKIE}={KEY}")
-        from selenium.webdriver.support.ui import WebDriverWait  # not every environment has it
+    from selenium.webdriver.support.ui import WebDriverWait  # not every environment has it
 
+    with served(inspected(scripted, outer=(shield(), errors()))) as address:
+        browser.get(f"{address}/?{debug_key.COOKIE}={KEY}")
         found = ("a script or style sheet in the page", "http://127.0.0.1:1/x.png")
         WebDriverWait(browser, 20).until(lambda _: all(one in caplog.text for one in found))
         assert browser.title != "it ran"
-    finally:
-        server.close()

@@ -136,9 +136,10 @@ def shield(
     def with_policy(value: str) -> tuple[HeaderList, HeaderList]:
         """Return the headers of http and of https with a policy."""
         plain = [(content_policy[0], value), *always] if value else always
-        check_headers([*plain, *of_https])
-        CHECKED.update([*plain, *of_https])
-        return plain, [*plain, *of_https]
+        secure = [*plain, *of_https]
+        check_headers(secure)
+        CHECKED.update(secure)
+        return plain, secure
 
     usual = with_policy(content_policy[1])
     mounts = {mount_at("policies", path): value for path, value in (policies or {}).items()}
