@@ -163,7 +163,8 @@ class IPublishTraverse(Interface):
 
 
 class INamespace(Interface):
-    """A traversal namespace, ``++name++value``: an adapter of objects, registered with its name."""
+    """A traversal namespace, ``++name++value``: an adapter of objects, registered with its name. If its class has
+    ``anywhere = True``, a path that begins with it is walked from None, and the root is not read (no database)."""
 
     def step(request: Any, name: str) -> Any:
         """Return the object for ``++namespace++name``. The rest of the path is walked from it.

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 
 import asking
 from asking import Answer
-from pipeline import Pipeline, view
+from pipeline import Pipeline, Response, element, view
+from pipeline.composition import Offers
 from pipeline.elements.compress import PACKERS, UNKNOWN, compress
 from pipeline.elements.errors import errors
 from pipeline.elements.traverse import traverse
+from pipeline.http.encodings import vary
 from pipeline.interfaces import ConfigurationError, ViewError
 from pipeline.publisher import publisher
 from pipeline.publishing.resources import ENCODINGS, FOR_EVER, File, Resources
@@ -473,3 +475,72 @@ def test_a_file_that_cannot_be_opened_for_want_of_descriptors_is_not_missing(tmp
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         os.close(used)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/++resource++site/style.css", 200),
+        ("/++resource++site@{version}/js/part.js", 200),
+        ("//./++resource++site/style.css", 200),
+        ("/++resource++site/nothing.css", 404),
+        ("/++resource++site/js/", 404),
+        ("/++resource++site/style.css/", 404),
+        ("/++resource++other/style.css", 404),
+        ("/++resource++/style.css", 404),
+        ("/++skin++x/++resource++site/style.css", 500),
+        ("/++view++style.css", 500),
+        ("/@@style.css", 500),
+        ("/++nothing++x", 500),
+        ("/", 500),
+    ],
+)
+def test_a_file_needs_no_root(made: Resources, path: str, status: int) -> None:
+    """So a page that says that the database is down has its style sheet."""
+
+    @element(provides=("root",))
+    def database(next: Any) -> Offers:
+        return Offers(next, root=unread)
+
+    def unread(request: Any) -> Any:
+        raise RuntimeError("the root was read")
+
+    app = Pipeline(errors(), database(), traverse(), publisher(scan=(made.__module__,)))
+    assert asking.ask(app, path.format(version=made.version)).status_code == status
+
+
+def test_hooks_see_the_steps_to_a_file_and_no_root(made: Resources) -> None:
+    seen = []
+
+    def hook(request: Any, obj: Any) -> None:
+        seen.append(type(obj).__name__)
+
+    @element(provides=("root",))
+    def database(next: Any) -> Offers:
+        def add(request: Any, response: Any) -> None:
+            request.add_traversal_hook(hook)
+            next(request, response)
+
+        return Offers(add, root=lambda request: {})
+
+    app = Pipeline(errors(), database(), traverse(), publisher(scan=(made.__module__,)))
+    assert asking.ask(app, "/++resource++site/js/part.js").status_code == 200
+    assert seen == ["Folder", "Folder", "Resource"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([], ["Accept-Encoding"]),
+        (["Origin"], ["Origin, Accept-Encoding"]),
+        (["Origin", "Cookie"], ["Origin, Accept-Encoding", "Cookie"]),
+        (["*"], ["*"]),
+        (["accept-encoding"], ["accept-encoding"]),
+    ],
+)
+def test_vary_keeps_the_names_that_it_had(before: list[str], after: list[str]) -> None:
+    """Of two lines the last took the place of both, so that a cache gave an answer to other visitors."""
+    response = Response()
+    response.headerlist = [("vary", value) for value in before]
+    vary(response)
+    assert response.headers.getall("Vary") == after

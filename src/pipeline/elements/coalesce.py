@@ -66,8 +66,9 @@ def coalesce(next: Handler, *, size: int = SIZE, threshold: float = 0.005) -> Ha
         next(request, response)
         if response.in_memory:
             return
-        is_file = hasattr(response.blocks, "app_iter_range") and not response.filters
-        if not is_file and response.content_type not in LIVE:
+        body = response.blocks
+        is_file = getattr(body, "is_described", False) or hasattr(body, "app_iter_range")
+        if (not is_file or response.filters) and response.content_type not in LIVE:
             response.add_delivery_filter(joined, rewrites=False)
 
     return coalesce

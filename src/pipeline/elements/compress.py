@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 from pipeline.composition import element
-from pipeline.http.encodings import LONGEST_HEADER, choose, restore_tags, vary
+from pipeline.http.encodings import choose, restore_tags, vary
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
 from pipeline.response import CHECKED, Response
@@ -54,9 +54,8 @@ class Packer(NamedTuple):
     finish: Callable[[], bytes]
 
 
-VARY = ("Vary", "Accept-Encoding")
 CODED = {name: ("Content-Encoding", name) for name in ("zstd", "br", "gzip")}
-CHECKED.update((VARY, *CODED.values()))
+CHECKED.update(CODED.values())
 
 Start: TypeAlias = Callable[[int], Packer]
 """A function that returns the Packer for a body of so many bytes, or of UNKNOWN."""
@@ -96,7 +95,7 @@ def compress(
     if not types:
         return next
     starts = {name: packer(level) for name, packer in PACKERS.items() if packer is not None}
-    chosen = lru_cache(256)(partial(choose, offered=encodings or tuple(starts)))
+    offered = encodings or tuple(starts)
     is_of_type = lru_cache(256)(re.compile("|".join([translate(kind.lower()) for kind in types])).match)
 
     def compress(request: Request, response: Response) -> None:
@@ -104,16 +103,17 @@ def compress(
         if "HTTP_IF_NONE_MATCH" in environ or "HTTP_IF_MATCH" in environ:
             restore_tags(environ)
         next(request, response)
-        accept = environ.get("HTTP_ACCEPT_ENCODING", "")
-        encoding, only = chosen(accept if len(accept) <= LONGEST_HEADER else "")  # a long header is not cached
+        encoding, only = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), offered)
         body = response.blocks
         if type(body) is list and not response.filters and not only and 0 < sum(map(len, body)) < minimum:
+            return
+        if encoding and CODED[encoding] in response.headerlist:  # a copy of a file, which is compressed already
             return
         response.add_delivery_filter(partial(packed, response, encoding, only))
 
     def packed(response: Response, encoding: str, only: bool, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Return ``chunks`` compressed, or ``chunks`` itself if they are not to be compressed."""
-        kind = coded = control = varies = ""
+        kind = coded = control = ""
         headers = response.headerlist
         for name, value in headers:  # in one pass: each look-up in response.headers takes as long
             letters = len(name)
@@ -123,8 +123,6 @@ def compress(
                 coded = value
             elif letters == 13 and name.lower() == "cache-control":
                 control += value
-            elif letters == 4 and name.lower() == "vary":
-                varies = value
         if (
             response.status_line[:3] == "206"
             or (coded and coded.lower() != "identity")
@@ -132,10 +130,7 @@ def compress(
             or not (only or (is_of_type(kind) and _is_worth_it(response, minimum)))
         ):
             return chunks
-        if varies:
-            vary(response)
-        else:
-            headers.append(VARY)
+        vary(response)
         if not encoding:
             return chunks
         if coded:

@@ -11,9 +11,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from webob.exc import HTTPFound, HTTPNotFound, HTTPRequestURITooLong
+from webob.exc import HTTPNotFound, HTTPRequestURITooLong
 from zope.interface import alsoProvides
 
 from pipeline.composition import element
@@ -26,18 +25,19 @@ from pipeline.publishing.steps import (
     Path,
     call_hooks,
     default_steps,
+    is_anywhere,
     is_failure,
     name_view,
     parse,
     walk,
 )
-from pipeline.request import PATH_SAFE, Request
+from pipeline.request import Request
 from pipeline.response import Response
 
 if TYPE_CHECKING:
-    from pipeline.http.exceptions import make_exception
+    from pipeline.http.redirects import add_slash
 else:  # for cost alone: most paths lead somewhere
-    make_exception = on_demand("pipeline.http.exceptions:make_exception")
+    add_slash = on_demand("pipeline.http.redirects:add_slash")
 
 
 def _facts(*, root: Callable[..., Any] | None, **options: Any) -> Facts:
@@ -101,7 +101,7 @@ def _walking(
         if request_type is not None:
             alsoProvides(request, request_type)
         if root is None:
-            obj = request.root
+            obj = None if marked and is_anywhere(request, names[0]) else request.root
         else:
             obj = request.root = root(request) if wants_request else root()
         try:
@@ -170,7 +170,10 @@ def _leave_containers(request: Request, obj: Any, kind: int, name: str, ahead: I
 
 
 def _walk_from_root(request: Request, obj: Any, names: tuple[str, ...]) -> tuple[Any, int]:
-    """Walk to the virtual root, and then over the names. The hooks are also called with the root."""
+    """Walk to the virtual root, and then over the names. The hooks are also called with the root, unless it is not
+    needed and None."""
+    if obj is None:
+        return walk(request, obj, names)
     added = call_hooks(request, obj)
     if request.virtual_root_path:
         obj, kind = walk(request, obj, (*added, *checked(request.virtual_root_path)))
@@ -194,24 +197,9 @@ def _end_at_container(request: Request, obj: Any, slashed: bool, slash_redirect:
     """Redirect to the address with the slash at its end, or note that the slash is missing."""
     views = request.views
     if slash_redirect and not slashed and (views is None or views.find(obj, request, "GET", "") is not None):
-        _add_slash(request)
+        add_slash(request)
     if request.default_steps or not slashed:
         request.lacks_slash = True
-
-
-def _add_slash(request: Request) -> None:
-    """Redirect GET and HEAD to the same path with a slash. The address is made from the segments and not from the
-    path: a browser would read ``//host`` as another site (S8)."""
-    environ = request.environ
-    path = environ.get("PATH_INFO", "")
-    if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or (not path and not environ.get("SCRIPT_NAME")):
-        return
-    segments = path.encode("latin-1").decode("utf-8").split("/")
-    walked = [quote(segment, safe=PATH_SAFE) for segment in segments if segment and segment != "."]
-    location = "/".join((quote(request.script_name, safe="/" + PATH_SAFE), *walked, ""))
-    if query := environ.get("QUERY_STRING"):
-        location += f"?{quote(query.encode('latin-1', 'replace'), safe=PATH_SAFE + '/?%')}"
-    raise make_exception(HTTPFound, location=location)
 
 
 def takes_request(factory: Callable[..., Any]) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
-from pipeline.response import Response
+from pipeline.response import CHECKED, Response
 
 LONGEST_HEADER = 1_000
 """Upper limit of the characters of an Accept-Encoding (S12). A longer one is ignored."""
@@ -21,8 +22,11 @@ def choose(accept: str, offered: tuple[str, ...]) -> tuple[str, bool]:
     first in ``offered`` wins. "identity" wins if the header weights it higher; if the header does not name it, it
     is the last choice.
     """
-    if len(accept) > LONGEST_HEADER:
-        return "", False
+    return _choose(accept, offered) if len(accept) <= LONGEST_HEADER else ("", False)
+
+
+@lru_cache(256)
+def _choose(accept: str, offered: tuple[str, ...]) -> tuple[str, bool]:
     weights: dict[str, float] = {}
     for item in accept.split(","):
         name, _, parameter = item.partition(";")
@@ -62,9 +66,16 @@ def restored(tags: str) -> str:
     return _CHANGED_TAG.sub(r'\1"', tags)
 
 
+VARY = ("Vary", "Accept-Encoding")
+CHECKED.add(VARY)
+
+
 def vary(response: Response, name: str = "Accept-Encoding") -> None:
     """Say that the answer depends on a header of the request."""
-    headers = response.headers
-    names = headers.get("Vary", "")
-    if "*" not in names and name.lower() not in names.lower():
-        headers["Vary"] = f"{names}, {name}" if names else name
+    headers = response.headerlist
+    for place, (other, names) in enumerate(headers):
+        if len(other) == 4 and other.lower() == "vary":
+            if "*" not in names and name.lower() not in names.lower():
+                headers[place] = ("Vary", f"{names}, {name}")
+            return
+    headers.append(VARY if name == VARY[1] else ("Vary", name))

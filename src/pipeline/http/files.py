@@ -240,6 +240,7 @@ class Unopened:
     """
 
     is_described = True
+    is_plain_file = True
 
     def __init__(self, request: Request, size: int, open: Callable[[], BinaryIO], validators: HeaderList) -> None:
         self.request = request

@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from webob.exc import HTTPException, status_map
+from webob.exc import HTTPException, HTTPFound, status_map
 
 from pipeline.http.exceptions import make_exception
 from pipeline.http.hosts import PORTS
 from pipeline.interfaces import UnsafeRedirect
-from pipeline.request import Request
+from pipeline.request import PATH_SAFE, Request
 from pipeline.response import HeaderList, Response
 
 _ASCII = "".join(map(chr, range(33, 127)))
@@ -115,3 +115,18 @@ def check_redirect(request: Request, response: Response) -> None:
     if judge_redirect(request, response):
         headers = response.headerlist
         headers[:] = [(name, str(value)) if type(value) is Trusted else (name, value) for name, value in headers]
+
+
+def add_slash(request: Request) -> None:
+    """Redirect GET and HEAD to the same path with a slash. The address is made from the segments and not from the
+    path: a browser would read ``//host`` as another site (S8)."""
+    environ = request.environ
+    path = environ.get("PATH_INFO", "")
+    if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or (not path and not environ.get("SCRIPT_NAME")):
+        return
+    segments = path.encode("latin-1").decode("utf-8").split("/")
+    walked = [quote(segment, safe=PATH_SAFE) for segment in segments if segment and segment != "."]
+    location = "/".join((quote(request.script_name, safe="/" + PATH_SAFE), *walked, ""))
+    if query := environ.get("QUERY_STRING"):
+        location += f"?{quote(query.encode('latin-1', 'replace'), safe=PATH_SAFE + '/?%')}"
+    raise make_exception(HTTPFound, location=location)

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from pipeline.http.error_pages import log_failure
+from pipeline.http.files import FileBody
 from pipeline.request import Request, close
 from pipeline.response import Response
 
@@ -41,7 +42,7 @@ def stream(request: Request, response: Response, body: Any) -> Any:
     A plain file without filters is handed to the server as a file, if the server supports that. Connections that
     were opened to find the file are given back before a slow client reads the first byte.
     """
-    if not getattr(body, "is_plain_file", False):
+    if not isinstance(body, FileBody) or not body.is_plain_file:
         return SentBody(request, response, body)
 
     def close_sent(size: int | None) -> None:

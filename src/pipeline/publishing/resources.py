@@ -166,7 +166,7 @@ def register(views: Views, resources: Resources) -> None:
     views.add(show, Resource, "", ("GET",), None, PUBLIC)
 
 
-def _headers_of(resources: Resources, path: str, file: File, current: bool) -> HeaderList:
+def _headers_of(resources: Resources, path: str, file: File, current: bool, encoding: str) -> HeaderList:
     """Return the headers of a file, or of a compressed copy, while it is unchanged. They are made once."""
     found = resources.described.get((path, file.path, current))
     if found is None:
@@ -174,6 +174,7 @@ def _headers_of(resources: Resources, path: str, file: File, current: bool) -> H
         modified = file.modified / 1e9
         validators = validators_of(None, file.etag, modified if modified > REPRODUCIBLE else None)
         found = described(resources.types[path], name, file.size, validators, inline=True, cache=cache)
+        found += [("Content-Encoding", encoding)] if encoding else []
         check_headers(found)
         CHECKED.update(found)
         resources.described[path, file.path, current] = found
@@ -186,29 +187,42 @@ def show(resource: Resource, request: Request, response: Response) -> None:
     environ = request.environ
     if environ["PATH_INFO"].endswith(("/", "/.")):  # relative links in the file would be wrong
         raise HTTPNotFound("There is no such file.")
-    found = resources.files[path]
-    if copies := resources.copies.get(path):
-        vary(response)
+    found, encoding = resources.files[path], ""
+    copies = resources.copies.get(path, {})
+    if copies:
         encoding, _ = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), tuple(copies))
         if encoding and found.is_unchanged() and copies[encoding].is_unchanged():
             found = copies[encoding]
-            response.headers["Content-Encoding"] = encoding
-
-    headers = _headers_of(resources, path, found, current)
+        else:
+            encoding = ""
     # What most browsers send. The edge judges it, also what others send: it opens the file if it needs the bytes.
     is_known = "HTTP_IF_NONE_MATCH" in environ and environ["HTTP_IF_NONE_MATCH"][1:-1] == found.etag
-    if is_known and found.is_unchanged():
+    if is_known and (encoding or found.is_unchanged()):
         body: FileBody | Unopened = Unopened(request, found.size, lambda: found.open(resources.top)[0].file, [])
     else:
         body, unchanged = found.open(resources.top)
         if not unchanged:
-            kind, name = resources.types[path], path.rpartition("/")[2]
-            serve(request, response, body.file, content_type=kind, name=name, inline=True, cache=ASK_AGAIN)
+            _serve_changed(request, response, resource, body, encoding)
             return
         request.on_close(body.close)
     body.is_described = True
-    response.adopt(response.status, headers.copy(), body)
+    response.adopt(response.status, _headers_of(resources, path, found, current, encoding).copy(), body)
     response.conditional_response = True
+    if copies:
+        vary(response)
+
+
+def _serve_changed(
+    request: Request, response: Response, resource: Resource, body: FileBody, encoding: str
+) -> None:
+    """Serve a file as it is now, which is not as it was when the module was imported."""
+    resources, path, _ = resource
+    kind, name = resources.types[path], path.rpartition("/")[2]
+    serve(request, response, body.file, content_type=kind, name=name, inline=True, cache=ASK_AGAIN)
+    if encoding:  # a newer copy has just replaced it
+        response.headers["Content-Encoding"] = encoding
+    if path in resources.copies:
+        vary(response)
 
 
 @implementer(IPublishTraverse)
@@ -232,6 +246,8 @@ class Folder:
 @implementer(INamespace)
 class Namespace:
     """``++resource++name`` and ``++resource++name@version``."""
+
+    anywhere = True
 
     def __init__(self, context: Any) -> None:
         pass

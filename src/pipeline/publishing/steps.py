@@ -82,6 +82,14 @@ def step(request: Any, obj: Any, kind: int, name: str) -> Any:
     raise KeyError(name)
 
 
+def is_anywhere(request: Any, name: str) -> bool:
+    """Return whether a name enters a namespace that is the same in each place, so that no root is read for it."""
+    mark, views = MARK.match(name), request.views
+    if mark is None or views is None or mark[1] not in views.adapter_names:
+        return False
+    return getattr(views.adapter_for(None, request, INamespace, mark[1]), "anywhere", False)
+
+
 def has_item(request: Any, obj: Any, name: str) -> bool:
     """Return whether a step from the object leads anywhere; the name was checked."""
     try:
