@@ -17,6 +17,7 @@ from pipeline.publishing.steps import (
     VIEW,
     call_hooks,
     default_steps,
+    is_anywhere,
     is_failure,
     name_view,
     parse,
@@ -120,6 +121,9 @@ class _Walker:
         """Walk from the root to the end."""
         request = self.request
         names, _, _ = parse(request.environ.get("PATH_INFO", ""), max_segments)
+        if names and is_anywhere(request, names[0]):
+            self.walk(None, names, "path")
+            return
         obj = request.root
         self.steps.append(Taken("", "", obj, "the root", short(obj)))
         self.said.end = obj
