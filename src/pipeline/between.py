@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipeline.attributes import declaration
 from pipeline.ini import Source
-from pipeline.interfaces import Facts
+from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.request import OnFirstUse, Request
 
-Made = TypeVar("Made")
+Made = TypeVar("Made", bound=Any)
 """Type of the offers of a part, ``pipeline.composition.Offers``."""
 
 
@@ -100,7 +100,14 @@ def watched(makers: Iterable[Callable[[Step, Made], Made]], element: Any, app: A
         step = Step(None, factory, InPython(factory), {})
     for maker in makers:
         if maker is not own:
-            offers = maker(step, offers)
+            made = maker(step, offers)
+            if not callable(getattr(made, "handler", None)):
+                raise ConfigurationError(
+                    f"{step.where}: the watcher {place_of(maker)} returned {made!r:.200} for {step}; it must "
+                    f"return what it was given, or Offers(handler)"
+                )
+            made.attributes = {**offers.attributes, **made.attributes}  # so none is lost, whatever it passes on
+            offers = made
     return offers
 
 

@@ -11,7 +11,7 @@ Four kinds of names stand here:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from webob.exc import HTTPException, WSGIHTTPException
@@ -125,6 +125,11 @@ class Facts:
     """An object whose ``start()`` each process that serves the site calls when it is loaded, or None."""
     shares_figures: bool = False
     """True if its processes write their figures to the directory PROMETHEUS_MULTIPROC_DIR, to be added up."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if str(one.type).startswith("Sequence") and isinstance(found := getattr(self, one.name), str):
+                raise TypeError(f"{one.name} must be a tuple of texts, not the text {found!r}")
 
 
 class IRequest(Interface):

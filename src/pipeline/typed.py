@@ -21,6 +21,7 @@ from warnings import catch_warnings
 from zope.interface.interface import InterfaceClass
 
 from pipeline.attributes import AS_TEXT, declared_by
+from pipeline.declared import refuse_odd
 from pipeline.interfaces import ConfigurationError, IRequest
 from pipeline.options import evaluated
 from pipeline.order import Contract
@@ -86,6 +87,7 @@ def refuse_unadded(contracts: Iterable[Contract], offered: Mapping[str, Any], vi
         wanted = wanted_by(function, 0)
         if wanted is not None and (lacking := way.lacks(wanted)):
             raise ConfigurationError(f"{named(function)}{_reason(lacking[0], way)}")
+    refuse_odd(way.contracts)
     for contract in way.contracts:
         if hasattr(contract.adds, "__complete__"):
             contract.adds.__complete__(offered)

@@ -30,6 +30,9 @@ def seen_by(request: Any) -> dict[str, int]:
     found = dict(request.written)
     for tell in tellers_in(request.__class__):
         found.update(tell(request))
+    for name, position in found.items():
+        if type(position) is not int:
+            raise TypeError(f"the position {position!r} of the database {name!r} is not an int (__positions__)")
     return found
 
 

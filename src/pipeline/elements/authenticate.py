@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any, Literal
 
 from webob.exc import HTTPForbidden, HTTPUnauthorized, WSGIHTTPException
+from zope.interface import Invalid
+from zope.interface.verify import verifyObject
 
 from pipeline.auth.authentication import AuthRequest, Basic, Header, Verifier, groups_of, refuse_odd
 from pipeline.auth.ended import Ended
@@ -210,6 +212,10 @@ def authorizer(
         raise ConfigurationError(
             f"authenticate: option 'policy': {policy!r} returns an object that does not provide ISecurityPolicy"
         )
+    try:
+        verifyObject(ISecurityPolicy, decide)
+    except Invalid as error:
+        raise ConfigurationError(f"authenticate: option 'policy': {policy!r}: {error}") from None
     other = "" if getattr(decide, "asks_the_database_alone", False) else type(decide).__qualname__
     allow_undeclared = undeclared == "allow"
     methods_undeclared = SAFE_METHODS if undeclared == "read" else frozenset[str]()

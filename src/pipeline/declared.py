@@ -1,0 +1,89 @@
+"""Checks of what elements declare by ``@element``, once for each finished pipeline.
+
+Without them a mistake of an element's author is found late or never: a misspelt name in ``inside`` never objects to
+an order, and a visitor whose database tells no position does not read his own write.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.order import Contract
+
+THINGS = ("root", "context", "database", "zodb_connection", "commit", "written", "attempts", "principal", "form")
+THINGS += ("error_pages", "content_policy")
+"""Things that elements of this package provide. ``inside`` and ``outside`` may name them, too."""
+
+
+def refuse_odd(chain: tuple[Contract, ...]) -> None:
+    """Raise ConfigurationError for a declaration of an element, of a finished chain, that cannot be meant."""
+    answered = {name for contract in chain for name in (contract.name, *contract.provides)}
+    for contract in chain:
+        for name in {*contract.inside, *contract.outside} - answered:
+            if near := _near(name, contract):
+                where = "inside" if name in contract.inside else "outside"
+                raise _odd(contract, where, f"{name!r}, and no element has that name. Did you mean {near!r}?")
+        for what, count in (("between", "(step, offers)"), ("new_session", "(request, principal)")):
+            function = getattr(contract, what)
+            if function is not None and not takes_two(function):
+                raise _odd(contract, what, f"{function!r:.200}, which cannot be called with {count}")
+        is_told = "database" not in contract.provides or hasattr(contract.adds, "__positions__")
+        if "written" in answered and not is_told:
+            raise _odd(
+                contract,
+                "adds",
+                "no class with __positions__, so causal cannot tell what is written there. Define it, to return "
+                "the position of the database by its name, or {} if no process is ever behind",
+            )
+
+
+def _odd(contract: Contract, what: str, found: str) -> ConfigurationError:
+    source, options = contract.place
+    where = f"{source.section_of(options)}: " if source is not None else ""
+    return ConfigurationError(f"{where}the element {contract.name} declares {what} = {found}")
+
+
+def takes_two(function: Any) -> bool:
+    """Return whether a function can be called with two arguments, as far as that can be told."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin
+        return True
+    return True
+
+
+def _near(name: str, contract: Contract) -> str:
+    """Return the element or the thing that is close to a name of none of them, or "": an element may also name one
+    of a package that is not installed."""
+    package = (getattr(contract.handler, "__module__", None) or "").partition(".")[0]
+    if package == "pipeline":
+        return ""
+    known = {*_installed(), *THINGS}
+    near = get_close_matches(name, known - {name}, n=1, cutoff=0.75) if name not in known else []
+    return near[0] if near and name not in _of_package(package) else ""
+
+
+@lru_cache(1)
+def _installed() -> frozenset[str]:
+    """Return the names of the elements that are installed."""
+    groups = ("paste.filter_factory", "paste.app_factory")
+    return frozenset(point.name for group in groups for point in entry_points(group=group))
+
+
+def _of_package(package: str) -> set[str]:
+    """Return the names of the elements in the modules of a package, which need not be installed as such."""
+    modules: Iterable[Any] = [module for name, module in list(sys.modules.items()) if name.split(".")[0] == package]
+    return {one.contract.name for module in modules for one in vars(module).values() if _is_element(one)}
+
+
+def _is_element(one: Any) -> bool:
+    return isinstance(getattr(one, "contract", None), Contract)
