@@ -25,6 +25,7 @@ from pipeline.interfaces import ConfigurationError, Facts, WSGIApp
 from pipeline.order import refuse_missing, refuse_wrong_order
 from pipeline.switch import branch_lines, methods_of, switch
 from pipeline.typed import Way, refuse_unadded_views
+from pipeline.views import Views
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,12 +51,12 @@ def refuse_unadded(chains: Sequence[Chain]) -> None:
     """Raise ConfigurationError if a view names a class of requests that no chain to the view adds.
 
     ``Pipeline.finish`` checks a single chain of elements. Behind a switch or a foreign middleware, the views are
-    collected once more here.
+    collected once more here, from the packages that the ends declare: a factory runs once.
     """
     if len(chains) > 1 or any(step.element is None for chain in chains for step in chain.steps):
         ends = ((chain.steps[-1].element, chain.way()) for chain in chains)
-        made = ((end.link().attributes.get("views"), way) for end, way in ends if end is not None)
-        refuse_unadded_views((views, way) for views, way in made if views is not None)
+        publishing = ((end, way) for end, way in ends if end is not None and "context" in end.contract.requires)
+        refuse_unadded_views((Views(end.facts.packages), way) for end, way in publishing)
 
 
 class NotFound(ConfigurationError, LookupError):

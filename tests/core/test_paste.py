@@ -301,3 +301,47 @@ def test_an_ini_with_twenty_elements_loads_in_milliseconds(tmp_path: Path, modul
     plain = seconds(names, "noop_filter_factory", "")
     ours = seconds(names, "{}", "size = 3")
     assert ours < 20 * plain, f"{ours * 1000:.1f} ms, where plain Paste Deploy takes {plain * 1000:.1f}"
+
+
+@element(requires=("context",))
+def counted() -> Any:
+    """An end that publishes, and counts how often it is made."""
+    made.append("counted")
+
+    def counted(request: Any, response: Any) -> None:
+        response.plain("200 OK", "counted")
+
+    return counted
+
+
+@pytest.mark.parametrize("loader", [load, loadapp])
+def test_the_factory_of_an_end_runs_once_also_behind_a_switch(ini: Any, loader: Any, call: Any) -> None:
+    """It was run again, to look at its views: one that makes a metric of Prometheus is refused the second time."""
+    uri = ini(
+        "first switch",
+        f"""
+        [composite:switch]
+        use = egg:wsgi-pipeline#switch
+        branches = heads method=HEAD
+        default = walking
+
+        [pipeline:walking]
+        pipeline = traverse counted
+
+        [pipeline:heads]
+        pipeline = traverse counted_too
+
+        [filter:traverse]
+        use = egg:wsgi-pipeline#traverse
+        root = builtins:dict
+
+        [app:counted]
+        paste.app_factory = {__name__}:counted
+
+        [app:counted_too]
+        paste.app_factory = {__name__}:counted
+        """,
+    )
+    site = loader(uri)
+    assert made.count("counted") == 2, "one for each section"
+    assert call(site)[0] == "200 OK" and made.count("counted") == 2
