@@ -17,8 +17,8 @@ from typing import Any
 from pipeline.interfaces import ConfigurationError
 from pipeline.order import Contract
 
-THINGS = ("root", "context", "database", "zodb_connection", "commit", "written", "attempts", "principal", "form")
-THINGS += ("error_pages", "content_policy")
+THINGS = {"root", "context", "database", "zodb_connection", "commit", "written", "attempts", "principal", "form"}
+THINGS |= {"error_pages", "content_policy"}
 """Things that elements of this package provide. ``inside`` and ``outside`` may name them, too."""
 
 
@@ -67,7 +67,7 @@ def _near(name: str, contract: Contract) -> str:
     package = (getattr(contract.handler, "__module__", None) or "").partition(".")[0]
     if package == "pipeline":
         return ""
-    known = {*_installed(), *THINGS}
+    known = _installed() | THINGS
     near = get_close_matches(name, known - {name}, n=1, cutoff=0.75) if name not in known else []
     return near[0] if near and name not in _of_package(package) else ""
 

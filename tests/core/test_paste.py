@@ -344,4 +344,4 @@ def test_the_factory_of_an_end_runs_once_also_behind_a_switch(ini: Any, loader: 
     )
     site = loader(uri)
     assert made.count("counted") == 2, "one for each section"
-    assert call(site)[0] == "200 OK" and made.count("counted") == 2
+    assert call(site).status == 200 and made.count("counted") == 2
