@@ -53,6 +53,21 @@ def test_what_users_install_has_a_lower_limit() -> None:
     assert [one for one in found if ">=" not in one.partition(";")[0]] == []
 
 
+def test_what_builds_a_release_is_locked() -> None:
+    """Who publishes runs no file that nobody has looked at."""
+    text = (TOP / ".ci" / "dist-tools.txt").read_text("utf-8")
+    locked = re.findall(
+        r"^\S+==\S+(?: ; .*)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE
+    )
+    named = [line for line in text.splitlines() if line and line[0] not in "# "]
+    assert len(locked) == len(named) and {"build", "cyclonedx-bom", "setuptools"} <= {
+        line.split("==")[0] for line in named
+    }
+    script = (TOP / ".ci" / "make-dist").read_text("utf-8")
+    assert re.findall(r"^install venv (.*)", script, re.MULTILINE) == ["--require-hashes -r .ci/dist-tools.txt"]
+    assert re.findall(r" -m build( --\S+)? ", script) == [" --no-isolation", " --version"]
+
+
 @pytest.mark.once
 def test_contributing_lists_the_jobs_of_ci() -> None:
     named = re.findall(r'Job\(\s*"([^"{]+)"', (TOP / ".ci" / "jobs.py").read_text("utf-8"))
