@@ -17,7 +17,7 @@ ZTK_ELEMENTS = ["request", "errors", "authenticate", "traverse"]
 # Those of ZPublisher, each a file of src/pipeline/zope.
 ZOPE_ELEMENTS = ["path", "request", "errors", "traverse", "items"]
 TOOLS = ["serve", "deploy", "check", "show", "views", "explain", "top", "adopt", "new", "shell", "element"]
-TOOLS += ["openapi", "evolve"]
+TOOLS += ["openapi", "evolve", "work"]
 # The commands of `pipeline`: the module of each, which says in its first line what the command does.
 COMMANDS = {name: f"pipeline.tools.{name}" for name in TOOLS} | {"copy-database": "pipeline.tools.copy_database"}
 # The targets of `pipeline deploy`, each a package of src/pipeline/deploying.

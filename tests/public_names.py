@@ -43,6 +43,7 @@ PUBLIC: dict[str, str] = {
         "INamespace INullResource IPublishTraverse IRequest IResult ISecurityPolicy IXMLRPCRequest OrderError "
         "PUBLIC ReadOnlyTransaction Unavailable"
     ),
+    "pipeline.jobs": "Job job",
     "pipeline.mounting": "includeme repeatable request_of",
     "pipeline.options": "resolve",
     "pipeline.paste": "load with_facts",

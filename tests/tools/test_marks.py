@@ -144,6 +144,7 @@ ROWS: dict[str, list[Arguments]] = {
     "show": [("site.ini", VARIABLE), ("site.ini", "--long"), ("old.ini", "--long"), ("site.ini", "--json")],
     "top": [("site.ini",)],
     "views": [("site.ini", VARIABLE)],
+    "work": [("site.ini", VARIABLE, "--once"), ("site.ini", VARIABLE, "--list"), ("site.ini", "--again")],
 }
 ELSEWHERE = {
     "deploy": "tests/servers/test_deploy.py, for each target",
@@ -169,6 +170,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / ini).write_text(text.replace("MODULE", name))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SITE_PASSWORD", MARK)
+    monkeypatch.setattr("pipeline.tools.work.set_up_logging", lambda ini, variables: None)  # pytest has its own
     yield tmp_path
     close_all()
     sys.modules.pop(name, None)

@@ -14,14 +14,16 @@ from pipeline.database.places import servers_of, sqlite_file
 from pipeline.database.refused_values import answer_for
 from pipeline.database.replicas import Replicas, with_limit
 from pipeline.database.sql_databases import database_of
+from pipeline.database.sql_jobs import InSql
 from pipeline.database.sql_sessions import Commits
 from pipeline.database.transactions import OFFERED, DatabaseRequest
 from pipeline.database.written import Positions
 from pipeline.interfaces import Facts, Handler
+from pipeline.jobs import JobRequest
 from pipeline.request import on_first_use
 
 
-class SqlRequest(DatabaseRequest):
+class SqlRequest(DatabaseRequest, JobRequest):
     """The attributes that ``sql`` adds to a request."""
 
     sql: Session = on_first_use(dropped=True)
@@ -131,5 +133,5 @@ def sql(
         others = [database_of(with_limit(one), False, given, time_limits) for one in read_urls]
         replicas = Replicas(database, others, max_lag)
         open_session, open_primary = replicas.open_session, replicas.open_primary
-    sessions = {"sql": open_session, "sql_primary": open_primary}
+    sessions = {"sql": open_session, "sql_primary": open_primary, "job_queue": lambda request: InSql(request.sql)}
     return Offers(next, tm=database.open_tm, **sessions, answer_for=answer_for, **OFFERED)

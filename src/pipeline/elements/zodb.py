@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transaction import TransactionManager
 from ZODB.Connection import Connection
@@ -19,11 +19,17 @@ from pipeline.database.transactions import OFFERED, Manager
 from pipeline.database.zodb_pools import PooledConnection, PooledRequest, pool_of, pool_of_given
 from pipeline.database.zodb_pools import close_all as close_all
 from pipeline.interfaces import ConfigurationError, Handler
-from pipeline.options import resolve
+from pipeline.jobs import JobRequest
+from pipeline.options import on_demand, resolve
 from pipeline.request import on_first_use
 
+if TYPE_CHECKING:
+    from pipeline.database.zodb_jobs import queue_of
+else:  # for cost alone: few sites have jobs
+    queue_of = on_demand("pipeline.database.zodb_jobs:queue_of")
 
-class ZodbRequest(PooledRequest):
+
+class ZodbRequest(PooledRequest, JobRequest):
     """The attributes that ``zodb`` adds to a request."""
 
     zodb: Connection = on_first_use(dropped=True)
@@ -116,7 +122,7 @@ def zodb(
         conf = () if zope_conf is None else (zope_conf,)
         pool = pool_of_given(db(*conf) if callable(db) else db, databases, given, manager)
     changes = pool.changes if db is not None or scheme_of(uri) in OF_ZODB else None
-    return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED, zodb_changes=changes)
+    return Offers(next, **_openers(pool.use, _finder(root)), **OFFERED, zodb_changes=changes, job_queue=queue_of)
 
 
 def ask_server(request: ZodbRequest) -> None:

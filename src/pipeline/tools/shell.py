@@ -40,6 +40,8 @@ NAMES = {
     "app": "the WSGI app of the ini",
 }
 """The names that the code sees, and their meaning."""
+INSIDE = "pipeline.inside"
+"""Key of the environ of a further request to ``app``: a function ``(request, response)`` that is called there."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -100,7 +102,8 @@ class Shell:
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
         """Run the code in the place of the handler of the first step that traverses or ends a pipeline."""
-        if self.status is not None or not (step.facts.walks or step.where in self.ends):
+        inside = request.environ.get(INSIDE)
+        if (self.status is not None and inside is None) or not (step.facts.walks or step.where in self.ends):
             handler(request, response)
             return
 
@@ -116,11 +119,14 @@ class Shell:
             tm.begin()
 
         offered = request.pipeline.offered
-        if "tm" in offered:
-            self.names |= {"commit": lambda: renew("commit"), "abort": lambda: renew("abort")}
         find_root = step.facts.find_root
         if find_root is not None:
             request.root = find_root(request)
+        if inside is not None:
+            inside(request, response)
+            return
+        if "tm" in offered:
+            self.names |= {"commit": lambda: renew("commit"), "abort": lambda: renew("abort")}
         if find_root is not None or "root" in offered:
             self.names["root"] = request.root
         self.names["request"] = request

@@ -1,0 +1,196 @@
+"""``pipeline work INI``: do the jobs that a site has stored for later."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from transaction.interfaces import TransientError
+
+from pipeline.jobs import Stored
+from pipeline.loading.asking import answer_of, request_of
+from pipeline.loading.command_line import add_ini, host_of, options_of, plan_of, split_name
+from pipeline.loading.site import set_up_logging
+from pipeline.tools.shell import INSIDE, in_site
+
+EPILOG = """\
+A job is a function with @job (pipeline.jobs), stored by later(request, ...). Run the command as a service of
+systemd, as often as you want workers. Each job is a request through the pipeline of the site, in a transaction that
+takes it out of the queue. A job that fails is tried 8 times, in 20 minutes, and then waits for --again.
+
+examples:
+  pipeline work site.ini              until it is stopped; SIGTERM lets the job at hand end
+  pipeline work site.ini --once       do what is due, for cron
+  pipeline work site.ini --list
+
+Exit status: 0, or 1 if the site cannot be used; with --once also if a job has failed."""
+
+AT_ONCE = 20
+"""Jobs of the queue that a worker looks at before it looks at the queue again."""
+
+log = logging.getLogger("pipeline.jobs")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="pipeline work",
+        description="Does the jobs that a site has stored for later.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_ini(parser)
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--once", action="store_true", help="end when nothing is due")
+    ways.add_argument("--list", action="store_true", help="show the jobs, and do none")
+    ways.add_argument("--again", action="store_true", help="try the jobs again that have failed too often")
+    ways.add_argument("--create", action="store_true", help="make the table for the jobs of the element sql")
+    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="pause when nothing is due")
+    options = options_of(parser, arguments)
+    for given, other in ((options.list, show), (options.again, revive), (options.create, create)):
+        if given:
+            return in_site(options.ini, options.variables, partial(if_useful, other))
+    set_up_logging(split_name(options.ini)[0], dict(part.split("=", 1) for part in options.variables))
+    host = host_of(plan_of(options.ini, options.variables))
+    work = Worker(host, options.every, options.once).work
+    return in_site(options.ini, options.variables, partial(if_useful, work))
+
+
+def if_useful(work: Callable[[Mapping[str, Any]], int], names: Mapping[str, Any]) -> int:
+    """Do the work in a site that can have jobs; return the exit status. An exception would be an error page."""
+    why = why_useless(names["request"], is_to_write=work is not show)
+    if not why:
+        return work(names)
+    print(f"pipeline work: {why}", file=sys.stderr)
+    return 1
+
+
+def why_useless(request: Any, is_to_write: bool) -> str:
+    """Return why the site can have no jobs, or ""."""
+    if "job_queue" not in request.pipeline.offered:
+        return "jobs need a database: the element zodb or sql"
+    if "commit" not in request.pipeline.names:
+        return "the pipeline has no element transaction, so nothing is stored"
+    return str(request.job_queue.refusal) if is_to_write else ""
+
+
+class Worker:
+    """Does one job after the other, each in a request of its own."""
+
+    def __init__(self, host: str, every: float, is_once: bool) -> None:
+        self.host, self.every, self.is_once = host, every, is_once
+        self.is_stopped = False
+        self.failed = 0
+
+    def work(self, names: Mapping[str, Any]) -> int:
+        """Do jobs until there is none, or the process is to end."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.stop)
+        while not self.is_stopped:
+            names["abort"]()  # the queue as it is now
+            found = names["request"].job_queue.due(time.time(), AT_ONCE)
+            names["abort"]()  # nothing is locked while a job runs
+            random.shuffle(found)  # another worker has the same list
+            done = [self.do(id, names["app"]) for id in found if not self.is_stopped]
+            if not any(done):
+                if self.is_once:
+                    break
+                time.sleep(self.every)
+        return int(self.is_once and self.failed > 0)
+
+    def stop(self, number: int, frame: object) -> None:
+        self.is_stopped = True
+
+    def do(self, id: int, app: Any) -> bool:
+        """Do one job. Return whether the queue has changed."""
+        attempt = Attempt(id)
+        status, outcome = self.ask(app, attempt.run)
+        job = attempt.job
+        if job is None:  # another worker has it
+            return False
+        if attempt.is_stored:
+            log.info("job %s is done", job.name)
+            return True
+        error = attempt.error
+        if outcome == "unknown" or (status == 503 and (error is None or isinstance(error, TransientError))):
+            log.warning("job %s: status %s; it is tried again if it is still in the queue", job.name, status)
+            return False
+        error = error or RuntimeError(f"nothing of it was stored (status {status})")
+        after = job.after(error)
+        again = "it waits for pipeline work --again" if after.due is None else "it is tried again"
+        what = error if type(error) is RuntimeError and not attempt.error else type(error).__name__  # S25
+        log.error("job %s has failed %d times, now by %s; %s", job.name, after.failed, what, again)
+        self.failed += 1
+        return self.ask(app, Attempt(id, after).put_back)[0] == 200
+
+    def ask(self, app: Any, inside: Callable[[Any, Any], None]) -> tuple[int, str]:
+        """Ask the site, with a function in the place of traversal. Return the status, and the header X-Outcome."""
+        environ = request_of("POST", "/job", [f"Host: {self.host}"], [])
+        status, headers, _, escaped = answer_of(app, environ | {INSIDE: inside})
+        return 500 if escaped is not None else int(status[:3]), dict(headers).get("X-Outcome", "")
+
+
+class Attempt:
+    """One attempt at a job, as ``retry`` may repeat it after a conflict."""
+
+    def __init__(self, id: int, job: Stored | None = None) -> None:
+        self.id = id
+        self.job = job
+        self.error: Exception | None = None
+        self.is_stored = False
+
+    def run(self, request: Any, response: Any) -> None:
+        """Take the job out of the queue, and do it."""
+        self.error, self.job = None, request.job_queue.take(self.id)
+        if self.job is not None:
+            request.after_commit(setattr, self, "is_stored", True)
+            try:
+                self.job.run(request)
+            except Exception as error:
+                self.error = error
+                raise
+        response.plain("200 OK", "done")
+
+    def put_back(self, request: Any, response: Any) -> None:
+        """Store the job as it waits after an error, unless it is not in the queue any more."""
+        queue = request.job_queue
+        if self.job is not None and queue.take(self.id) is not None:
+            queue.add(self.job)
+        response.plain("200 OK", "put back")
+
+
+def show(names: Mapping[str, Any]) -> int:
+    """Print a line for each job; return the exit status."""
+    now = time.time()
+    for one in sorted(names["request"].job_queue.all(), key=lambda one: (one.due is None, one.due or 0)):
+        waits = "failed" if one.due is None else "due" if one.due <= now else f"in {one.due - now:.0f} s"
+        tried = f"  {one.failed} times, last by {one.error}" if one.failed else ""
+        print(f"{one.id}  {waits:10}  {one.name}{tried}")
+    return 0
+
+
+def revive(names: Mapping[str, Any]) -> int:
+    """Make the jobs due that wait for a person; return the exit status."""
+    queue = names["request"].job_queue
+    found = [one for one in queue.all() if one.due is None]
+    for one in found:
+        if queue.take(one.id) is not None:
+            queue.add(Stored(one.id, one.name, one.arguments, time.time()))
+    names["commit"]()
+    print(f"{len(found)} {'job is' if len(found) == 1 else 'jobs are'} due again")
+    return 0
+
+
+def create(names: Mapping[str, Any]) -> int:
+    """Make the table of the jobs, unless it is there; return the exit status."""
+    names["request"].job_queue.create()
+    names["commit"]()
+    print("The queue is there.")
+    return 0
