@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+import re
+import sys
 import traceback
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from asking import ask
+from pipeline import Pipeline, composition, element, view
+from pipeline.elements.errors import errors
+from pipeline.elements.transaction import transaction
+from pipeline.elements.traverse import traverse
 from pipeline.http import tracebacks
 from pipeline.http.tracebacks import MOST_CAUSES, MOST_FRAMES, traceback_of
+from pipeline.publisher import publisher
 
 
 class Refused(Exception): ...
@@ -167,3 +177,50 @@ def test_what_is_kept_is_bounded() -> None:
         except ValueError as error:
             assert f"ValueError: {number}" in traceback_of(error)
     assert len(tracebacks._kept) <= tracebacks.MOST_KEPT
+
+
+def through_the_pipeline(function: Callable[[], Any], debug: bool) -> str:
+    """What is logged of an error of a view, with the module-level functions of this file as its own code."""
+
+    @view(context=dict, name="fails")
+    def fails_there(context: Any, request: Any) -> Any:
+        return function()
+
+    module = ModuleType("short_tracebacks")
+    module.fails_there = fails_there  # type: ignore[attr-defined]
+    sys.modules[module.__name__] = module
+    fails_there.__module__ = module.__name__
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]
+    logging.getLogger("pipeline").addHandler(handler)
+    try:
+        app = Pipeline(errors(debug=debug), transaction(), traverse(root=dict), publisher(scan=(module.__name__,)))
+        assert ask(app, "/fails").status == 500
+    finally:
+        logging.getLogger("pipeline").removeHandler(handler)
+        del sys.modules[module.__name__]
+    return str(records[-1].exc_text)
+
+
+FRAME = '  File "(.+)", line'
+
+
+@pytest.mark.parametrize("function", [fails, caused, in_handling, misspelt])
+def test_in_debug_mode_the_log_shows_the_frames_of_the_site_alone(function: Callable[[], Any]) -> None:
+    whole, short = through_the_pipeline(function, debug=False), through_the_pipeline(function, debug=True)
+    assert "frames of the pipeline" not in whole
+    assert set(re.findall(FRAME, short)) == {__file__}
+    folded = re.findall(r"  \.\.\. (\d+) frames of the pipeline\n", short)
+    ours = [file for file in re.findall(FRAME, whole) if file != __file__]
+    assert sum(map(int, folded)) == len(ours) > 3
+    of_the_site = [line for line in whole.splitlines() if __file__ in line or not line.startswith("  ")]
+    assert [line for line in short.splitlines() if line in of_the_site] == of_the_site
+
+
+def test_the_frame_that_raises_is_told_also_if_it_is_ours() -> None:
+    def refused() -> None:
+        element(requires="x")
+
+    short = through_the_pipeline(refused, debug=True)
+    assert [file for file in re.findall(FRAME, short) if file != __file__] == [composition.__file__]

@@ -88,7 +88,7 @@ def errors(next: Handler, *, debug: bool = False, reporter: Reporter | None = No
             if debug:
                 tell_notices(request, response)
 
-    return Offers(errors, reporter=reporter, answer_error=answer_error)
+    return Offers(errors, reporter=reporter, answer_error=answer_error, short_tracebacks=debug)
 
 
 def answer_error(request: ErrorsRequest, response: Response, error: Exception) -> None:

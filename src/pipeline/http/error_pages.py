@@ -56,6 +56,8 @@ class DebugRequest(Request):
 
     debug: bool = False
     """True if the visitor may see the pages for developers (S17)."""
+    short_tracebacks: bool = False
+    """True if frames of the pipeline itself are left out of the log, as in debug mode."""
     debug_flags: tuple[str, ...] = ()
     """The values of ``++debug++`` in the path."""
 
@@ -76,7 +78,8 @@ def log_failure(request: Request, error: Exception, when: str = "", id: str = ""
         arguments = (id, _where(request, when), f"{type(error).__name__}{_trace_of(request)}")
         exc_info = (type(error), error, error.__traceback__)
         record = log.makeRecord(log.name, logging.ERROR, __file__, 0, "error %s: %s: %s", arguments, exc_info)
-        record.exc_text = traceback_of(error)  # a formatter would make one of any length
+        is_short = getattr(request, "short_tracebacks", False)
+        record.exc_text = traceback_of(error, is_short=is_short)  # a formatter would make one of any length
         log.handle(record)
     _report(request, error, id)
     return id

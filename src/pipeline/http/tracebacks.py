@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from types import CodeType, TracebackType
 
 LONGEST_TRACEBACK = 50_000
@@ -12,6 +15,8 @@ MOST_FRAMES = 100
 """Frames of a traceback that is put together from known ones. A longer one mostly repeats itself."""
 MOST_CAUSES = 20
 """Causes of an error of which the same holds."""
+OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+"""The directory of the pipeline's own code."""
 MOST_KEPT = 1_000
 """Texts of frames that are kept."""
 
@@ -23,16 +28,19 @@ _kept: dict[tuple[int, int], tuple[CodeType, str]] = {}
 """The text of a frame, by the id of its code and the place in it. The code is kept, so that no other has its id."""
 
 
-def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error, with those of its causes, as the module ``traceback`` writes it."""
+def traceback_of(error: BaseException, *, is_short: bool = False) -> str:
+    """Return the traceback of an error, with those of its causes, as the module ``traceback`` writes it.
+
+    is_short  whether frames of the pipeline that follow one another are one line
+    """
     try:
-        text = "".join(_known(error) or traceback.format_exception(error))
+        text = "".join(_known(error, is_short) or traceback.format_exception(error))
     except Exception as failure:
         text = f"<{type(error).__name__}, of which {type(failure).__name__} prevents a traceback>"
     return shortened(text.rstrip("\n"), LONGEST_TRACEBACK)
 
 
-def _known(error: BaseException) -> list[str] | None:
+def _known(error: BaseException, is_short: bool) -> list[str] | None:
     """Return the parts of a traceback, or None if it is not made of frames and causes alone."""
     parts: list[str] = []
     met: set[int] = set()
@@ -49,11 +57,23 @@ def _known(error: BaseException) -> list[str] | None:
         texts = [_text_of(frame) for frame in frames]
         if len(frames) > MOST_FRAMES or len(frames) - len(set(texts)) > 2:  # it repeats itself: told in one line
             return None
+        if is_short:
+            files = [frame.tb_frame.f_code.co_filename for frame in frames]
+            texts = list(_folded(texts, [file.startswith(OURS) for file in files]))
         first = ["Traceback (most recent call last):\n"] if frames else []
         only = traceback.TracebackException(type(one), one, one.__traceback__, limit=0, compact=True)
         parts[:0] = [*first, *texts, *only.format_exception_only(), between]
         between = follows
     return parts
+
+
+def _folded(texts: list[str], are_ours: list[bool]) -> Iterator[str]:
+    """Yield the texts of frames, with one line for those of ours that follow one another. The last one, which has
+    raised the error, is always told."""
+    for is_ours, group in groupby(zip(texts[:-1], are_ours, strict=False), itemgetter(1)):
+        found = [text for text, _ in group]
+        yield from [f"  ... {len(found)} frames of the pipeline\n"] if is_ours and len(found) > 1 else found
+    yield from texts[-1:]
 
 
 def _causes(error: BaseException) -> Iterator[tuple[BaseException, str]]:
