@@ -10,7 +10,8 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,8 @@ import pytest
 import ZODB
 from persistent.mapping import PersistentMapping
 from sqlalchemy import text
-from ZODB.blob import Blob
+from ZODB.blob import Blob, BlobStorage
+from ZODB.FileStorage import FileStorage
 
 from around_a_view import ask, end
 from pipeline import Pipeline, Request, Response
@@ -71,14 +73,32 @@ def moved_away(file: Path) -> None:
 REPLACED: dict[str, Callable[[Path], None]] = {"copied": copied_over, "removed": Path.unlink, "moved": moved_away}
 
 
-@pytest.mark.parametrize("blobs", ["", "?blobstorage_dir={}/blobs"])
+@contextmanager
+def opened(kind: str, file: Path, blobs: Path | None) -> Iterator[Any]:
+    """The element with a database by its URI, or one that the application has opened."""
+    if kind == "uri":
+        yield zodb(uri=f"file://{file}{'' if blobs is None else f'?blobstorage_dir={blobs}'}")
+        close_all()
+        return
+    storage: Any = FileStorage(str(file), blob_dir=None if blobs is None or kind == "wrapped" else str(blobs))
+    db = ZODB.DB(BlobStorage(str(blobs), storage) if kind == "wrapped" else storage)
+    yield zodb(db=db)
+    close_all()
+    db.close()
+
+
+KINDS = ["uri", "given", "wrapped"]
+
+
 @pytest.mark.parametrize("how", REPLACED)
+@pytest.mark.parametrize(("kind", "blobs"), [*product(KINDS, ["blobs"]), ("uri", ""), ("given", "")])
 def test_nothing_is_acknowledged_that_no_other_process_finds(
-    how: str, blobs: str, tmp_path: Path, caplog: Any
+    kind: str, how: str, blobs: str, tmp_path: Path, caplog: Any
 ) -> None:
     (tmp_path / "var").mkdir()
     file = tmp_path / "var" / "Data.fs"
-    database = zodb(uri=f"file://{file}{blobs.format(tmp_path)}")
+    stack = ExitStack()
+    database = stack.enter_context(opened(kind, file, tmp_path / blobs if blobs else None))
     app = Pipeline(database, errors(), transaction(), end(view=write))
     ready = Pipeline(database, errors(), end(view=probe))
     assert (ask(app).status, ask(ready, method="GET").status) == (200, 200)
@@ -86,7 +106,7 @@ def test_nothing_is_acknowledged_that_no_other_process_finds(
     assert [ask(app).status for _ in range(3)] == [503, 503, 503]
     assert ask(ready, method="GET").status == 503
     assert f"{file} is not the file that this process has open" in caplog.text
-    close_all()
+    stack.close()
     Path(f"{file}.lock").unlink(missing_ok=True)
     assert visits(file) == (1 if how == "copied" else 0)
 
@@ -102,16 +122,19 @@ BLOBS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("how", BLOBS)
-def test_no_blob_is_acknowledged_that_no_other_process_finds(how: str, tmp_path: Path, caplog: Any) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_blob_is_acknowledged_that_no_other_process_finds(
+    kind: str, how: str, tmp_path: Path, caplog: Any
+) -> None:
     def upload(request: Request, response: Response) -> list[bytes]:
         request.root["file"] = Blob(b"content")
         return [b"done"]
 
-    uri = f"file://{tmp_path}/Data.fs?blobstorage_dir={tmp_path}/blobs"
-    app = Pipeline(zodb(uri=uri), errors(), transaction(), end(view=upload))
-    assert ask(app).status == 200
-    BLOBS[how](tmp_path / "blobs")
-    assert [ask(app).status for _ in range(3)] == [503, 503, 503]
+    with opened(kind, tmp_path / "Data.fs", tmp_path / "blobs") as database:
+        app = Pipeline(database, errors(), transaction(), end(view=upload))
+        assert ask(app).status == 200
+        BLOBS[how](tmp_path / "blobs")
+        assert [ask(app).status for _ in range(3)] == [503, 503, 503]
     assert f"{tmp_path}/blobs is not the directory that this process has open" in caplog.text
 
 

@@ -14,7 +14,7 @@ from ZODB.DB import DB
 from pipeline.database import forks, instead
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri, without_secrets
-from pipeline.database.storages import DAMAGES, open_database, storage_of
+from pipeline.database.storages import DAMAGES, open_database, storage_of, watch_files
 from pipeline.database.written import short_name
 from pipeline.interfaces import ConfigurationError
 
@@ -114,6 +114,9 @@ class Given:
         self.shown = f"{self.name!r} of the application"
         self.short_name = short_name(self.shown)
         self.options = {"pool_size": db.getPoolSize()}
+        watch_files(db.storage)
+        for connection in db.pool:  # one that has committed, such as the root, has kept the method
+            vars(connection._normal_storage).pop("tpc_vote", None)
 
     def open(self, databases: dict[str, DB]) -> DB:
         if os.getpid() != self.process:

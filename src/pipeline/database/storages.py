@@ -130,17 +130,28 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
         if tell is None or not isinstance(error, LockError) or (storage := open_to_read(uri)) is None:
             raise
         tell(path)
-    file = getattr(storage, "_BlobStorage__storage", storage)
-    if isinstance(file, FileStorage):  # the packer makes a new file, which replaces the old one
+    if isinstance(file := _file_of(storage), FileStorage):  # a pack makes a new file, which replaces the old one
         file.packer = partial(_pack_alike, path, file.packer)
-        held: dict[str, int] = {}
-        if blobs:  # while it is open, no other directory gets its inode
-            held[blobs] = os.open(blobs, os.O_RDONLY)
-            weakref.finalize(file, os.close, held[blobs])
-        need_same = partial(_need_same, path, weakref.proxy(file), held)
-        file.server_status = need_same  # ``health`` asks for it
-        file.tpc_vote = partial(_vote_in_same, need_same, file.tpc_vote)
+    watch_files(storage)
     return storage
+
+
+def _file_of(storage: Any) -> Any:
+    return getattr(storage, "_BlobStorage__storage", storage)
+
+
+def watch_files(storage: Any) -> None:
+    """Have a FileStorage refuse commits, and ``health`` tell it, if another file or directory is at its path."""
+    file = _file_of(storage)
+    if not isinstance(file, FileStorage) or "server_status" in vars(file):
+        return
+    held: dict[str, int] = {}
+    if blobs := getattr(getattr(storage, "fshelper", None), "base_dir", "").rstrip(os.sep):
+        held[blobs] = os.open(blobs, os.O_RDONLY)  # while it is open, no other directory gets its inode
+        weakref.finalize(file, os.close, held[blobs])
+    need_same = partial(_need_same, file._file_name, weakref.proxy(file), held)
+    file.server_status = need_same  # ``health`` asks for it
+    file.tpc_vote = partial(_vote_in_same, need_same, file.tpc_vote)
 
 
 def _vote_in_same(need_same: Callable[[], None], vote: Callable[..., Any], *arguments: Any) -> Any:
