@@ -18,6 +18,7 @@ from pipeline.forms.arguments import arguments_of  # noqa: E402
 from pipeline.interfaces import OptionError  # noqa: E402
 from pipeline.paste import load  # noqa: E402
 from pipeline.publishing.openapi import describe, root_class  # noqa: E402
+from pipeline.publishing.openapi_page import page_of  # noqa: E402
 from pipeline.tools.command import main  # noqa: E402
 from pipeline.views import Views  # noqa: E402
 
@@ -151,3 +152,72 @@ def test_options(ini: Path, option: str) -> None:
     ini.write_text("".join([head, section, *lines]))
     with pytest.raises(OptionError, match=f"openapi needs the option {option!r}"):
         load(f"config:{ini}")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Any:
+    (tmp_path / "site.ini").write_text(INI + SITE)
+    return load(f"config:{tmp_path}/site.ini")
+
+
+@pytest.mark.parametrize(
+    ("accept", "query", "kind"),
+    [
+        ("text/html,application/xhtml+xml,*/*;q=0.8", "", "text/html"),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", "?format=json", "application/json"),
+        ("*/*", "", "application/json"),
+        ("application/json", "", "application/json"),
+        ("image/png", "", "application/json"),
+        (None, "", "application/json"),
+    ],
+)
+def test_a_browser_gets_a_page_and_a_program_the_description(site: Any, accept: Any, query: str, kind: str) -> None:
+    sent = {} if accept is None else {"HTTP_ACCEPT": accept}
+    answer = ask(site, f"/openapi.json{query}", **sent)
+    assert (answer.content_type, answer.headers["Vary"]) == (kind, "Accept")
+    if kind == "application/json":
+        validator.validate(answer.json)
+    assert ("Content-Security-Policy" in answer.headers) == (kind == "text/html")
+
+
+def test_the_page_has_all_that_the_description_has(site: Any, made: Any) -> None:
+    page = ask(site, "/openapi.json", HTTP_ACCEPT="text/html").text
+    for path, item in made.document["paths"].items():
+        for method, operation in item.items():
+            if method != "parameters":
+                assert f'<h2 id="{operation["operationId"]}">{method.upper()} {path}</h2>' in page
+                assert operation.get("summary", "") in page
+    for name, schema in made.document["components"]["schemas"].items():
+        assert f'<h3 id="model-{name}">{name}</h3>' in page
+        assert all(f"<code>{field}</code>" in page for field in schema.get("properties", ()))
+    assert "integer, more than 0, at most 100, else 10" in page and "list of Task" in page
+
+
+def test_words_of_views_are_escaped_on_the_page() -> None:
+    evil = "<script>alert(1)</script>"
+    schema = {"type": "string", "pattern": evil, "enum": [evil]}
+    operation = {
+        "operationId": evil,
+        "summary": evil,
+        "parameters": [{"name": evil, "in": evil, "schema": schema, "required": True}],
+        "requestBody": {"content": {evil: {"schema": {"pattern": evil}}}},
+        "responses": {"200": {"description": evil}},
+        "security": [{evil: []}],
+    }
+    schemas = {evil: {"description": evil, "properties": {evil: {"anyOf": [schema, {"allOf": [schema]}]}}}}
+    page = page_of(
+        {
+            "openapi": evil,
+            "info": {"title": evil, "version": evil},
+            "paths": {evil: {"get": operation}},
+            "components": {"schemas": schemas},
+        }
+    )
+    assert "<script" not in page and page.count("&lt;script&gt;") > 15
+
+
+def test_without_templates_there_is_the_description_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("pipeline.publishing.openapi.HAS_TEMPLATES", False)
+    (tmp_path / "site.ini").write_text(INI + SITE)
+    answer = ask(load(f"config:{tmp_path}/site.ini"), "/openapi.json", HTTP_ACCEPT="text/html")
+    assert answer.content_type == "application/json"

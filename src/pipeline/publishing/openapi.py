@@ -23,7 +23,7 @@ import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from zope.interface import implementedBy
 
@@ -31,11 +31,18 @@ from pipeline.composition import element
 from pipeline.forms.arguments import arguments_of
 from pipeline.forms.models import IModels
 from pipeline.forms.upload import Upload
+from pipeline.http.accept import accepted
 from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError
-from pipeline.options import resolve
+from pipeline.options import on_demand, resolve
 from pipeline.request import Request
-from pipeline.response import Response
+from pipeline.response import HTML, NOSNIFF, Response
+from pipeline.telling.styling import HAS_TEMPLATES, policy
 from pipeline.views import ERROR, View, Views
+
+if TYPE_CHECKING:
+    from pipeline.publishing.openapi_page import page_of
+else:  # it needs an extra
+    page_of = on_demand("pipeline.publishing.openapi_page:page_of")
 
 PLAIN: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
@@ -282,19 +289,24 @@ def root_class(root: Any) -> type:
 
 @element(facts=lambda *, scan, **options: Facts(packages=scan))
 def openapi(*, scan: tuple[str, ...], root: Callable[..., Any], title: str = "API", version: str = "1") -> Handler:
-    """Describe the views of a site by OpenAPI 3.1, as JSON.
+    """Describe the views of a site by OpenAPI 3.1, as JSON, or as a page for a browser (extra "jinja").
 
     scan     the modules that ``publisher`` scans
     root     dotted name of the class of the root, or of the function that returns it, with its annotation
     title    title of the description; default API
     version  version of the site; default 1
     """
-    body = written(describe(Views(scan, arguments_of), root_class(root), title, version).document)
+    document = describe(Views(scan, arguments_of), root_class(root), title, version).document
+    body, page = written(document), page_of(document).encode() if HAS_TEMPLATES else b""
+    offered = ("application/json", "text/html") if page else ("application/json",)
 
     def openapi(request: Request, response: Response) -> None:
-        response.headers["Content-Type"] = "application/json"
-        response.headers["Cache-Control"] = "no-cache"
-        response.app_iter = [body]
+        best = accepted(request.environ.get("HTTP_ACCEPT"), offered)
+        is_page = bool(best) and best[0][0] == "text/html" and request.environ.get("QUERY_STRING") != "format=json"
+        kind = HTML if is_page else ("Content-Type", "application/json")
+        response.headerlist = [kind, ("Cache-Control", "no-cache"), ("Vary", "Accept"), NOSNIFF]
+        response.headerlist += [policy()] if is_page else []
+        response.app_iter = [page if is_page else body]
 
     return openapi
 
