@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
@@ -163,31 +162,45 @@ def shield(
     return Offers(shield, shield_policy=content_policy)
 
 
-class InThePage(HTMLParser):
-    """Collects kind, line and text of the scripts and style sheets in a page, as a browser finds them."""
+_TAG = re.compile(
+    r"""<!--(?:-?>|.*?(?:--!?>|\Z))|<[!?/][^>]*+>?|<(?P<name>[A-Za-z][^\s/>]*+)"""
+    r"""(?P<names>(?:=[ \t\n\f]*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?|[^>=])*+)>""",
+    re.DOTALL,
+)
+"""A comment, an end tag, or a start tag with its attributes (HTML, section 13.2.5)."""
+_WITHOUT_TAGS = {"script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "noscript"}
+_END = re.compile(r"</(script|style|textarea|title|xmp|iframe|noembed|noframes|noscript)(?=[\s/>])", re.IGNORECASE)
+"""The end of an element in which there are no tags, but text."""
+_OF_ITS_OWN = re.compile(r"(?<![^\s/\"'])(?:nonce|src)(?![^\s/>=])", re.IGNORECASE)
+_QUOTED = re.compile(r"""=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"']*+)""")
+"""The value of an attribute, with or without quotation marks."""
+
+
+class InThePage:
+    """Collects kind, line and text of the scripts and style sheets in a page, as a browser finds them.
+
+    The parser of the standard library differs from browsers by its version: in where a script ends, and in the
+    elements that have no tags in them. Left out is what differs within ``<svg>`` and ``<math>``.
+    """
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=False)
         self.found: list[tuple[str, int, str]] = []
-        self.within: tuple[str, int] | None = None
-        self.texts: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        is_one = tag in ("script", "style") and not {"nonce", "src"} & {name for name, _ in attrs}
-        self.within, self.texts = (tag, self.getpos()[0]) if is_one else None, []
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag in self.CDATA_CONTENT_ELEMENTS:  # a browser does not look at the slash
-            self.set_cdata_mode(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self.within is not None and self.within[0] == tag:
-            self.found.append((*self.within, "".join(self.texts)))
-        self.within = None
+    def feed(self, page: str) -> None:
+        """Look through a whole page."""
+        place = 0
+        while (tag := _TAG.search(page, place)) is not None:
+            place = tag.end()
+            kind = (tag["name"] or "").lower()
+            if kind == "plaintext":
+                return
+            if kind in _WITHOUT_TAGS:
+                ends = (end for end in _END.finditer(page, place) if end[1].lower() == kind)
+                if (end := next(ends, None)) is None:
+                    return
+                if kind in ("script", "style") and not _OF_ITS_OWN.search(_QUOTED.sub(" ", tag["names"])):
+                    self.found.append((kind, page.count("\n", 0, tag.start()) + 1, page[place : end.start()]))
+                place = end.start()
 
 
 def in_pages(package: str) -> Iterator[tuple[str, str]]:
