@@ -98,5 +98,11 @@ def served(app: Any, host: str = "127.0.0.1") -> Iterator[str]:
     try:
         yield f"http://{host}:{server.effective_port}"
     finally:
-        server.close()
+
+        def stop() -> None:
+            for channel in list(server.active_channels.values()):
+                channel.handle_close()
+            server.close()
+
+        server.trigger.pull_trigger(stop)  # in its own thread, or it would wait at a socket that is closed
         thread.join(10)

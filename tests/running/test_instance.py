@@ -34,6 +34,17 @@ def process(directory: Path) -> Iterator[subprocess.Popen[str]]:
             one.kill()
 
 
+def stop(pid: int) -> None:
+    """Stop a process, and wait until each of its threads has stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    end = time.monotonic() + 10
+    while {task.read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").glob("*/stat")} != {
+        "T"
+    }:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def words(directory: Path) -> dict[int, str]:
     return {one["pid"]: state_of(one).word for one in processes(str(directory))}
 
@@ -41,7 +52,7 @@ def words(directory: Path) -> dict[int, str]:
 def test_a_process_that_hangs_is_said_to_hang_however_often_it_is_asked(tmp_path: Path) -> None:
     """The queue of its socket is full after 17 questions."""
     with process(tmp_path) as one, process(tmp_path) as other:
-        os.kill(one.pid, signal.SIGSTOP)
+        stop(one.pid)
         for _ in range(22):
             assert words(tmp_path) == {one.pid: "hangs", other.pid: "ready"}
         assert verdict("/alive", map(state_of, processes(str(tmp_path))), False)[0]
