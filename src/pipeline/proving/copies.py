@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ZODB.blob import copyTransactionsFromTo
 from ZODB.DemoStorage import DemoStorage
@@ -32,7 +32,10 @@ from pipeline.paste import Step
 from pipeline.proving.plain import plain
 from pipeline.proving.runs import point
 
-SqlCopies: Any = on_demand("pipeline.proving.sql_copies:SqlCopies")
+if TYPE_CHECKING:
+    from pipeline.proving.sql_copies import SqlCopies
+else:  # it needs SQLAlchemy
+    SqlCopies = on_demand("pipeline.proving.sql_copies:SqlCopies")
 
 
 class Stored(NamedTuple):

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from stat import S_IMODE
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webob import Request
 
@@ -34,7 +34,10 @@ from pipeline.options import on_demand
 from pipeline.proving.asked import OWN, Asked
 from pipeline.telling.words import bold
 
-Proof: Any = on_demand("pipeline.proving.proof:Proof")
+if TYPE_CHECKING:
+    from pipeline.proving.proof import Proof
+else:  # it needs what proofs need
+    Proof = on_demand("pipeline.proving.proof:Proof")
 BUDGET = 20.0
 """Seconds after which nothing more is proved."""
 
