@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import pytest
 
+from inis import WITH_HEALTH, ini_of
 from servers.base import wait_until
 from servers.deployed import deployed
 from servers.probes import Load, Target
@@ -24,6 +25,8 @@ from servers.test_matrix import need
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 TARGETS = ("gunicorn", "granian", "nginx", "nginx --behind granian", "nginx --behind uwsgi", "uwsgi")
 CLIENTS = 8
+LOADS = 2
+"""Seconds that a site takes to load."""
 NAP = "/@@nap?seconds=2"
 """The request that is under way."""
 RELOADS = 3 if os.environ.get("PIPELINE_FAULTS") == "full" else 1
@@ -69,3 +72,59 @@ def test_a_reload_with_a_data_fs_fails_no_request__R9(
 ) -> None:
     need(target, python, missing)
     assert reload_with_a_file(target, python, inis, public_dir / "file") == {}
+
+
+SLOW_SITE = f"""
+import os, time
+time.sleep({LOADS})
+from pipeline import view
+
+class Site:
+    pass
+
+@view(context=Site)
+def page(site, request):
+    return str(os.getpid())
+"""
+
+
+@pytest.mark.parametrize("target", ("gunicorn", "granian", "uwsgi", "nginx"))
+def test_a_site_that_loads_slowly_answers_while_it_is_reloaded__R9(
+    target: str, python: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    """The old processes end when the new ones have loaded: each request waited for as long as that takes."""
+    need(target, python, missing)
+    site = public_dir / f"slow-{target}"
+    site.mkdir(mode=0o777)
+    site.chmod(0o777)
+    (site / "loads_slowly.py").write_text(SLOW_SITE)
+    order = ini_of(("errors", "traverse"), "loads_slowly", "site", traverse="root = loads_slowly:Site")
+    (site / "site.ini").write_text(WITH_HEALTH + order)
+    pids: list[str] = []
+    waits: list[float] = []
+    ended = threading.Event()
+
+    def ask() -> None:
+        while not ended.is_set():
+            began = time.monotonic()
+            answer = where.ask("GET", "/", "Connection: close")
+            waits.append(time.monotonic() - began)
+            time.sleep(0.02)
+            pids.append(answer.body.decode() if answer.status == 200 else f"failed {answer.status}")
+
+    with deployed(python, site / "site.ini", site / "server", target) as server:
+        where = Target(server.port)
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            wait_until(lambda: len(set(pids)) == 2, 20, "both processes answer")
+            old = set(pids)
+            server.run("reload")
+            wait_until(lambda: old.isdisjoint(pids[-200:]) and len(set(pids)) > 2, 40, "new processes answer")
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+    assert [one for one in pids if one.startswith("failed")] == []
+    assert max(waits) < LOADS / 2, f"of {len(waits)}"
