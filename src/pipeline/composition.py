@@ -239,7 +239,7 @@ def element(
     def decorate(factory: Callable[..., Handler | Offers]) -> Element:
         order = tuple(requires), tuple(provides), inside, outside
         contract = Contract(factory.__name__, *order, frozenset(), with_option, adds, between, new_session, facts)
-        return Element(factory, contract)
+        return Element(factory, contract._replace(module=factory.__module__))
 
     return decorate if factory is None else decorate(factory)
 

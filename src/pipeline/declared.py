@@ -64,7 +64,7 @@ def takes_two(function: Any) -> bool:
 def _near(name: str, contract: Contract) -> str:
     """Return the element or the thing that is close to a name of none of them, or "": an element may also name one
     of a package that is not installed."""
-    package = (getattr(contract.handler, "__module__", None) or "").partition(".")[0]
+    package = contract.module.partition(".")[0]
     if package == "pipeline":
         return ""
     known = _installed() | THINGS

@@ -47,6 +47,8 @@ class Contract(NamedTuple):
     """The ``Source`` of the element in an ini, or None, and its options, for messages that name its place."""
     handler: Any = None
     """The handler that the factory made, when the element is linked."""
+    module: str = ""
+    """The module of the factory."""
 
     def answers_to(self, name: str) -> bool:
         return name == self.name or name in self.provides

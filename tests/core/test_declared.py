@@ -16,6 +16,7 @@ from pipeline.database.written import seen_by
 from pipeline.declared import THINGS
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.causal import causal
+from pipeline.elements.errors import errors
 from pipeline.interfaces import ConfigurationError, Facts, ISecurityPolicy
 
 
@@ -69,6 +70,12 @@ def test_a_misspelt_name_in_a_declaration_is_refused(where: str, name: str, mean
 )
 def test_a_name_of_an_element_that_may_stand_there_is_not(where: str, name: str) -> None:
     assert ask(Pipeline(mine(**{where: {name: "why"}})(), end())).status == 200
+
+
+def test_the_handler_may_be_that_of_another_element() -> None:
+    """An element that passes on what it was given has the handler of the one inside of it."""
+    with pytest.raises(ConfigurationError, match="Did you mean 'errors'"):
+        Pipeline(mine(inside={"erors": "why"})(), errors(), end())
 
 
 def test_things_are_those_that_our_elements_provide() -> None:

@@ -170,8 +170,7 @@ def _leave_containers(request: Request, obj: Any, kind: int, name: str, ahead: I
 
 
 def _walk_from_root(request: Request, obj: Any, names: tuple[str, ...]) -> tuple[Any, int]:
-    """Walk to the virtual root, and then over the names. The hooks are also called with the root, unless it is not
-    needed and None."""
+    """Walk to the virtual root, and then over the names. The hooks are also called with the root, if it is read."""
     if obj is None:
         return walk(request, obj, names)
     added = call_hooks(request, obj)

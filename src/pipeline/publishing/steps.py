@@ -84,10 +84,9 @@ def step(request: Any, obj: Any, kind: int, name: str) -> Any:
 
 def is_anywhere(request: Any, name: str) -> bool:
     """Return whether a name enters a namespace that is the same in each place, so that no root is read for it."""
-    mark, views = MARK.match(name), request.views
-    if mark is None or views is None or mark[1] not in views.adapter_names:
-        return False
-    return getattr(views.adapter_for(None, request, INamespace, mark[1]), "anywhere", False)
+    space, views = (mark[1] if (mark := MARK.match(name)) else None), request.views
+    known = views is not None and space in views.adapter_names
+    return known and getattr(views.adapter_for(None, request, INamespace, space), "anywhere", False)
 
 
 def has_item(request: Any, obj: Any, name: str) -> bool:
