@@ -101,7 +101,7 @@ def _walking(
         if request_type is not None:
             alsoProvides(request, request_type)
         if root is None:
-            obj: Any = None if marked and is_anywhere(request, names[0]) else request.root
+            obj: Any = None if marked and names[0][0] == "+" and is_anywhere(request, names[0]) else request.root
         else:
             obj = request.root = root(request) if wants_request else root()
         try:
