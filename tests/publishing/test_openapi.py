@@ -14,10 +14,12 @@ validator = pytest.importorskip("openapi_spec_validator")
 import openapi_site  # noqa: E402
 from asking import ask  # noqa: E402
 from inis import ini_of  # noqa: E402
+from pipeline import Pipeline  # noqa: E402
+from pipeline.elements.shield import shield  # noqa: E402
 from pipeline.forms.arguments import arguments_of  # noqa: E402
 from pipeline.interfaces import OptionError  # noqa: E402
 from pipeline.paste import load  # noqa: E402
-from pipeline.publishing.openapi import describe, root_class  # noqa: E402
+from pipeline.publishing.openapi import describe, openapi, root_class  # noqa: E402
 from pipeline.publishing.openapi_page import page_of  # noqa: E402
 from pipeline.tools.command import main  # noqa: E402
 from pipeline.views import Views  # noqa: E402
@@ -221,3 +223,14 @@ def test_without_templates_there_is_the_description_alone(monkeypatch: pytest.Mo
     (tmp_path / "site.ini").write_text(INI + SITE)
     answer = ask(load(f"config:{tmp_path}/site.ini"), "/openapi.json", HTTP_ACCEPT="text/html")
     assert answer.content_type == "application/json"
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/json"])
+def test_headers_of_outer_elements_stay(accept: str) -> None:
+    """Also those that were sent before the app was called; the page has a policy of its own."""
+    app = Pipeline(shield(), openapi(scan=SCAN, root=openapi_site.Todos))
+    answer = ask(app, "/", HTTP_ACCEPT=accept)
+    assert answer.content_type == accept and answer.headers["Referrer-Policy"] == "same-origin"
+    assert len(answer.headers.getall("Content-Security-Policy")) == 1
+    assert ("style-src 'sha256-" in answer.headers["Content-Security-Policy"]) == (accept == "text/html")
+    assert answer.headers.getall("X-Content-Type-Options") == ["nosniff"]

@@ -35,7 +35,7 @@ from pipeline.http.accept import accepted
 from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError
 from pipeline.options import on_demand, resolve
 from pipeline.request import Request
-from pipeline.response import HTML, NOSNIFF, Response
+from pipeline.response import HTML, NOSNIFF, OK, Response
 from pipeline.telling.styling import HAS_TEMPLATES, policy
 from pipeline.views import ERROR, View, Views
 
@@ -56,6 +56,7 @@ PLAIN: dict[Any, dict[str, Any]] = {
 }
 """Schemas of what ``forms`` reads by itself."""
 STRING, INTEGER = PLAIN[str], PLAIN[int]
+JSON = "application/json"
 PROBLEM = {
     "type": "object",
     "description": "Problem details (RFC 9457).",
@@ -177,7 +178,7 @@ class _Describing:
         else:
             result = {}
             self.left_out.append(f"{view} has no annotation of what it returns: its result is left out")
-        content = {"text/html" if hints.get("return") is str else "application/json": {"schema": result}}
+        content = {"text/html" if hints.get("return") is str else JSON: {"schema": result}}
         problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
         problem |= {kind: {"schema": STRING} for kind in ("text/plain", "text/html")}  # as the client accepts
         operation["responses"] = {
@@ -214,7 +215,7 @@ class _Describing:
         if required:
             body["required"] = required
         schema = fields[whole] if whole is not None else body
-        kinds = ["application/json", "application/x-www-form-urlencoded"]
+        kinds = [JSON, "application/x-www-form-urlencoded"]
         if '"binary"' in json.dumps(body):
             kinds = ["multipart/form-data"]
         content = {kind: {"schema": schema} for kind in kinds}
@@ -297,16 +298,16 @@ def openapi(*, scan: tuple[str, ...], root: Callable[..., Any], title: str = "AP
     version  version of the site; default 1
     """
     document = describe(Views(scan, arguments_of), root_class(root), title, version).document
-    body, page = written(document), page_of(document).encode() if HAS_TEMPLATES else b""
-    offered = ("application/json", "text/html") if page else ("application/json",)
+    shared = [("Cache-Control", "no-cache"), ("Vary", "Accept"), NOSNIFF]
+    answers = {JSON: ([("Content-Type", JSON), *shared], written(document))}
+    if HAS_TEMPLATES:
+        answers["text/html"] = [HTML, *shared, policy()], page_of(document).encode()
 
     def openapi(request: Request, response: Response) -> None:
-        best = accepted(request.environ.get("HTTP_ACCEPT"), offered)
-        is_page = bool(best) and best[0][0] == "text/html" and request.environ.get("QUERY_STRING") != "format=json"
-        kind = HTML if is_page else ("Content-Type", "application/json")
-        response.headerlist = [kind, ("Cache-Control", "no-cache"), ("Vary", "Accept"), NOSNIFF]
-        response.headerlist += [policy()] if is_page else []
-        response.app_iter = [page if is_page else body]
+        best = accepted(request.environ.get("HTTP_ACCEPT"), tuple(answers))
+        kind = best[0][0] if best and request.environ.get("QUERY_STRING") != "format=json" else JSON
+        headers, body = answers[kind]
+        response.adopt(OK, headers.copy(), [body])
 
     return openapi
 
