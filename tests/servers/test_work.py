@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from asking import ask
+from either_database import write_site
 from faults.length import length
-from inis import ini_of
 from pipeline.elements.zodb import close_all
 from pipeline.paste import load
 from servers.mariadb import MariaDB
@@ -25,21 +25,8 @@ from servers.zeo import ZEO
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 WORKERS = 3
-SITE = """
+VIEWS = """
 import time
-from persistent.mapping import PersistentMapping
-from sqlalchemy import text
-from pipeline import view
-from pipeline.jobs import job
-
-class Site(PersistentMapping):
-    __parent__ = __name__ = None
-
-def root(database):
-    return database.setdefault("site", Site())
-
-def no_database():
-    return Site()
 
 @job
 def done(request, number):
@@ -95,11 +82,9 @@ class Workers:
 
 
 @contextmanager
-def site_at(directory: Path, kind: str, **options: str) -> Iterator[Callable[..., str]]:
+def site_at(directory: Path, kind: str, place: str) -> Iterator[Callable[..., str]]:
     """Make a site; yield ``ask(path, body)``, which returns what it says now."""
-    order = ("retry", kind, "errors", "transaction", "forms", "traverse")
-    (directory / "working.py").write_text(SITE)
-    (directory / "site.ini").write_text(ini_of(order, "working", **options))
+    write_site(directory, kind, place, VIEWS)
     sys.path.insert(0, str(directory))
     try:
         app = load(f"config:{directory}/site.ini")
@@ -142,7 +127,7 @@ def each_is_done_once(directory: Path, say: Callable[..., str]) -> None:
 
 
 def test_zeo(zeo: ZEO, tmp_path: Path) -> None:
-    with site_at(tmp_path, "zodb", zodb=f"uri = {zeo.uri()}\nroot = working:root") as say:
+    with site_at(tmp_path, "zodb", zeo.uri()) as say:
         each_is_done_once(tmp_path, say)
 
 
@@ -163,7 +148,7 @@ def test_mariadb(driver: str, mariadb: MariaDB, tmp_path: Path, new_name: Callab
 
 
 def of_sql(directory: Path, url: str) -> None:
-    with site_at(directory, "sql", sql=f"url = {url}", traverse="root = working:no_database") as say:
+    with site_at(directory, "sql", url) as say:
         create = [sys.executable, "-m", "pipeline", "work", "site.ini", "--create"]
         assert subprocess.run(create, cwd=directory, check=True, capture_output=True, text=True).stdout
         each_is_done_once(directory, say)

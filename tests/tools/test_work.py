@@ -16,6 +16,7 @@ from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
 
 from asking import ask
+from either_database import write_site
 from inis import ini_of
 from pipeline.database.zodb_jobs import KEY
 from pipeline.elements.zodb import close_all
@@ -24,24 +25,11 @@ from pipeline.jobs import FIRST_WAIT, LONGEST_WAIT, TRIES, Stored, job
 from pipeline.paste import load
 from pipeline.tools.command import main
 
-SITE = '''
-from persistent.mapping import PersistentMapping
-from sqlalchemy import text
+VIEWS = '''
 from transaction.interfaces import TransientError
 from webob.exc import HTTPNotFound
 
-from pipeline import view
 from pipeline.interfaces import Unavailable
-from pipeline.jobs import job
-
-class Site(PersistentMapping):
-    __parent__ = __name__ = None
-
-def root(database):
-    return database.setdefault("site", Site())
-
-def no_database():
-    return Site()
 
 attempts = []
 told = []
@@ -116,12 +104,8 @@ class Site:
 
     def __init__(self, kind: str, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.kind, self.directory, self.capsys = kind, directory, capsys
-        order = ("retry", kind, "errors", "transaction", "forms", "traverse")
-        options = {
-            "zodb": {"zodb": "uri = file://%(here)s/Data.fs\nroot = working:root"},
-            "sql": {"sql": "url = sqlite:///%(here)s/site.db", "traverse": "root = working:no_database"},
-        }
-        (directory / "site.ini").write_text(ini_of(order, "working", retry="patience = 0.2", **options[kind]))
+        places = {"zodb": "file://%(here)s/Data.fs", "sql": "sqlite:///%(here)s/site.db"}
+        write_site(directory, kind, places[kind], VIEWS, retry="patience = 0.2")
         if kind == "sql":
             assert self.run("--create") == (0, "The queue is there.\n", "")
             self.ask("create table done (name text)")
@@ -188,7 +172,6 @@ def site(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Site]:
-    (tmp_path / "working.py").write_text(SITE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(tmp_path)

@@ -15,7 +15,7 @@ MOST_FRAMES = 100
 """Frames of a traceback that is put together from known ones. A longer one mostly repeats itself."""
 MOST_CAUSES = 20
 """Causes of an error of which the same holds."""
-OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+OUR_CODE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 """The directory of the pipeline's own code."""
 MOST_KEPT = 1_000
 """Texts of frames that are kept."""
@@ -59,7 +59,7 @@ def _known(error: BaseException, is_short: bool) -> list[str] | None:
             return None
         if is_short:
             files = [frame.tb_frame.f_code.co_filename for frame in frames]
-            texts = list(_folded(texts, [file.startswith(OURS) for file in files]))
+            texts = list(_folded(texts, [file.startswith(OUR_CODE) for file in files]))
         first = ["Traceback (most recent call last):\n"] if frames else []
         only = traceback.TracebackException(type(one), one, one.__traceback__, limit=0, compact=True)
         parts[:0] = [*first, *texts, *only.format_exception_only(), between]

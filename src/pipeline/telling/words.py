@@ -7,14 +7,12 @@ import os
 import sys
 import traceback
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from zope.interface import Interface
 
 from pipeline.between import place_of as place_of
-
-OUR_CODE = str(Path(__file__).resolve().parents[1])
+from pipeline.http.tracebacks import OUR_CODE as OUR_CODE
 
 
 def is_of_the_site(file: str) -> bool:

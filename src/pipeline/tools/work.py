@@ -16,7 +16,7 @@ from transaction.interfaces import TransientError
 
 from pipeline.jobs import Stored
 from pipeline.loading.asking import answer_of, request_of
-from pipeline.loading.command_line import add_ini, host_of, options_of, plan_of, split_name
+from pipeline.loading.command_line import add_ini, host_of, options_of, parse_variables, plan_of, split_name
 from pipeline.loading.site import set_up_logging
 from pipeline.tools.shell import INSIDE, in_site
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     for given, other in ((options.list, show), (options.again, revive), (options.create, create)):
         if given:
             return in_site(options.ini, options.variables, partial(if_useful, other))
-    set_up_logging(split_name(options.ini)[0], dict(part.split("=", 1) for part in options.variables))
+    set_up_logging(split_name(options.ini)[0], parse_variables(options.variables))
     host = host_of(plan_of(options.ini, options.variables))
     work = Worker(host, options.every, options.once).work
     return in_site(options.ini, options.variables, partial(if_useful, work))
@@ -122,13 +122,13 @@ class Worker:
         if outcome == "unknown" or (status == 503 and (error is None or isinstance(error, TransientError))):
             log.warning("job %s: status %s; it is tried again if it is still in the queue", job.name, status)
             return False
-        error = error or RuntimeError(f"nothing of it was stored (status {status})")
-        after = job.after(error)
+        failure = error or RuntimeError(f"nothing of it was stored (status {status})")
+        after = job.after(failure)
         again = "it waits for pipeline work --again" if after.due is None else "it is tried again"
-        what = error if type(error) is RuntimeError and not attempt.error else type(error).__name__  # S25
+        what = failure if error is None else type(error).__name__  # its text may be a visitor's (S25)
         log.error("job %s has failed %d times, now by %s; %s", job.name, after.failed, what, again)
         self.failed += 1
-        return self.ask(app, Attempt(id, after).put_back)[0] == 200
+        return self.ask(app, partial(put_back, after))[0] == 200
 
     def ask(self, app: Any, inside: Callable[[Any, Any], None]) -> tuple[int, str]:
         """Ask the site, with a function in the place of traversal. Return the status, and the header X-Outcome."""
@@ -140,9 +140,9 @@ class Worker:
 class Attempt:
     """One attempt at a job, as ``retry`` may repeat it after a conflict."""
 
-    def __init__(self, id: int, job: Stored | None = None) -> None:
+    def __init__(self, id: int) -> None:
         self.id = id
-        self.job = job
+        self.job: Stored | None = None
         self.error: Exception | None = None
         self.is_stored = False
 
@@ -158,12 +158,13 @@ class Attempt:
                 raise
         response.plain("200 OK", "done")
 
-    def put_back(self, request: Any, response: Any) -> None:
-        """Store the job as it waits after an error, unless it is not in the queue any more."""
-        queue = request.job_queue
-        if self.job is not None and queue.take(self.id) is not None:
-            queue.add(self.job)
-        response.plain("200 OK", "put back")
+
+def put_back(job: Stored, request: Any, response: Any) -> None:
+    """Store a job as it waits after an error, unless it is not in the queue any more."""
+    queue = request.job_queue
+    if queue.take(job.id) is not None:
+        queue.add(job)
+    response.plain("200 OK", "put back")
 
 
 def show(names: Mapping[str, Any]) -> int:
