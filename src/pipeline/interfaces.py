@@ -1,9 +1,8 @@
 """Every contract and every exception of the pipeline; imports no sibling.
 
-Four kinds of names stand here:
+Three kinds of names stand here:
 
-* errors of configuration, raised while a pipeline is put together and never by a request;
-* errors of publishing, raised by a request because a view or an element broke its contract;
+* errors: of configuration, raised at load, and of publishing, raised when a view or an element breaks its contract;
 * ``Facts``, by which an element tells an operator what it needs;
 * zope.interface contracts, by which applications take part.
 """
@@ -111,6 +110,8 @@ class Facts:
     """Names of the headers in which it takes the user from a proxy, which must remove those of visitors (S13)."""
     useless_without: str = ""
     """A thing without whose provider it has nothing to do, such as "database"."""
+    may_be_behind: bool = False
+    """True for a database of which ``causal`` tells positions: a process or a replica may be behind another."""
     advice: Sequence[tuple[str, str]] = ()
     """Things that are not safe in production, each with its remedy."""
     why_refused: Callable[[Any, str, str], str] | None = None

@@ -147,5 +147,5 @@ def _put_blocks(result: Any, view: View, request: Request, response: Response) -
             f"iterable of bytes, a binary file, None, a webob.Response, or a value with an IResult adapter, which "
             f"dicts and lists have if the option scan names pipeline.publishing.json"
         )
-    request.close_with(result)
     response.blocks = FileBody(result) if hasattr(result, "read") else result
+    request.close_with(response.blocks)

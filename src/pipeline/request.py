@@ -248,8 +248,7 @@ class Request(BaseRequest):
         "request",
         ["added = request.__dict__", f"return {_FIELDS}, added.copy() if added else None"],
     )
-    """``request.snapshot()`` returns the current state of the request, for ``restore``. The environ is not part of
-    it."""
+    """``request.snapshot()`` returns the state of the request, without the environ, for ``restore``."""
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the state of a snapshot, except the environ and the fields that count over all attempts."""
@@ -293,6 +292,11 @@ class Request(BaseRequest):
         self.on_close(file.close)
         return file
 
+    def call_application(self, application: Any, catch_exc_info: bool = False) -> Any:
+        """Call another application, as WebOb does. It may commit by itself, so nothing is tried again (R2a)."""
+        self.attempts_left *= self.environ["REQUEST_METHOD"] in SAFE_METHODS
+        return super().call_application(application, catch_exc_info)
+
     def on_close(self, closer: Closer, *, last: bool = False) -> None:
         """Have ``closer()`` called when this request is closed, after its body was sent or abandoned.
 
@@ -314,8 +318,7 @@ class Request(BaseRequest):
     def release(self, closer: Closer) -> None:
         """Give connections to databases back before a plain file is sent, so that a slow client does not hold one:
         run the closers given with ``last``. Do nothing if others than ``closer`` must run before them."""
-        closers = self.closers
-        first = self.closers_before
+        closers, first = self.closers, self.closers_before
         if self._closers_last and closers is not None and closers[first + self._closers_last :] == [closer]:
             closers.pop()
             self.close(first)
@@ -341,8 +344,7 @@ class Request(BaseRequest):
     def judge(self, error: BaseException) -> Verdict:
         """Return the verdict on an error. The first call makes it, and must come while the transaction is still
         open: only then can the database tell whether the error is transient."""
-        verdict = self.verdict
-        if verdict is None or verdict.error is not error:
+        if (verdict := self.verdict) is None or verdict.error is not error:
             verdict = Verdict(error, self.is_transient(self, error))
         if self.outcome:  # also if only the end of the transaction has shown it (R2a)
             verdict = Verdict(error, False)
@@ -352,8 +354,7 @@ class Request(BaseRequest):
     @property
     def path_info_safe(self) -> str:
         """The path as it may stand in a log: percent-encoded."""
-        path: str = self.environ.get("PATH_INFO", "")
-        return quote(path.encode("latin-1", "replace"), safe="/" + PATH_SAFE)
+        return quote(self.environ.get("PATH_INFO", "").encode("latin-1", "replace"), safe="/" + PATH_SAFE)
 
     def add_traversal_hook(self, hook: Callable[[Any, Any], object]) -> None:
         """Have ``hook(request, object)`` called with the root and after each traversal step."""
@@ -380,8 +381,7 @@ class Request(BaseRequest):
             if not is_segment(segment):
                 raise ValueError(f"{segment!r} is not the name of a step, so no URL has it as a segment")
         path: list[str] = []
-        top = self.virtual_root
-        place = obj
+        top, place = self.virtual_root, obj
         while place is not top and (parent := getattr(place, "__parent__", None)) is not None:
             name = getattr(place, "__name__", None)
             if not name or not is_name(name):
@@ -402,9 +402,8 @@ class Request(BaseRequest):
 
 def close(request: Request) -> None:
     """Close the request, and remove it from the environ. From then on it opens no database (R13)."""
-    environ = request.environ
-    environ.pop("pipeline.request", None)  # a middleware may have emptied the environ, or this is the second call
-    environ.pop("pipeline.response", None)
+    request.environ.pop("pipeline.request", None)  # a middleware may have emptied it, or this is the second call
+    request.environ.pop("pipeline.response", None)
     if request.closers or request.verdict is not None:
         request.close()
     request.pipeline = None

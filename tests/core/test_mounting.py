@@ -16,6 +16,7 @@ from transaction import TransactionManager
 from transaction import manager as of_thread
 from transaction.interfaces import TransientError
 
+from around_a_view import end
 from asking import ask, environ_of
 from pipeline import Pipeline, view
 from pipeline.elements.errors import errors
@@ -438,6 +439,22 @@ def test_a_repeatable_application_and_a_safe_method_are_asked_again__R2(between:
         site = Pipeline(retry(delay=0, attempts=4), errors(), transaction(), *between, app)
         assert ask(site, "/", method).status == 503
         assert rows == ["a row"] * 4
+
+
+@pytest.mark.parametrize("fails_in", ["the application", "the vote"])
+@pytest.mark.parametrize(("method", "times"), [("POST", 1), ("DELETE", 1), ("GET", 4)])
+def test_an_application_that_a_view_asks_may_have_committed_too__R2a(
+    fails_in: str, method: str, times: int
+) -> None:
+    rows: list[str] = []
+    app = committing_by_itself(rows, fails_in)
+
+    def view(request: Any, response: Any) -> Any:
+        return request.get_response(app).app_iter
+
+    site = Pipeline(retry(delay=0, attempts=4), errors(), transaction(), end(view=view))
+    assert ask(site, "/", method).status == 503
+    assert rows == ["a row"] * times
 
 
 def test_check_names_the_applications_that_are_not_asked_again(tmp_path: Path, capsys: Any) -> None:

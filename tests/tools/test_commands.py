@@ -153,6 +153,31 @@ def test_retry_and_transaction_without_a_database(site: Site) -> None:
     assert "nothing to do" not in said
 
 
+@pytest.mark.parametrize(
+    ("database", "is_told"),
+    [
+        ("zodb\nuri = file://HERE/Data.fs", True),
+        ("zodb\nuri = zeo://127.0.0.1:9991", False),
+        ("zodb\ndb = MODULE:database", False),
+        ("sql\nurl = sqlite:///HERE/site.db", True),
+        ("sql\nurl = mysql+pymysql://site:long-word@127.0.0.1/site", True),
+        ("sql\nurl = postgresql+psycopg://127.0.0.1/site\nread_urls = postgresql+psycopg://127.0.0.2/site", False),
+    ],
+)
+def test_causal_beside_a_database_that_is_never_behind_or_does_not_say(
+    site: Site, database: str, is_told: bool
+) -> None:
+    named = (("retry", "retry"), ("causal", "causal\nkeys = HERE/keys"), ("database", database))
+    elements = "".join(f"[filter:{name}]\nuse = egg:wsgi-pipeline#{text}\n" for name, text in named)
+    ini = INI.replace("errors traverse", "retry causal database errors transaction traverse") + elements
+    code = f"{CODE}\nfrom ZODB import DB\n\ndef database():\n    return DB(None)\n"
+    site.write(f"{ini}[filter:transaction]\nuse = egg:wsgi-pipeline#transaction\n", code)
+    status, said = site.run("check")
+    assert status == 0
+    assert ("causal tells nothing" in said) is is_told
+    assert ("init_command=SET%20SESSION%20wsrep_sync_wait=1" in said) is is_told
+
+
 def test_a_missing_module_says_how_it_is_installed() -> None:
     said = in_one_line(ModuleNotFoundError("No module named 'zodburi'", name="zodburi"))
     assert said == "the module zodburi is missing: pip install 'wsgi-pipeline[zodb]'"

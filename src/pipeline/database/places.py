@@ -50,13 +50,15 @@ def files_of(uri: str) -> Iterator[str]:
 
 def facts_of_uris(uris: Iterable[str], probe: Callable[[Any], object]) -> Facts:
     """Return what an operator must know of an element with these object databases."""
-    uris = [uri for uri in uris if uri]
+    named = list(uris)
+    uris = [uri for uri in named if uri]
     alone = [uri.partition("?")[0] for uri in uris if scheme_of(uri) in OF_ONE_PROCESS]
     return Facts(
         writes=[file for uri in uris for file in files_of(uri)],
         servers=[server for uri in uris for server in servers_of(uri)],
         one_process=ALONE.format(alone[0]) if alone else "",
         probe=probe,
+        may_be_behind=uris != named or "zeo" in map(scheme_of, uris),  # one of the application may be any
     )
 
 

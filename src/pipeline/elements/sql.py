@@ -43,6 +43,7 @@ def _facts(*, url: str, read_urls: tuple[str, ...] = (), **options: Any) -> Fact
         writes=() if file is None else (file,),
         servers=tuple(server for one in (url, *read_urls) for server in servers_of(one)),
         probe=lambda request: request.sql.connection(),
+        may_be_behind=bool(read_urls),
     )
 
 

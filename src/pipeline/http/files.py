@@ -153,10 +153,10 @@ def serve(
         body: Any = file
         validators = file.validators
     else:
-        request.on_close(file.close)
         body = FileBody(file)
+        request.on_close(body.close)
         if body.state is not None and etag is None:
-            etag = hash_of(body.state, file.fileno())
+            etag = hash_of(body.state, body.file.fileno())
         validators = validators_of(body.state, etag, modified)
     headers = described(content_type, name, body.left, validators, inline, cache)
     check_headers(headers)
@@ -289,6 +289,9 @@ class FileBody:
     def __init__(
         self, file: BinaryIO | Any, size: int | None = None, state: os.stat_result | None = None
     ) -> None:
+        if hasattr(file, "blob"):  # ZODB closes it when another request replaces the blob
+            file, of_blob = io.FileIO(os.dup(file.fileno())), file
+            of_blob.close()
         self.file = file
         self.close: Callable[[], object] = getattr(file, "close", _nothing)
         self.state = state or _state(file)

@@ -28,6 +28,11 @@ from pipeline.telling.words import place_of, written
 ORDER = ("error", "warning", "note")
 WEAK = {"", "admin", "changeme", "password", "postgres", "root", "secret", "test", "zope"}
 """Passwords that are tried first."""
+OWN_READS = (
+    "Leave it out: one file, one SQL server and RelStorage are never behind. Name replicas of PostgreSQL in "
+    "read_urls of sql. On Galera, let each connection wait for the writes of other nodes: end the URL of sql with "
+    "?init_command=SET%20SESSION%20wsrep_sync_wait=1 (in an ini each % is doubled)."
+)
 MOST_MEMORY = 1 << 30
 """A limit in bytes beyond this is not a limit."""
 
@@ -208,6 +213,10 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
         if thing and thing not in provided and alone:
             what = f"{element.name} has nothing to do: no element of the pipeline provides a {thing}"
             yield Finding("note", step.where, what, f"Leave it out, or put {providers(thing)} beside it.")
+        tells = any(one.facts.may_be_behind for one, _ in steps)
+        if "written" in element.contract.provides and alone and not tells:
+            what = f"{element.name} tells nothing: no database of the pipeline says how far a process or replica is"
+            yield Finding("note", step.where, what, OWN_READS)
         for what, remedy in facts.advice:
             yield Finding("warning", step.where, what, remedy)
         yield from of_options(step, element, debug)
