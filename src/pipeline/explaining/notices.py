@@ -7,14 +7,20 @@ Each says what is lost, where, and what to do. They are warnings of the logger `
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
 from pipeline.database.stored import comparable
+from pipeline.explaining.notices_of_pages import of_answer
+from pipeline.explaining.notices_of_processes import changed, state_of
+from pipeline.explaining.slips import slips_of
+from pipeline.options import resolve
 from pipeline.request import SAFE_METHODS, Request
 from pipeline.response import Response
+from pipeline.telling.words import place_of
 
 log = logging.getLogger("pipeline.notices")
 
@@ -25,12 +31,39 @@ REMEDY = (
 )
 MOST_OBJECTS = 2_000
 """Objects of a connection that are compared with the database, the last used first."""
+SAY_SO = (409, 412, 422, 428)
+"""Statuses that say to the visitor that nothing was stored, such as that of a form with errors."""
 MOST = 10
 """Notices of one request."""
 
 
+_listening: list[str] = []
+"""The listeners that this process has installed, each once."""
+
+
+def begin_to_notice(request: Any) -> None:
+    """Note what a notice compares with, before the view of a request is called. Raises nothing."""
+    try:
+        if request.views is not None and request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
+            request._before_notices = state_of(request.views)
+        if "sqlalchemy.orm" in sys.modules and not _listening:
+            _listening.append("sqlalchemy")
+            resolve("pipeline.explaining.notices_of_sql:listen")()
+        if _listening:
+            resolve("pipeline.explaining.notices_of_sql:here").wanted = True
+    except Exception:
+        log.exception("%s: the notices could not be found out", request.path_info_safe)
+
+
+def end_notices() -> None:
+    """Look no longer at what this thread does."""
+    if _listening:
+        resolve("pipeline.explaining.notices_of_sql:here").wanted = False
+
+
 def tell_notices(request: Any, response: Response) -> None:
     """Log the notices of a request that was answered. Raises nothing."""
+    end_notices()
     try:
         for number, notice in enumerate(notices_of(request, response)):
             if number == MOST:
@@ -45,16 +78,52 @@ def tell_notices(request: Any, response: Response) -> None:
 def notices_of(request: Any, response: Response) -> Iterator[str]:
     """Yield the notices of a request, each in one line."""
     yield from misspelt(request)
+    is_safe = request.method in SAFE_METHODS
+    if view := view_of(request):
+        place = place_of(view.function)
+        yield from slips_of(view.function)
+        yield from (f"{place}: {notice}" for notice in of_answer(request, response))
+        if not is_safe:
+            yield from (f"{place}: {notice}" for notice in changed(request._before_notices, request.views))
+    yield from of_sessions(request)
     pooled = getattr(request, "zodb_pooled", None)
     connections = [] if pooled is None else list(pooled.connection.connections.values())
-    if request.method not in SAFE_METHODS:
+    if not is_safe:
         for connection in connections:
             yield from unsaved(connection)
+        is_odd = response.status >= "400" and response.status_int not in SAY_SO
+        if connections and is_odd and request.tm_in_use.undone and not sessions_of(request):
+            yield (
+                f"the changes were dropped, since the view has set the status {response.status}. To store them all "
+                f"the same, set request.commit_on_error = True (R3)"
+            )
     elif request.outcome == "committed" and not any(map(made_root, connections)):
         yield (
             "a GET has changed the database. A crawler or a browser that loads pages ahead does so, too: change "
             "something in a view for POST"
         )
+
+
+def view_of(request: Any) -> Any:
+    """Return the view that the publisher has called, or None."""
+    if request.views is None or request.context is None:
+        return None
+    method = "GET" if request.method == "HEAD" else request.method
+    return request.views.find(request.context, request, method, request.view_name)
+
+
+def of_sessions(request: Any) -> Iterator[str]:
+    """Yield the notices of the sessions of ``sql``."""
+    if _listening:
+        of_session = resolve("pipeline.explaining.notices_of_sql:of_session")
+        for session in sessions_of(request):
+            yield from of_session(session)
+
+
+def sessions_of(request: Any) -> list[Any]:
+    """Return the sessions of ``sql`` that a request has used."""
+    kept = getattr(request.tm_in_use, "kept", {})
+    return [one.session for one in kept.values() if hasattr(one, "session")]
 
 
 def made_root(connection: Any) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pipeline.checking.branches import of_switches
@@ -18,7 +21,9 @@ from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
 from pipeline.loading.building import Built, build
 from pipeline.loading.command_line import facts_of, ini_parser, options_of, parse_variables, plan_of, split_name
+from pipeline.options import resolve
 from pipeline.paste import Chain, Step, refuse_unadded
+from pipeline.rendering import render
 from pipeline.request import SAFE_METHODS
 from pipeline.telling.errors import is_ours
 from pipeline.telling.findings import Finding, Level, of_error, put_findings, put_json
@@ -84,6 +89,10 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
             continue
         findings += of_views(built, planned)
         findings += of_unscanned(built, path)
+        modules = {view.function.__module__ for _, views in built.views() for _, _, _, view in views}
+        rendering = [name for name in sorted(modules) if name in sys.modules and renders(sys.modules[name])]
+        if rendering and find_spec("jinja2"):
+            findings += resolve("pipeline.checking.templates:of_templates")(rendering)
     if findings:  # loading stops at the first package that is missing
         told = [f"{finding.where} {finding.what}" for finding in findings]
         findings += [one for one in of_packages(path) if not any(one.where in text for text in told)]
@@ -181,6 +190,11 @@ def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
                     f"and the pipeline of {step.where} has no element that reads forms",
                     f"Put {providers('form')} into the pipeline.",
                 )
+
+
+def renders(module: Any) -> bool:
+    """Return whether a module has imported ``render``."""
+    return any(value is render for value in vars(module).values())
 
 
 def of_unscanned(built: Built, path: Path) -> Iterator[Finding]:
@@ -309,6 +323,9 @@ def of_files(step: Step) -> Iterator[Finding]:
             yield Finding("warning", where, what, f"Write %(here)s/{file}: it begins in the directory of the ini.")
         if file.exists():
             continue
+        if "$" in str(file) or str(file).startswith("~"):
+            what = f"{file} is taken as it is: an ini knows neither $NAME nor ~"
+            yield Finding("warning", place_of_value(step, str(file)), what, "Write the whole path, or %(here)s.")
         where = place_of_value(step, str(file))
         if file.parent.is_dir():
             yield Finding("note", where, f"the file {file} is not there yet", "The site makes it.")

@@ -1,0 +1,64 @@
+"""The Jinja templates beside the views of a site: mistakes that only their rendering would show, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError, nodes
+
+from pipeline.publishing.jinja import environment
+from pipeline.telling.findings import Finding
+
+SUFFIXES = (".html", ".htm", ".jinja", ".jinja2", ".j2")
+"""The ends of the names of files that are templates."""
+
+
+def of_templates(modules: Iterable[str]) -> Iterator[Finding]:
+    """Yield what is wrong with the templates for these modules."""
+    found: dict[int, Any] = {id(one): one for one in map(environment, modules)}
+    for one in found.values():
+        for place in map(Path, one.loader.searchpath):
+            for file in sorted(place.glob("*")):
+                if file.suffix in SUFFIXES:
+                    yield from of_template(one, file)
+
+
+def of_template(environment: Any, file: Path) -> Iterator[Finding]:
+    """Yield why a template cannot be used, or its blocks that its parent lacks, so that they are never shown."""
+    try:
+        source = file.read_text("utf-8-sig")
+        environment.compile(source, file.name, str(file))
+        tree = environment.parse(source)
+        known = blocks_of(environment, parent_of(tree))
+    except (TemplateError, UnicodeDecodeError) as error:
+        line = getattr(error, "lineno", None)
+        what = f"the template {file.name} cannot be used: {error}"
+        remedy = "Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else "Correct it."
+        yield Finding("error", f"{file}, line {line}" if line else str(file), what, remedy)
+        return
+    for block in tree.body:
+        if known is not None and isinstance(block, nodes.Block) and block.name not in known:
+            what = f"the block {block.name} is never shown: no template that {file.name} extends has it"
+            remedy = f"They have {', '.join(sorted(known)) or 'none'}."
+            yield Finding("warning", f"{file}, line {block.lineno}", what, remedy)
+
+
+def parent_of(tree: nodes.Template) -> str | None:
+    """Return the template that another one extends; "" for one that is only known when it is rendered."""
+    extends = tree.find(nodes.Extends)
+    if extends is None:
+        return None
+    return str(extends.template.value) if isinstance(extends.template, nodes.Const) else ""
+
+
+def blocks_of(environment: Any, name: str | None) -> set[str] | None:
+    """Return the names of the blocks of a template and of those that it extends; None if they are not known."""
+    found: set[str] | None = set() if name else None
+    while name and found is not None:
+        tree = environment.parse(environment.loader.get_source(environment, name)[0])
+        found.update(block.name for block in tree.find_all(nodes.Block))
+        name = parent_of(tree)
+        found = None if name == "" else found
+    return found

@@ -1,0 +1,79 @@
+"""Notices of debug mode about the memory of a process: what a view keeps in variables of its module.
+
+Another process does not see it, and it is gone when the process ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pipeline.views import Views
+
+MAPPINGS = (dict, defaultdict, Counter, OrderedDict)
+LISTS = (list, deque)
+VALUES = (int, float, str, bytes, bool, tuple, type(None))
+MOST_ITEMS = 200
+"""Items of a list or a dict that are looked at, beside their number."""
+KEPT = (
+    "Other processes do not see it, and it is gone when this one ends. Keep it in the database, or in the session"
+)
+
+_looked_at: WeakKeyDictionary[Views, dict[str, Any]] = WeakKeyDictionary()
+"""The modules with these views, and the functions that have default values, by their dotted names."""
+
+
+def state_of(views: Views) -> dict[str, object]:
+    """Return the state of the variables of the modules with views, and of the defaults of their parameters."""
+    if (found := _looked_at.get(views)) is None:
+        found = _looked_at[views] = dict(looked_at(views))
+    state: dict[str, object] = {}
+    for name, thing in found.items():
+        if isinstance(thing, ModuleType):
+            for variable, value in vars(thing).items():
+                if variable[:2] != "__" and (one := shallow(value)) is not None:
+                    state[f"{name}.{variable}"] = one
+        else:
+            state[f"a default value of a parameter of {name}"] = [*map(shallow, defaults_of(thing))]
+    return state
+
+
+def looked_at(views: Views) -> Iterator[tuple[str, Any]]:
+    """Yield the modules with views, and the functions whose parameters have default values that can change."""
+    for _, _, _, view in views:
+        function = inspect.unwrap(view.function)
+        module = function.__module__
+        if module in sys.modules:
+            yield module, sys.modules[module]
+        if any(isinstance(value, (*MAPPINGS, *LISTS, set)) for value in defaults_of(function)):
+            yield f"{module}.{function.__qualname__}", function
+
+
+def defaults_of(function: Any) -> list[Any]:
+    """Return the default values of the parameters of a function."""
+    by_name: Any = getattr(function, "__kwdefaults__", None) or {}
+    return [*(getattr(function, "__defaults__", None) or ()), *by_name.values()]
+
+
+def changed(before: Mapping[str, object], views: Views) -> Iterator[str]:
+    """Yield the variables that have changed since. A GET may fill a cache, so this is for other methods."""
+    for name, state in state_of(views).items():
+        if before.get(name, state) != state:
+            yield f"{name} has changed in memory. {KEPT}"
+
+
+def shallow(value: Any) -> object:
+    """Return a value that differs once a variable was set, or changed in place; None for one of another kind."""
+    kind = type(value)
+    if kind in MAPPINGS:
+        return id(value), len(value), [*map(id, value.values())][:MOST_ITEMS]
+    if kind in LISTS:
+        return id(value), len(value), [*map(id, value)][:MOST_ITEMS]
+    if kind is set:
+        return id(value), len(value)
+    return (kind, value) if kind in VALUES else None

@@ -1,0 +1,131 @@
+"""Notices of debug mode about a session of ``sql``: what it does not store, and statements that grow with the data.
+
+Listeners on SQLAlchemy's classes note them in the ``info`` of the session, since a session is empty after COMMIT.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from sqlalchemy import JSON, Engine, PickleType, event, inspect, select
+from sqlalchemy.ext.mutable import Mutable
+from sqlalchemy.orm import Session
+
+from pipeline.database.sql_sessions import RequestConnection, RequestSession
+from pipeline.telling.words import is_of_the_site
+
+NOTICES = "pipeline.notices"
+"""The key in the ``info`` of a session for its notices, each with its number of times."""
+STATEMENTS = "pipeline.statements"
+"""The key for the statements that it has executed, each with its number of times."""
+OBJECTS = "pipeline.objects"
+"""The key for the objects that it has loaded or stored."""
+MANY = 50
+"""Times that one statement may be executed for one page."""
+MOST_OBJECTS = 500
+"""Objects that are kept."""
+
+
+class Here(threading.local):
+    """The state of this thread."""
+
+    wanted = False
+    """True while it is at work for a request whose notices are wanted."""
+
+
+here = Here()
+
+
+def listen() -> None:
+    """Listen from now on."""
+    event.listen(Session, "loaded_as_persistent", keep)
+    event.listen(Session, "pending_to_persistent", keep)
+    event.listen(Session, "before_commit", note_objects)
+    event.listen(Engine, "after_cursor_execute", note_statement)
+
+
+def of_session(session: Any) -> list[str]:
+    """Return the notices of a session."""
+    return [*session.info.get(NOTICES, ())]
+
+
+def note_statement(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
+    """Count a statement. Note it when it is executed too often."""
+    if isinstance(connection, RequestConnection) and here.wanted:
+        info = connection.bound.session.info
+        counts = info.setdefault(STATEMENTS, Counter())
+        counts[statement] += 1
+        if counts[statement] == MANY + 1:
+            words = " ".join(statement.split())
+            info.setdefault(NOTICES, {})[
+                f"one page executes the same statement more than {MANY} times{place()}: {words:.200}. Read all at "
+                f"once, by a join or by selectinload()"
+            ] = 1
+
+
+def place() -> str:
+    """Return " in FILE, line N" of the line of the site that is being executed, or ""."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_of_the_site(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    return "" if frame is None else f" in {frame.f_code.co_filename}, line {frame.f_lineno}"
+
+
+def keep(session: Any, obj: Any) -> None:
+    """Keep an object until COMMIT. The session itself only keeps those of which it knows a change."""
+    if isinstance(session, RequestSession) and here.wanted:
+        objects = session.info.setdefault(OBJECTS, [])
+        if len(objects) < MOST_OBJECTS:
+            objects.append(obj)
+
+
+def note_objects(session: Any) -> None:
+    """Note what the objects of a session have, and it does not store."""
+    if isinstance(session, RequestSession) and here.wanted:
+        notices = session.info.setdefault(NOTICES, {})
+        by_mapper: dict[Any, list[Any]] = {}
+        for obj in [*session.new, *session.info.pop(OBJECTS, ())]:
+            notices.update(dict.fromkeys(strange(obj), 1))
+            by_mapper.setdefault(inspect(obj).mapper, []).append(obj)
+        for mapper, objects in by_mapper.items():
+            notices.update(dict.fromkeys(changed_in_place(session, mapper, objects), 1))
+
+
+def strange(obj: Any) -> Iterator[str]:
+    """Yield the attributes of an object that were set and have no column."""
+    known = inspect(obj).mapper.attrs.keys()
+    for name in vars(obj):
+        if not name.startswith("_") and name not in known and not hasattr(type(obj), name):
+            near = get_close_matches(name, known, 1, 0.7)
+            guess = f" Did you mean {near[0]}?" if near else ""
+            yield f"{type(obj).__qualname__}.{name} was set, and has no column: it is not stored.{guess}"
+
+
+def changed_in_place(session: Any, mapper: Any, objects: list[Any]) -> Iterator[str]:
+    """Yield the columns of a class whose list or dict was changed in place, so that the session was not told."""
+    key = mapper.primary_key
+    for attribute in mapper.column_attrs if len(key) == 1 else ():
+        column, name = attribute.columns[0], attribute.key
+        if isinstance(column.type, (JSON, PickleType)):
+            states = [inspect(obj) for obj in objects]
+            states = [one for one in states if one.persistent and is_untold(one, name)]
+            values = {one.identity[0]: one.dict[name] for one in states}
+            stored = select(key[0], column).where(key[0].in_(values)) if values else None
+            for row in () if stored is None else session.connection().execute(stored):
+                if values[row[0]] != row[1]:
+                    yield (
+                        f"{mapper.class_.__qualname__}.{name} was changed in place, and is not stored. Assign a "
+                        f"new value, or declare the column with MutableDict.as_mutable(JSON) or MutableList"
+                    )
+
+
+def is_untold(state: Any, name: str) -> bool:
+    """Return whether an attribute has a value that can change without its session being told."""
+    value = state.dict.get(name)
+    is_plain = isinstance(value, (dict, list, set)) and not isinstance(value, Mutable)
+    return is_plain and name not in state.committed_state

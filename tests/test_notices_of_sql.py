@@ -1,0 +1,147 @@
+"""Notices of debug mode about ``sql``: what a session does not store, and statements that grow with the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import JSON, ForeignKey, create_engine, select
+from sqlalchemy.ext.mutable import MutableDict
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, selectinload
+
+from around_a_view import end
+from asking import ask
+from pipeline import Pipeline, Response
+from pipeline.database.sql_databases import close_all
+from pipeline.elements.errors import errors
+from pipeline.elements.retry import retry
+from pipeline.elements.sql import sql
+from pipeline.elements.transaction import transaction
+from pipeline.explaining.notices_of_sql import MANY
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Book(Base):
+    __tablename__ = "books"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    facts: Mapped[Any] = mapped_column(JSON)
+    told: Mapped[Any] = mapped_column(MutableDict.as_mutable(JSON))
+    pages: Mapped[list[Page]] = relationship()
+
+    @property
+    def shown(self) -> str:
+        return self.title.upper()
+
+    @shown.setter
+    def shown(self, text: str) -> None:
+        self.title = text.lower()
+
+
+class Page(Base):
+    __tablename__ = "pages"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    book_id: Mapped[int] = mapped_column(ForeignKey("books.id"))
+
+
+def book(request: Any) -> Book:
+    return request.sql.get(Book, 1)  # type: ignore[no-any-return]
+
+
+def assign_again(request: Any) -> None:
+    book(request).facts = {**book(request).facts, "a": 2}
+
+
+def add_a_book(request: Any) -> None:
+    request.sql.add(Book(title="new", facts={"a": [1]}, told={}))
+
+
+def add_a_strange_book(request: Any) -> None:
+    new = Book(title="new", facts={}, told={})
+    new.titel = "other"  # type: ignore[attr-defined]
+    request.sql.add(new)
+
+
+LOST: dict[str, tuple[Any, str]] = {
+    "an attribute without a column": (
+        lambda r: setattr(book(r), "priority", 3),
+        "Book.priority was set, and has no",
+    ),
+    "a misspelt column": (lambda r: setattr(book(r), "titel", "x"), "Did you mean title?"),
+    "a misspelt column of a new object": (add_a_strange_book, "Did you mean title?"),
+    "a JSON column": (lambda r: book(r).facts.update(a=2), "Book.facts was changed in place, and is not stored"),
+    "a list in a JSON column": (lambda r: book(r).facts["tags"].append("b"), "Book.facts was changed in place"),
+}
+STORED: dict[str, Any] = {
+    "a column": lambda r: setattr(book(r), "title", "x"),
+    "a property": lambda r: setattr(book(r), "shown", "X"),
+    "a private attribute": lambda r: setattr(book(r), "_shown", "X"),
+    "a JSON column that is assigned": assign_again,
+    "a JSON column that is told": lambda r: book(r).told.update(a=2),
+    "a new object": add_a_book,
+    "nothing": lambda r: book(r).facts["a"],
+}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    url = f"sqlite:///{tmp_path}/site.db"
+    engine = create_engine(url)
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        books = [Book(title=f"book {n}", facts={"a": 1, "tags": ["a"]}, told={}, pages=[Page()]) for n in range(60)]
+        session.add_all(books)
+        session.commit()
+    engine.dispose()
+    yield url
+    close_all()
+
+
+def notices(url: str, work: Any, method: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the notices of one request. Its title is changed, too, so that there is a COMMIT."""
+
+    def view(request: Any, response: Response) -> None:
+        work(request)
+        if method == "POST":
+            request.sql.get(Book, 2).title += "!"
+
+    app = Pipeline(retry(delay=0), sql(url=url), errors(debug=True), transaction(), end(view=view))
+    assert ask(app, "/", method).status == 200
+    return [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_what_a_session_does_not_store_is_told(name: str, url: str, caplog: pytest.LogCaptureFixture) -> None:
+    work, told = LOST[name]
+    (notice,) = notices(url, work, "POST", caplog)
+    assert told in notice
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_what_it_stores_is_not(name: str, url: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert notices(url, STORED[name], "POST", caplog) == []
+
+
+def one_by_one(request: Any) -> None:
+    for each in request.sql.scalars(select(Book)):
+        list(each.pages)
+
+
+def all_at_once(request: Any) -> None:
+    for each in request.sql.scalars(select(Book).options(selectinload(Book.pages))):
+        list(each.pages)
+
+
+def test_a_statement_for_each_row_is_told_with_its_line(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    (notice,) = notices(url, one_by_one, "GET", caplog)
+    line = one_by_one.__code__.co_firstlineno + 2
+    assert f"executes the same statement more than {MANY} times in {__file__}, line {line}: SELECT pages." in notice
+
+
+def test_one_statement_for_all_rows_is_not(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert notices(url, all_at_once, "GET", caplog) == []
