@@ -198,7 +198,7 @@ setup(
     package_data={
         "pipeline": ["py.typed"],
         # What `pipeline new` writes.
-        "pipeline.tools": ["site/**/*.txt"],
+        "pipeline.tools": ["site*/**/*.txt"],
         "pipeline.telling": ["templates/*"],
         # What `pipeline deploy` writes.
         **{f"pipeline.deploying.{name.replace('-', '_')}": ["*.j2"] for name in [*TARGETS, "shared"]},

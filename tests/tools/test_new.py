@@ -42,9 +42,10 @@ def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return tmp_path / "my-site"
 
 
+@pytest.mark.parametrize("variant", ["", "api", "ci"])
 @pytest.mark.parametrize("name", ["a", "a_long_name_of_a_package"])
-def test_its_readme_is_a_page_whatever_the_name(tmp_path: Path, name: str) -> None:
-    list(make(tmp_path, name))
+def test_its_readme_is_a_page_whatever_the_name(tmp_path: Path, name: str, variant: str) -> None:
+    list(make(tmp_path, name, variant.split()))
     readme = (tmp_path / "README.rst").read_text("utf-8")
     publish_string(readme, settings_overrides={"halt_level": 1, "report_level": 5})
 
@@ -104,16 +105,55 @@ def test_its_files_are_package_data(tmp_path: Path) -> None:
     assert {str(file.relative_to(built)) for file in built.rglob("*") if file.is_file()} == names
 
 
+@pytest.mark.once
+def test_the_tests_of_an_api_pass_at_once(tmp_path: Path) -> None:
+    """One of them is that ``prove`` tries each view, with a body that is made of its model, and finds nothing."""
+    pytest.importorskip("pydantic")
+    list(make(tmp_path / "my-api", "my_api", ["api", "ci"]))
+    options = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider")
+    assert "10 passed" in run(sys.executable, "-m", "pytest", *options, cwd=tmp_path / "my-api")
+
+
+def test_an_api_has_no_pages_and_the_inis_of_a_site(tmp_path: Path) -> None:
+    """Its development.ini and production.ini are those of a site, with the description beside it."""
+    for name, variants in (("plain", []), ("my_api", ["api"])):
+        list(make(tmp_path / name, name, variants))
+    top = tmp_path / "my_api"
+    made = {str(file.relative_to(top)) for file in top.rglob("*") if file.is_file()}
+    assert not {file for file in made if "templates" in file or file.endswith("views.py")}
+    assert {"my_api/api.py", "my_api/tokens.py", "my_api/elements.py"} <= made
+    for ini in ("development.ini", "production.ini"):
+        plain, api = (ini_of(tmp_path / name / ini) for name in ("plain", "my_api"))
+        more = {"composite:main", "app:openapi", "app:main", "app:site", "DEFAULT"}
+        assert {name for name in api if name in plain and dict(api[name]) != dict(plain[name])} <= more
+        assert set(api) ^ set(plain) <= more
+
+
+def test_its_workflow_runs_what_its_readme_names(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    list(make(tmp_path / "with", "mine", ["ci"]))
+    list(make(tmp_path / "without", "mine"))
+    assert not (tmp_path / "without" / ".github").exists()
+    workflow = yaml.safe_load((tmp_path / "with" / ".github" / "workflows" / "tests.yml").read_text())
+    steps = [step["run"] for step in workflow["jobs"]["tests"]["steps"] if "run" in step]
+    readme = (tmp_path / "with" / "README.rst").read_text()
+    for command in ("ruff check", "mypy --strict mine tests"):
+        assert command in steps and command in readme
+    for step in workflow["jobs"]["tests"]["steps"]:
+        assert "run" in step or len(step["uses"].partition("@")[2]) == 40, "by its hash"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_from_a_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("variant", "passed"), [("", "9 passed"), ("--api", "10 passed")])
+def test_from_a_wheel_in_an_environment_of_its_own(tmp_path: Path, variant: str, passed: str) -> None:
     """It is installed with what it needs; its tests, mypy and ruff find nothing."""
     wheel = make_wheel(TOP, tmp_path / "wheels")
     python = make_environment(tmp_path / "venv", f"wsgi-pipeline[site] @ file://{wheel}")
-    run(python, "-m", "pipeline", "new", "my-site", cwd=tmp_path)
+    run(python, "-m", "pipeline", "new", "my-site", *variant.split(), cwd=tmp_path)
     site = tmp_path / "my-site"
     install(python, "-e", f"{site}[test]")
-    assert "9 passed" in run(python, "-m", "pytest", "-q", cwd=site)
+    assert passed in run(python, "-m", "pytest", "-q", cwd=site)
     run(python, "-m", "ruff", "check", ".", cwd=site)
     run(python, "-m", "ruff", "format", "--check", ".", cwd=site)
     run(python, "-m", "mypy", "--strict", "my_site", "tests", cwd=site)

@@ -8,12 +8,14 @@ parameters.
 from __future__ import annotations
 
 import inspect
+import json
 import typing
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 from xmlrpc.client import dumps
 
 from webob import Request
@@ -25,6 +27,7 @@ from zope.interface import Interface, implementedBy
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
 from pipeline.proving.asked import OWN, Asked, asked
+from pipeline.proving.examples import example_of
 from pipeline.proving.runs import Run
 from pipeline.proving.site import Site
 from pipeline.telling.words import kind_name, place_of
@@ -54,6 +57,7 @@ VALUES: dict[Any, Any] = {
 INPUTS = {"email": "prove@example.com", "number": "1", "date": "2009-11-01", "url": "http://localhost/"}
 """A value for an input of a form that is empty, by its type."""
 
+AS_JSON = ("Content-Type", "application/json")
 MULTIPART = "multipart/form-data; boundary=----------prove"
 
 Identity = tuple[str, str, str, Any]
@@ -88,7 +92,7 @@ def of_views(site: Site, chains: Sequence[Chain]) -> tuple[list[Asked], list[str
             for identity, (context, request_type, key, view) in wanted.items():
                 if identity in answered or key.startswith("GET ") is not get:
                     continue
-                for request in candidates(context, request_type, key, view, things, way, forms):
+                for request in candidates(context, request_type, key, view, things, way, forms, site.models):
                     site.copies.reset()
                     run = site.ask(request)
                     if any(one.function is view.function for one in run.views):
@@ -173,6 +177,13 @@ def objects(site: Site, way: Way) -> Iterator[Thing]:
         root = getattr(request, "root", None)
         if root is not None:
             walk(root, "/", 0)
+        for path in site.made:  # containers that cannot be walked by their names
+            made: Any = root
+            with suppress(Exception):  # it is of another user, or of another end
+                for name in path.strip("/").split("/"):
+                    made = made[unquote(name)]
+                if path not in [thing.path for thing in found]:
+                    found.append(Thing(path, type(made)))
 
     site.look(Asked("GET", way.path, headers=way.headers), look)
     return iter(found)
@@ -186,13 +197,14 @@ def candidates(
     things: Sequence[Thing],
     way: Way,
     forms: Sequence[Asked],
+    models: Sequence[Any],
 ) -> Iterator[Asked]:
     """Yield requests that may be answered by a view, the likeliest first."""
     method, _, name = key.partition(" ")
     end = f"@@{quote(name)}" if name else ""
     fitting = [thing.path for thing in things if is_for(context, thing.kind)]
     if request_type.isOrExtends(IXMLRPCRequest):
-        call = dumps(tuple(value for _, value in fields_of(view)), name).encode()
+        call = dumps(tuple(value for _, value in fields_of(view, models)), name).encode()
         yield from (Asked("POST", path, call, (("Content-Type", "text/xml"),)) for path in fitting)
         return
     urls = [(f"{path.rstrip('/')}/{end}" if end else path) for path in fitting]
@@ -201,10 +213,14 @@ def candidates(
             path = urlsplit(form.url).path
             if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
                 yield form
-    fields = [] if method in ("GET", "HEAD") else list(fields_of(view))
-    query = urlencode(list(fields_of(view, True))) if method in ("GET", "HEAD") else ""
+    fields = list(fields_of(view, models, method in ("GET", "HEAD")))
+    query = urlencode(fields) if method in ("GET", "HEAD") else ""
     for url in urls:
         made = asked(method, f"{url}?{query}" if query else url, fields, source="its parameters" if fields else "")
+        if method not in ("GET", "HEAD"):
+            if any(isinstance(value, (dict, list)) for _, value in fields):
+                made = Asked(method, url, json.dumps(dict(fields)).encode(), (*OWN, AS_JSON), None, made.source)
+            made = made._replace(headers=(*made.headers, ("If-Match", "*")))
         yield made._replace(headers=(*made.headers, *way.headers))
 
 
@@ -215,8 +231,8 @@ def is_for(context: Any, kind: type) -> bool:
     return wanted in (None, Interface) or bool(implemented(kind).isOrExtends(wanted))
 
 
-def fields_of(view: View, required: bool = False) -> Iterator[tuple[str, Any]]:
-    """Yield a field for each parameter of a view.
+def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yield a field for each parameter of a view. A model of the whole body has several.
 
     required  leave out those that have a default
     """
@@ -224,7 +240,7 @@ def fields_of(view: View, required: bool = False) -> Iterator[tuple[str, Any]]:
         return
     function: Any = view.function.__call__ if isinstance(view.function, type) else view.function
     try:
-        hints = typing.get_type_hints(function)
+        hints = typing.get_type_hints(function, include_extras=bool(models))
     except Exception:  # a name that is only imported for type checkers
         hints = {}
     parameters = inspect.signature(function).parameters
@@ -232,6 +248,11 @@ def fields_of(view: View, required: bool = False) -> Iterator[tuple[str, Any]]:
         if required and parameters[name].default is not inspect.Parameter.empty:
             continue
         kind = hints.get(name)
+        model = next(filter(None, (one.model_of(kind) for one in models)), None) if kind not in VALUES else None
+        if model is not None:
+            value = example_of(model.schema())
+            yield from value.items() if model.is_object and isinstance(value, dict) else [(name, value)]
+            continue
         arguments = [one for one in typing.get_args(kind) if one is not type(None)]
         choice = arguments[0] if arguments else kind
         yield name, choice if isinstance(choice, str) else VALUES.get(choice, "prove")

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 from unittest import mock
+from urllib.parse import urlsplit
 
 from pipeline.composition import Pipeline
 from pipeline.database.transactions import watching_joins
+from pipeline.forms.models import IModels
 from pipeline.interfaces import Handler
 from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of
@@ -53,6 +55,10 @@ class Site:
         self.copies = Copies()
         self.views: list[tuple[Any, Any, str, View]] = []
         """The registrations: context, type of the request, method and name, view."""
+        self.models: list[Any] = []
+        """The ``IModels`` of the publishers, for the annotations of views."""
+        self.made: list[str] = []
+        """The paths of the objects that requests have made, as their answers say (Location)."""
         self._look: Callable[[Any], object] | None = None
         self._thread = threading.get_ident()
         self._at_work: Run | None = None
@@ -76,6 +82,7 @@ class Site:
             self.origin = f"http://{host_of(self.chains)}"
             calls: dict[View, Callable[..., Any]] = {}
             for views in found:
+                self.models += views.utilities(IModels)
                 for row in views:
                     self.views.append(row)
                     calls.setdefault(row[3], row[3].call)
@@ -99,7 +106,8 @@ class Site:
         """Let what these requests store be part of the state before each run."""
         self.copies.thaw()
         for request in requests:
-            self.ask(request)
+            made = urlsplit(self.ask(request).header("Location")).path
+            self.made += [made] if made not in ("", *self.made) else []
         self.copies.freeze()
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:

@@ -1,4 +1,8 @@
-"""``pipeline new DIR``: a site to start from. Its files stand in ``site``, with the word NAME for its package."""
+"""``pipeline new DIR``: a site to start from. Its files stand in ``site``, with the word NAME for its package.
+
+The files of a variant stand in a directory such as ``site-api``. They replace those of ``site``; one that
+is empty leaves the file out.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,11 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import options_of
 
 FILES = Path(__file__).with_name("site")
+VARIANTS = {
+    "api": "an API for programs, with models, tokens and a description by OpenAPI, in the place of pages",
+    "ci": "with a workflow of GitHub, which tests each change",
+}
+"""The variants of a site, each with its help."""
 SUFFIX = ".txt"
 """Suffix of each file here, so that no tool takes them for code of this package."""
 
@@ -31,9 +40,12 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="the directory to make, such as my-site")
-    directory: Path = options_of(parser, arguments).directory
+    for variant, words in VARIANTS.items():
+        parser.add_argument(f"--{variant}", action="store_true", help=words)
+    options = options_of(parser, arguments)
+    directory: Path = options.directory
     name = package_name(directory.absolute().name)
-    for file in make(directory, name):
+    for file in make(directory, name, [variant for variant in VARIANTS if getattr(options, variant)]):
         print(f"  {file}")
     print(
         f"The site is made. To serve it:\n\n"
@@ -63,13 +75,16 @@ def is_taken(name: str) -> bool:
     return name in sys.stdlib_module_names or (found is not None and found.origin is not None)
 
 
-def make(directory: Path, name: str) -> Iterator[Path]:
+def make(directory: Path, name: str, variants: Sequence[str] = ()) -> Iterator[Path]:
     """Write the site and yield each file. Nothing is replaced: the directory must be new or empty."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ConfigurationError(f"{directory} is not empty: name a directory that is new or empty")
-    for source in sorted(FILES.rglob(f"*{SUFFIX}")):
-        place = str(source.relative_to(FILES)).removesuffix(SUFFIX).replace("NAME", name).replace("dot-", ".")
-        target = directory / place
+    tops = [FILES, *(FILES.with_name(f"{FILES.name}-{variant}") for variant in variants)]
+    sources = {source.relative_to(top): source for top in tops for source in sorted(top.rglob(f"*{SUFFIX}"))}
+    for place, source in sorted(sources.items()):
+        if not source.stat().st_size:
+            continue
+        target = directory / str(place).removesuffix(SUFFIX).replace("NAME", name).replace("dot-", ".")
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("x", encoding="utf-8") as file:
             file.write(source.read_text("utf-8").replace("NAME", name))

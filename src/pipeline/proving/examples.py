@@ -1,0 +1,52 @@
+"""A value that fits a JSON schema, for the body of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+OF_FORMATS = {
+    "date": "2009-11-01",
+    "date-time": "2009-11-01T12:00:00Z",
+    "time": "12:00:00Z",
+    "duration": "PT1H",
+    "email": "prove@example.com",
+    "uri": "http://localhost/",
+    "uuid": "3fa85f64-5717-4562-b3fc-2c963f66afa6",
+}
+"""A text of each format."""
+
+
+def example_of(schema: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> Any:
+    """Return a value that fits a schema. A text that must fit a pattern may not.
+
+    parts  the schemas that it refers to; default those in its ``$defs``
+    """
+    parts = schema.get("$defs", {}) if parts is None else parts
+    if "$ref" in schema:
+        return example_of(parts[schema["$ref"].rpartition("/")[2]], parts)
+    for key in ("const", "default"):
+        if schema.get(key) is not None:
+            return schema[key]
+    if "enum" in schema:
+        return schema["enum"][0]
+    for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
+        if choice.get("type") != "null":
+            return example_of(choice, parts)
+    kind = schema.get("type")
+    if kind == "object" or "properties" in schema:
+        return {name: example_of(of, parts) for name, of in schema.get("properties", {}).items()}
+    if kind == "array":
+        first = [example_of(item, parts) for item in schema.get("prefixItems", ())]
+        items = [schema.get("items") or {}] * (schema.get("minItems", 1) - len(first))
+        return [*first, *(example_of(item, parts) for item in items)]
+    if kind in ("integer", "number"):
+        least = schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
+        number = min(least, schema.get("maximum", schema.get("exclusiveMaximum", least + 1) - 1))
+        step = schema.get("multipleOf")
+        return number if step is None else ceil(number / step) * step
+    if kind == "boolean":
+        return True
+    text = OF_FORMATS.get(schema.get("format", ""), "prove")
+    return text.ljust(schema.get("minLength", 0), "e")[: schema.get("maxLength")]
