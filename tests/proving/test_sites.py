@@ -33,7 +33,7 @@ def own_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
 @pytest.mark.parametrize("ini", ["deploy.ini", "all.ini"])
 def test_the_demo(ini: str, tmp_path: Path, prove: Prove, capsys: pytest.CaptureFixture[str]) -> None:
     words = [f"zodb_uri=file://{tmp_path}/Data.fs", f"session_keys={tmp_path}/keys"]
-    proof = prove(str(TOP / "etc" / ini), words, user="admin").faults().attack()
+    proof = prove(str(TOP / "etc" / ini), words, user="admin").faults().attack().links()
     assert proof.report.tried > 20
     assert proof.report.runs > 3_000
     assert list(tmp_path.iterdir()) == []
@@ -42,7 +42,7 @@ def test_the_demo(ini: str, tmp_path: Path, prove: Prove, capsys: pytest.Capture
 @pytest.mark.parametrize("ini", ["development.ini", "production.ini"])
 def test_a_new_site(ini: str, tmp_path: Path, prove: Prove) -> None:
     assert list(make(tmp_path / "my-blog", "my_blog"))
-    proof = prove(str(tmp_path / "my-blog" / ini)).faults().attack()
+    proof = prove(str(tmp_path / "my-blog" / ini)).faults().attack().links()
     assert (proof.report.tried, proof.report.runs > 500) == (4, True)
 
 
@@ -58,7 +58,7 @@ STORE = ini_of(
 def test_an_element_of_others(tmp_path: Path, prove: Prove) -> None:
     """The database of examples/element is a file. Nothing of prove knows it: its facts name the file."""
     (tmp_path / "site.ini").write_text(STORE)
-    proof = prove(str(tmp_path / "site.ini")).faults(depth=2).attack().crash().pairs(60)
+    proof = prove(str(tmp_path / "site.ini")).faults(depth=2).attack().links().crash().pairs(60)
     assert proof.report.runs > 3_000
     assert [path.name for path in tmp_path.iterdir()] == ["site.ini"]
 

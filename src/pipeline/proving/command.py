@@ -14,6 +14,7 @@ from pipeline.proving.proof import JUDGES, KINDS, Proof
 from pipeline.proving.report import Waiver, put_begin, put_end
 from pipeline.telling.findings import put_json
 
+DEFAULT = "faults,attack,links"
 EPILOG = """\
 examples:
   pipeline prove site.ini
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--view", metavar="REGEX", default="", help="only requests with this in METHOD URL")
     parser.add_argument("--log", metavar="FILE", help="also ask what an access log in JSON has")
     parser.add_argument(
-        "--judge", metavar="JUDGES", default="faults,attack", help=f"of {', '.join(JUDGES)}; default faults,attack"
+        "--judge", metavar="JUDGES", default=DEFAULT, help=f"of {', '.join(JUDGES)}; default {DEFAULT}"
     )
     parser.add_argument("--depth", type=int, choices=(1, 2, 3), default=1, help="faults of one run; default 1")
     parser.add_argument(

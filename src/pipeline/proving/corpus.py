@@ -258,13 +258,17 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
         yield name, choice if isinstance(choice, str) else VALUES.get(choice, "prove")
 
 
-def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
-    """Yield the requests that the forms of a page make. origin is the address of the site."""
+def forms_of(origin: str, url: str, body: bytes, base: str = "") -> Iterator[Asked]:
+    """Yield the requests that the forms of a page make.
+
+    origin  address of the site
+    base    address where relative ones begin, if the page names one (``<base>``)
+    """
     page = TestResponse(app_iter=[body], content_type="text/html", charset="utf-8")
     for number, form in page.forms.items():
         if not isinstance(number, int):
             continue
-        target = urlsplit(urljoin(origin + url, form.action or url))
+        target = urlsplit(urljoin(base or origin + url, form.action or origin + url))
         if f"{target.scheme}://{target.netloc}" != origin:
             continue
         fields: list[tuple[str, Any]] = []

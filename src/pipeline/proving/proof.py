@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from time import monotonic
 
 from pipeline.composition import Pipeline
@@ -17,17 +18,20 @@ from pipeline.proving.corpus import NO_OBJECT, identity_of, of_views, rows
 from pipeline.proving.crash import prove_crash
 from pipeline.proving.faults import Tried, Whole, judged, prove_faults
 from pipeline.proving.judges import Judge, judges
+from pipeline.proving.links import followed, prove_links
 from pipeline.proving.logged import of_log
 from pipeline.proving.pairs import SCHEDULES, prove_pairs, stores
-from pipeline.proving.report import Report, Waiver
+from pipeline.proving.report import Report, Waiver, put_judge
 from pipeline.proving.runs import FAULTS, Plan, Run
 from pipeline.proving.site import Site
 
 KINDS = tuple(FAULTS)
 """The kinds of faults."""
-JUDGES = ("faults", "attack", "crash", "pairs")
+JUDGES = ("faults", "attack", "links", "crash", "pairs")
 """The ways to judge a site, in the order in which they are tried."""
 
+LINKS = 100
+"""How many requests are found by links in a site without views."""
 GROWTH = 3
 """How often a site may grow."""
 
@@ -98,6 +102,8 @@ class Proof:
             self.report.tried = self.report.views - len(untried)
             logged = list(of_log(self.log)) if self.log is not None else []
             asked = [*self.corpus] if self.corpus else [*made, *logged]
+            if not asked:  # a mounted application has no views of ours
+                asked = [Asked("GET", "/"), *(request for _, request, _ in islice(followed(self.site), LINKS))]
             self.requests = [one for one in asked if self.only.search(str(one))]
             yield self
 
@@ -132,6 +138,11 @@ class Proof:
         prove_attack(self.site, self.requests, self.report, self.is_over)
         return self._judged()
 
+    def links(self) -> Proof:
+        """Follow the links and forms of the pages."""
+        prove_links(self.site, self.requests, self.report, self.is_over)
+        return self._judged()
+
     def crash(self) -> Proof:
         """End the process at each point."""
         prove_crash(self.site, self.requests, self.report, self.is_over)
@@ -144,6 +155,9 @@ class Proof:
 
     def _judged(self) -> Proof:
         """Say what was found by one way to judge."""
+        lines = [line for line in self.report.lines if line.judge == self.report.lines[-1].judge]
+        if self.report.follow and lines:
+            put_judge(lines)
         self.report.waive([one for one in self.waived if one.judge == self.report.lines[-1].judge])
         if self.strict and (self.report.found or not self.report.is_covered):
             raise AssertionError(self.report.text())

@@ -198,13 +198,21 @@ def put_begin(report: Report) -> None:
 
 
 def put_line(line: Line) -> None:
-    """Print the runs of one request, over its bar."""
+    """Print the runs of one request, over its bar, if something was found or left out."""
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr, flush=True)
-    left = f", {line.left} left out by the budget" if line.left else ""
-    said = f"{line.findings} finding{'s' * (line.findings != 1)}" if line.findings else "nothing found"
-    status = str(line.status or "-")
-    print(f"  {line.request:50.50} {status:4} {line.points:4} points {line.runs:6} runs  {said}{left}")
+    if line.findings or line.left:
+        left = f", {line.left} left out by the budget" if line.left else ""
+        said = f"{line.findings} finding{'s' * (line.findings != 1)}" if line.findings else "nothing found"
+        status = str(line.status or "-")
+        print(f"  {line.request:50.50} {status:4} {line.points:4} points {line.runs:6} runs  {said}{left}")
+
+
+def put_judge(lines: Sequence[Line]) -> None:
+    """Print the sums of one judge."""
+    runs, findings = sum(line.runs for line in lines), sum(line.findings for line in lines)
+    said = f"{findings} finding{'s' * (findings != 1)}" if findings else "nothing found"
+    print(f"{lines[0].judge}: {len(lines)} request{'s' * (len(lines) != 1)}, {runs} runs, {said}")
 
 
 def put_progress(line: Line, done: int, of: int) -> None:

@@ -10,7 +10,8 @@ from pipeline.proving.report import Report
 
 
 def prove(app: str | Pipeline, **options: Any) -> Report:
-    """Ask a site for every view with every failure at every point, and as an outsider. Return what was found.
+    """Ask a site for every view with every failure at every point, as an outsider, and by the links of its pages.
+    Return what was found.
 
     app      path of an ini, which may end in ``#name``, or a pipeline
     options  those of ``pipeline.proving.proof.Proof``: ``user``, ``view``, ``corpus``, ``points`` and others
@@ -19,4 +20,4 @@ def prove(app: str | Pipeline, **options: Any) -> Report:
     """
     proof = Proof(app, **options)
     with proof.loaded():
-        return proof.faults().attack().report
+        return proof.faults().attack().links().report

@@ -1,0 +1,129 @@
+"""``prove``: links and forms that lead to nothing are found, and those that lead somewhere are followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pipeline import Pipeline, redirect, view
+from pipeline.database import forks
+from pipeline.elements.base import base
+from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
+from pipeline.elements.transaction import transaction
+from pipeline.elements.traverse import traverse
+from pipeline.elements.zodb import zodb
+from pipeline.proving.proof import Proof
+from pipeline.publisher import publisher
+
+PAGE = ""
+"""The page at /."""
+
+
+@view(context=dict)
+@view(context=object, name="front")
+def front(context: Any, request: Any) -> str:
+    return PAGE
+
+
+@view(context=object, name="deep")
+def deep(context: Any, request: Any) -> str:
+    return '<a href="@@deeper">further</a>'
+
+
+@view(context=object, name="deeper")
+def deeper(context: Any, request: Any) -> str:
+    return '<a href="@@missing">dead</a>'
+
+
+@view(context=object, name="moved")
+def moved(context: Any, request: Any) -> Any:
+    return redirect("/@@gone")
+
+
+@view(context=object, name="save", methods=("POST",))
+def save(context: Any, request: Any, title: str) -> str:
+    return "saved"
+
+
+@view(context=object, name="fails")
+def fails(context: Any, request: Any) -> str:
+    raise RuntimeError("a fault of the site")
+
+
+@view(context=object, name="secret", permission="read")
+def secret(context: Any, request: Any) -> str:
+    return "secret"
+
+
+DEAD = {
+    "a link": ('<a href="/@@missing">x</a>', "GET /@@missing", "answered 404"),
+    "a relative link": ('<a href="missing">x</a>', "GET /missing", "answered 404"),
+    "a link of a page behind a page": ('<a href="@@deep">x</a>', "GET /@@missing", "answered 404"),
+    "what a redirect leads to": ('<a href="@@moved">x</a>', "GET /@@gone", "answered 404"),
+    "a form": ('<form method="post" action="@@delete"><button>x</button></form>', "POST /@@delete", "answered 404"),
+    "a form for another method": ('<form action="@@save"><button>x</button></form>', "GET /@@save", "answered 405"),
+    "a picture": ('<img src="/static/logo.png">', "GET /static/logo.png", "answered 404"),
+    "a style sheet": ('<link rel="stylesheet" href="/site.css">', "GET /site.css", "answered 404"),
+    "a script": ('<script src="site.js"></script>', "GET /site.js", "answered 404"),
+    "an error": ('<a href="@@fails">x</a>', "GET /@@fails", "it is answered 500"),
+    "a link behind <base>": (
+        '<base href="/nowhere/"><a href="@@front">x</a>',
+        "GET /nowhere/@@front",
+        "answered 404",
+    ),
+    "the address of the site": ('<a href="http://localhost/@@missing">x</a>', "GET /@@missing", "answered 404"),
+}
+ALIVE = {
+    "a link": '<a href="@@front">x</a>',
+    "a form": '<form method="post" action="@@save"><input name="title"><button>x</button></form>',
+    "a form of its own page": '<form method="get"><input name="q"></form>',
+    "another site": '<a href="https://elsewhere.example/missing">x</a><img src="//elsewhere.example/x.png">',
+    "no address": '<a name="here">x</a><a href="#here">x</a><a href="mailto:ann@example.com">x</a><a href="">x</a>',
+    "a page for others": '<a href="@@secret">x</a>',
+}
+
+
+@pytest.fixture(autouse=True)
+def databases() -> Iterator[None]:
+    yield
+    forks.close_all()
+
+
+def found(page: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    monkeypatch.setitem(globals(), "PAGE", f"<!doctype html><title>A page</title>{page}")
+    elements = (zodb(uri="memory://links"), errors(), transaction(), forms(), traverse(root=dict), base())
+    proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), view="GET /$", cover=0.0)
+    with proof.loaded():
+        report = proof.links().report
+    return [(one.request, one.what) for one in report.found]
+
+
+@pytest.mark.parametrize("name", DEAD)
+def test_what_leads_to_nothing_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, request, what = DEAD[name]
+    ((asked, told),) = found(page, monkeypatch)
+    assert asked == request and what in told
+
+
+@pytest.mark.parametrize("name", ALIVE)
+def test_what_leads_somewhere_is_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(ALIVE[name], monkeypatch) == []
+
+
+def mounted(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    """An application of another framework, which has no views of ours."""
+    pages = {"/": b'<a href="/one">x</a><form method="post" action="/add"><input name="a"></form>', "/one": b"one"}
+    is_known = environ["PATH_INFO"] in pages or environ["REQUEST_METHOD"] == "POST"
+    start_response("200 OK" if is_known else "404 Not Found", [("Content-Type", "text/html")])
+    return [pages.get(environ["PATH_INFO"], b"")]
+
+
+def test_a_site_without_views_is_asked_by_its_links() -> None:
+    proof = Proof(Pipeline(errors(), transaction(), mounted))
+    with proof.loaded():
+        assert [str(request) for request in proof.requests] == ["GET /", "GET /one", "POST /add"]
+        report = proof.faults().links().report
+    assert report.runs > 10 and report.exit_status == 0
