@@ -134,6 +134,12 @@ def test_the_site_answers_as_described(ini: Path) -> None:
     assert ask(app, "/none/size").status == 404
 
 
+def test_check_tells_what_lacks_an_annotation(ini: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", str(ini)])
+    told = [line for line in capsys.readouterr().out.splitlines() if "openapi:" in line]
+    assert len(told) == 1 and "nearer" in told[0] and "its result is left out" in told[0]
+
+
 def test_the_command(ini: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["openapi", f"{ini}#site", "--title", "Tasks"]) == 0
     said = capsys.readouterr()

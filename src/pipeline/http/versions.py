@@ -51,6 +51,7 @@ def versioned(
                 return None
         return call(context, request, response) if takes_response else call(context, request)
 
+    versioned.version_required = required  # type: ignore[attr-defined]  # for the description of the view
     return versioned
 
 

@@ -69,7 +69,12 @@ PROBLEM = {
         },
     },
 }
-TOLD = {"400": "What was sent is not valid.", "404": "There is nothing at this address."}
+TOLD = {
+    "400": "What was sent is not valid.",
+    "404": "There is nothing at this address.",
+    "412": "There is another version by now.",
+    "428": "The header If-Match is missing.",
+}
 REFUSED = {"401": "A login is needed.", "403": "This is not permitted."}
 
 
@@ -173,6 +178,14 @@ class _Describing:
             operation["security"] = [{"bearer": []}, {"basic": []}]
             told |= REFUSED
         self.add_fields(operation, view, method, function, hints)
+        headers = {}
+        if (needed := getattr(view.call, "version_required", None)) is not None:
+            is_get = method == "GET"
+            told |= {} if is_get else {"412": TOLD["412"], **({"428": TOLD["428"]} if needed else {})}
+            headers = {"headers": {"ETag": {"description": "Its version.", "schema": STRING}}} if is_get else {}
+            name, required = ("If-None-Match", False) if is_get else ("If-Match", needed)
+            asked = {"name": name, "in": "header", "required": required, "schema": STRING}
+            operation.setdefault("parameters", []).append(asked)
         if "return" in hints:
             result = self.schema(hints["return"])
         else:
@@ -182,7 +195,8 @@ class _Describing:
         problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
         problem |= {kind: {"schema": STRING} for kind in ("text/plain", "text/html")}  # as the client accepts
         operation["responses"] = {
-            "2XX": {"description": "Done.", **({"content": content} if result else {})},
+            "2XX": {"description": "Done.", **headers, **({"content": content} if result else {})},
+            **({"304": {"description": "The client has this version."}} if headers else {}),
             **{status: {"description": why, "content": problem} for status, why in sorted(told.items())},
             "default": {"description": "A problem.", "content": problem},
         }
@@ -288,7 +302,13 @@ def root_class(root: Any) -> type:
     return found
 
 
-@element(facts=lambda *, scan, **options: Facts(packages=scan))
+def _facts(*, scan: tuple[str, ...], root: Any, **options: Any) -> Facts:
+    left_out = describe(Views(scan, arguments_of), root_class(root)).left_out
+    remedy = "Annotate it, so that programs know of it."
+    return Facts(packages=scan, advice=[(f"openapi: {line}", remedy) for line in left_out])
+
+
+@element(facts=_facts)
 def openapi(*, scan: tuple[str, ...], root: Callable[..., Any], title: str = "API", version: str = "1") -> Handler:
     """Describe the views of a site by OpenAPI 3.1, as JSON, or as a page for a browser (extra "jinja").
 
