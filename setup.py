@@ -119,6 +119,9 @@ EXTRAS["test"] = [
     *EXTRAS["opentelemetry"],
     *(f'{name}; python_version < "3.15"' for name in (*EXTRAS["pydantic"], *EXTRAS["msgspec"])),
     'openapi-spec-validator>=0.7; python_version < "3.15"',
+    # Logins by another site and by passkeys, as docs/howto has them.
+    *(f'{name}; python_version < "3.15"' for name in ("Authlib>=1.6.5", "joserfc>=1.6", "requests>=2.32")),
+    'webauthn>=2.7; python_version < "3.15"',
     # Applications of Pyramid with its packages for transactions; needs setuptools<82, as PasteScript does.
     *("pyramid", "pyramid_retry", "pyramid_tm", "pyramid_zodbconn"),
     # Middleware of sites of Paste.

@@ -1,0 +1,98 @@
+"""The passkeys of ``docs/howto/passkeys.rst``, in Chromium with a software key, and by attackers without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.virtual_authenticator import VirtualAuthenticatorOptions
+from selenium.webdriver.support.ui import WebDriverWait
+
+from asking import served
+from browsing import chromium
+from pipeline import Pipeline, view
+from pipeline.elements.authenticate import authenticate
+from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
+from pipeline.elements.retry import retry
+from pipeline.elements.session import session
+from pipeline.elements.shield import shield
+from pipeline.elements.transaction import transaction
+from pipeline.elements.traverse import traverse
+from pipeline.elements.zodb import close_all, zodb
+from pipeline.publisher import publisher
+from pipeline.testing import site
+from recipes import module_of
+
+pytest.importorskip("webauthn")
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipeline]:
+    name = f"passkeys_of_{tmp_path.name}"
+    module = module_of("passkeys.rst", "mysite/passkeys.py", monkeypatch, name)
+
+    def who(context: Any, request: Any) -> str:
+        return f"You are {request.principal}"
+
+    def root(database: Any) -> Any:
+        return database.setdefault("members", module.Members())
+
+    who.__module__ = root.__module__ = name
+    vars(module)["who"] = view(permission="public")(who)
+    keys = str(tmp_path / "keys")
+    outer = (
+        shield(),
+        retry(),
+        zodb(uri=f"memory://{name}", root=root),
+        errors(),
+        transaction(),
+        session(keys=keys),
+    )
+    inner = (forms(), authenticate(by=("session",), realm="my-site", keys=keys), traverse())
+    yield Pipeline(*outer, *inner, publisher(scan=(name, "pipeline.publishing.json")))
+    close_all()
+
+
+@pytest.mark.browser
+def test_a_member_comes_back(app: Pipeline, program: Callable[[str, str], str], tmp_path: Path) -> None:
+    with served(app, "localhost") as address, chromium(program, tmp_path / "profile") as browser:
+        options = VirtualAuthenticatorOptions(
+            has_resident_key=True, has_user_verification=True, is_user_verified=True, protocol="ctap2"
+        )
+        browser.add_virtual_authenticator(options)
+        browser.get(f"{address}/@@login")
+
+        def said() -> Any:
+            return WebDriverWait(browser, 30).until(lambda _: browser.find_element(By.ID, "said").text)
+
+        browser.find_element(By.NAME, "name").send_keys("ann")
+        browser.find_element(By.CSS_SELECTOR, "#new button").click()
+        assert said() == "Hello ann"
+        browser.get(f"{address}/")
+        assert "You are ann" in browser.page_source
+        browser.delete_all_cookies()
+        browser.get(f"{address}/@@login")
+        browser.find_element(By.ID, "use").click()
+        assert said() == "Hello ann"
+        browser.get(f"{address}/")
+        assert "You are ann" in browser.page_source
+        browser.delete_all_cookies()
+        browser.get(f"{address}/@@login")
+        browser.find_element(By.NAME, "name").send_keys("ann")
+        browser.find_element(By.CSS_SELECTOR, "#new button").click()
+        assert said() == "Another member has this name."
+
+
+def test_without_a_key_nobody_gets_in(app: Pipeline) -> None:
+    visitor = site(app)
+    asked = visitor.post_json("/@@ask-passkey", {}).json
+    assert asked["userVerification"] == "required" and asked["rpId"] == "localhost"
+    for credential in ({}, {"id": "AAAA"}, {"id": "AAAA", "rawId": "AAAA", "type": "public-key", "response": {}}):
+        visitor.post_json("/@@use-passkey", {"credential": credential}, status=400)
+        visitor.post_json("/@@new-passkey", {"name": "ann"})
+        visitor.post_json("/@@keep-passkey", {"credential": credential}, status=400)
+    assert visitor.get("/").text == "You are None"
