@@ -237,3 +237,10 @@ def test_no_line_for_nginx_passes_on_the_header_host() -> None:
     texts = [TOP / "README.rst", *(path for path in files if path.suffix in kinds and path.is_file())]
     assert len(texts) > 200
     assert [(shown(path), line) for path in texts for line in PASSED_ON.findall(path.read_text("utf-8"))] == []
+
+
+def test_the_tests_that_pages_name_are_there() -> None:
+    named = {name for path in documents() for name in re.findall(r"``(tests/\S+?\.py)``", path.read_text("utf-8"))}
+    assert len(named) > 40
+    named.remove("tests/test_site.py")  # of a site that is made by a command
+    assert [name for name in sorted(named) if not (TOP / name).exists()] == []
