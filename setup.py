@@ -122,6 +122,7 @@ EXTRAS["test"] = [
     # Logins by another site and by passkeys, as docs/howto has them.
     *(f'{name}; python_version < "3.15"' for name in ("Authlib>=1.6.5", "joserfc>=1.6", "requests>=2.32")),
     'webauthn>=2.7; python_version < "3.15"',
+    "alembic",
     # Applications of Pyramid with its packages for transactions; needs setuptools<82, as PasteScript does.
     *("pyramid", "pyramid_retry", "pyramid_tm", "pyramid_zodbconn"),
     # Middleware of sites of Paste.

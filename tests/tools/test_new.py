@@ -42,7 +42,7 @@ def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return tmp_path / "my-site"
 
 
-@pytest.mark.parametrize("variant", ["", "api", "ci"])
+@pytest.mark.parametrize("variant", ["", "api", "sql", "ci"])
 @pytest.mark.parametrize("name", ["a", "a_long_name_of_a_package"])
 def test_its_readme_is_a_page_whatever_the_name(tmp_path: Path, name: str, variant: str) -> None:
     list(make(tmp_path, name, variant.split()))
@@ -106,12 +106,42 @@ def test_its_files_are_package_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.once
-def test_the_tests_of_an_api_pass_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variant", "passed", "needs"), [("api", "10 passed", "pydantic"), ("sql", "9 passed", "alembic")]
+)
+def test_the_tests_of_a_variant_pass_at_once(tmp_path: Path, variant: str, passed: str, needs: str) -> None:
     """One of them is that ``prove`` tries each view, with a body that is made of its model, and finds nothing."""
-    pytest.importorskip("pydantic")
-    list(make(tmp_path / "my-api", "my_api", ["api", "ci"]))
+    pytest.importorskip(needs)
+    list(make(tmp_path / "new", "my_site", [variant, "ci"]))
     options = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider")
-    assert "10 passed" in run(sys.executable, "-m", "pytest", *options, cwd=tmp_path / "my-api")
+    assert passed in run(sys.executable, "-m", "pytest", *options, cwd=tmp_path / "new")
+
+
+def test_a_site_with_tables_has_one_address_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """alembic reads it from the ini, makes the tables that the models say, and brings them up to date."""
+    pytest.importorskip("alembic")
+    site = tmp_path / "shop"
+    assert main(["new", str(site), "--sql"]) == 0
+    assert "    alembic upgrade head\n    pipeline serve development.ini\n" in capsys.readouterr().out
+    alembic = Path(sys.executable).with_name("alembic")
+    run(alembic, "upgrade", "head", cwd=site)
+    assert "200 OK" in run(PIPELINE, "explain", "development.ini", "GET", "/", cwd=site)
+    other = tmp_path / "other.db"
+    run(alembic, "-x", f"database=sqlite:///{other}", "upgrade", "head", cwd=site)
+    assert other.exists()
+    models = site / "shop" / "models.py"
+    more = "text: Mapped[str]\n    more: Mapped[str | None]"
+    models.write_text(models.read_text().replace("text: Mapped[str]", more))
+    run(alembic, "revision", "--autogenerate", "-m", "more", cwd=site)
+    run(alembic, "upgrade", "head", cwd=site)
+    run(alembic, "check", cwd=site)
+    assert "200 OK" in run(PIPELINE, "explain", "development.ini", "GET", "/", cwd=site)
+
+
+def test_two_kinds_of_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["new", str(tmp_path / "x"), "--api", "--sql"])
+    assert "--api and --sql: an API keeps its objects in a ZODB" in capsys.readouterr().err
 
 
 def test_an_api_has_no_pages_and_the_inis_of_a_site(tmp_path: Path) -> None:
@@ -145,7 +175,7 @@ def test_its_workflow_runs_what_its_readme_names(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("variant", "passed"), [("", "9 passed"), ("--api", "10 passed")])
+@pytest.mark.parametrize(("variant", "passed"), [("", "9 passed"), ("--api", "10 passed"), ("--sql", "9 passed")])
 def test_from_a_wheel_in_an_environment_of_its_own(tmp_path: Path, variant: str, passed: str) -> None:
     """It is installed with what it needs; its tests, mypy and ruff find nothing."""
     wheel = make_wheel(TOP, tmp_path / "wheels")

@@ -19,9 +19,12 @@ from pipeline.loading.command_line import options_of
 FILES = Path(__file__).with_name("site")
 VARIANTS = {
     "api": "an API for programs, with models, tokens and a description by OpenAPI, in the place of pages",
+    "sql": "with tables of SQLAlchemy, and migrations by alembic, in the place of objects of a ZODB",
     "ci": "with a workflow of GitHub, which tests each change",
 }
 """The variants of a site, each with its help."""
+TABLES = "    alembic upgrade head\n"
+"""The command that makes the tables of a site with SQL."""
 SUFFIX = ".txt"
 """Suffix of each file here, so that no tool takes them for code of this package."""
 
@@ -45,12 +48,16 @@ def main(arguments: Sequence[str]) -> int:
     options = options_of(parser, arguments)
     directory: Path = options.directory
     name = package_name(directory.absolute().name)
-    for file in make(directory, name, [variant for variant in VARIANTS if getattr(options, variant)]):
+    variants = [variant for variant in VARIANTS if getattr(options, variant)]
+    if "api" in variants and "sql" in variants:
+        parser.error("--api and --sql: an API keeps its objects in a ZODB. Choose one")
+    for file in make(directory, name, variants):
         print(f"  {file}")
     print(
         f"The site is made. To serve it:\n\n"
         f"    cd {directory}\n"
         f"    {Path(sys.executable).name} -m pip install -e '.[test]'\n"
+        f"{TABLES if 'sql' in variants else ''}"
         f"    pipeline serve development.ini\n\n"
         f"README.rst says what the files are for. Its tests: {Path(sys.executable).name} -m pytest"
     )
