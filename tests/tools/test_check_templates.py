@@ -7,21 +7,9 @@ from typing import Any
 
 import pytest
 
+from inis import ini_of
 from pipeline.tools.command import main
 
-INI = """[server:main]
-use = egg:waitress#main
-[pipeline:main]
-pipeline = errors traverse publisher
-[filter:errors]
-use = egg:wsgi-pipeline#errors
-[filter:traverse]
-use = egg:wsgi-pipeline#traverse
-root = MODULE:root
-[app:publisher]
-use = egg:wsgi-pipeline#publisher
-scan = MODULE
-"""
 VIEWS = """from pipeline import render, view
 def root(request):
     return {}
@@ -65,7 +53,7 @@ QUIET: dict[str, Any] = {
 def check(files: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> tuple[int, str]:
     module = f"site_of_templates_{abs(hash(tmp_path))}"
     (tmp_path / f"{module}.py").write_text(VIEWS)
-    (tmp_path / "site.ini").write_text(INI.replace("MODULE", module))
+    (tmp_path / "site.ini").write_text(ini_of(["errors", "traverse"], module, traverse=f"root = {module}:root"))
     for name, content in {"layout.html": LAYOUT, **files}.items():
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     monkeypatch.syspath_prepend(str(tmp_path))
