@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from pipeline.telling.errors import is_ours
 from pipeline.telling.findings import Finding, Level, of_error, put_findings, put_json
 from pipeline.telling.installed import providers
 from pipeline.telling.words import place_of, written
+from pipeline.tools.shell import in_site
 
 ORDER = ("error", "warning", "note")
 WEAK = {"", "admin", "changeme", "password", "postgres", "root", "secret", "test", "zope"}
@@ -52,10 +53,13 @@ def main(arguments: Sequence[str]) -> int:
         "exit status: 0 nothing is wrong, 1 there is an error (with --strict, or a warning), 2 wrong usage",
     )
     parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings, too")
+    parser.add_argument("--database", action="store_true", help="open the databases, and check what is stored")
     options = options_of(parser, arguments)
     path, name = split_name(options.ini)
     parse_variables(options.variables)
     findings, chains = check_file(path, name, options.variables)
+    if options.database and not any(finding.level == "error" for finding in findings):
+        findings += stored_in(options.ini, path, options.variables)
     findings.sort(key=lambda finding: ORDER.index(finding.level))
     levels = {finding.level for finding in findings}
     bad = "error" in levels or (options.strict and "warning" in levels)
@@ -67,6 +71,18 @@ def main(arguments: Sequence[str]) -> int:
         said = "does not load" if "error" in levels else "in order and complete"
         print(f"{options.ini}: {len(chains)} pipeline{'s' * (len(chains) != 1)}, {count} parts, {said}")
     return 1 if bad else 0
+
+
+def stored_in(ini: str, path: Path, words: list[str]) -> list[Finding]:
+    """Return what is found in the databases of a site. They are opened as for a request."""
+    found: list[Finding] = []
+
+    def work(names: Mapping[str, Any]) -> int:
+        found.extend(resolve("pipeline.checking.stored:of_stored")(names["request"], path.parent))
+        return 0
+
+    in_site(ini, words, work, has_root=False)
+    return found
 
 
 def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Finding], list[Chain]]:

@@ -60,10 +60,15 @@ def main(arguments: Sequence[str]) -> int:
     return in_site(options.ini, options.variables, interact if code is None else lambda names: run(code, names))
 
 
-def in_site(ini: str, variables: Sequence[str], work: Callable[[Mapping[str, Any]], int]) -> int:
-    """Call ``work`` with the names of a site, inside of its pipeline; return the exit status that it returns."""
+def in_site(
+    ini: str, variables: Sequence[str], work: Callable[[Mapping[str, Any]], int], has_root: bool = True
+) -> int:
+    """Call ``work`` with the names of a site, inside of its pipeline; return the exit status that it returns.
+
+    has_root  whether the root is one of the names. It may be what is broken
+    """
     chains = plan_of(ini, variables)
-    shell = Shell(chains, work)
+    shell = Shell(chains, work, has_root)
     built = build(ini, variables, [around(shell.watch)])
     shell.names["app"] = built.app
     environ = request_of("GET", "/", [f"Host: {host_of(chains)}"], [])
@@ -86,9 +91,12 @@ class Shell:
     close both afterwards.
     """
 
-    def __init__(self, chains: Sequence[Chain], run: Callable[[Mapping[str, Any]], int]) -> None:
+    def __init__(
+        self, chains: Sequence[Chain], run: Callable[[Mapping[str, Any]], int], has_root: bool = True
+    ) -> None:
         self.ends = {chain.steps[-1].where for chain in chains}
         self.run = run
+        self.has_root = has_root
         self.names: dict[str, Any] = {}
         self.status: int | None = None
         """The exit status of the code; None if it has not run."""
@@ -120,14 +128,14 @@ class Shell:
 
         offered = request.pipeline.offered
         find_root = step.facts.find_root
-        if find_root is not None:
+        if find_root is not None and self.has_root:
             request.root = find_root(request)
         if inside is not None:
             inside(request, response)
             return
         if "tm" in offered:
             self.names |= {"commit": lambda: renew("commit"), "abort": lambda: renew("abort")}
-        if find_root is not None or "root" in offered:
+        if self.has_root and (find_root is not None or "root" in offered):
             self.names["root"] = request.root
         self.names["request"] = request
         self.status = 1

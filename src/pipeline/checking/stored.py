@@ -1,0 +1,76 @@
+"""The databases of a site: classes of stored objects that are gone, and tables that migrations have not reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from pipeline.options import resolve
+from pipeline.telling.findings import Finding
+
+SECONDS = 60.0
+"""Seconds for which the objects of a database are read."""
+
+
+def of_stored(request: Any, directory: Path) -> Iterator[Finding]:
+    """Yield what is wrong with the databases that a request of the site can use.
+
+    directory  that of the ini, where ``alembic.ini`` is looked for
+    """
+    with suppress(AttributeError):  # no element offers an object database
+        for name, database in request.zodb.db().databases.items():
+            yield from of_classes(name, database)
+    if (directory / "alembic.ini").exists() and find_spec("alembic"):
+        with suppress(AttributeError):
+            yield from of_migrations(request.sql, directory / "alembic.ini")
+
+
+def of_classes(name: str, database: Any) -> Iterator[Finding]:
+    """Yield the classes of the objects of a ZODB that cannot be imported: pages that read such an object fail."""
+    broken: Any = resolve("ZODB.broken:Broken")
+    where = f"the database {name or database.storage.sortKey()}"
+    counts, is_whole = classes_in(database.storage)
+    for (module, cls), (count, oid) in sorted(counts.items()):
+        found = database.classFactory(None, module, cls)
+        if isinstance(found, type) and issubclass(found, broken):
+            objects = f"{count} stored object{'s' * (count != 1)}"
+            what = f"the class {module}.{cls} of {objects} cannot be imported (the first is {oid})"
+            remedy = "Let it be imported by this name until a step of pipeline evolve has stored its objects anew."
+            yield Finding("error", where, what, remedy)
+    if not is_whole:
+        what = f"only {sum(count for count, _ in counts.values())} objects were read, in {SECONDS:.0f} seconds"
+        yield Finding("note", where, what, "")
+
+
+def classes_in(storage: Any) -> tuple[dict[tuple[str, str], tuple[int, str]], bool]:
+    """Return the number of the objects of each class, with the id of the first one, and whether all were read."""
+    class_of: Any = resolve("ZODB.utils:get_pickle_metadata")
+    shown: Any = resolve("ZODB.utils:oid_repr")
+    found: dict[tuple[str, str], tuple[int, str]] = {}
+    end = monotonic() + SECONDS
+    following: Any = None
+    read = getattr(storage, "record_iternext", None)
+    while read is not None and monotonic() < end:
+        oid, _, data, following = read(following)
+        cls = class_of(data)
+        count, first = found.get(cls, (0, shown(oid)))
+        found[cls] = count + 1, first
+        if following is None:
+            return found, True
+    return found, False
+
+
+def of_migrations(session: Any, file: Path) -> Iterator[Finding]:
+    """Yield that the tables are not at the last step of alembic."""
+    config = resolve("alembic.config:Config")(file)
+    heads = set(resolve("alembic.script:ScriptDirectory").from_config(config).get_heads())
+    context = resolve("alembic.migration:MigrationContext").configure(session.connection())
+    current = set(context.get_current_heads())
+    if current != heads:
+        tables, code = (", ".join(sorted(revisions)) or "no revision" for revisions in (current, heads))
+        what = f"the tables are at {tables}, and the code at {code}"
+        yield Finding("error", str(file), what, "alembic upgrade head")
