@@ -202,7 +202,7 @@ setup(
     package_data={
         "pipeline": ["py.typed"],
         # What `pipeline new` writes.
-        "pipeline.tools": ["site*/**/*.txt"],
+        "pipeline.tools": ["site*/**/*.txt", "site-*/variant.toml"],
         "pipeline.telling": ["templates/*"],
         # What `pipeline deploy` writes.
         **{f"pipeline.deploying.{name.replace('-', '_')}": ["*.j2"] for name in [*TARGETS, "shared"]},

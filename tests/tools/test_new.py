@@ -103,6 +103,10 @@ def test_its_files_are_package_data(tmp_path: Path) -> None:
     names = {str(file.relative_to(FILES)) for file in FILES.rglob("*") if file.is_file()}
     assert len(names) == 15
     assert {str(file.relative_to(built)) for file in built.rglob("*") if file.is_file()} == names
+    for variant in ("api", "ci", "sql"):
+        ours, its = (top.with_name(f"site-{variant}") for top in (FILES, built))
+        names = {str(file.relative_to(ours)) for file in ours.rglob("*") if file.is_file()}
+        assert {str(file.relative_to(its)) for file in its.rglob("*") if file.is_file()} == names and names
 
 
 @pytest.mark.once

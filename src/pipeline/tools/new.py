@@ -1,7 +1,7 @@
 """``pipeline new DIR``: a site to start from. Its files stand in ``site``, with the word NAME for its package.
 
-The files of a variant stand in a directory such as ``site-api``. They replace those of ``site``; one that
-is empty leaves the file out.
+The files of a variant stand in a directory such as ``site-api``. They replace those of ``site``; one that is empty
+leaves the file out.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import keyword
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,13 +19,10 @@ from pipeline.loading.command_line import options_of
 
 FILES = Path(__file__).with_name("site")
 VARIANTS = {
-    "api": "an API for programs, with models, tokens and a description by OpenAPI, in the place of pages",
-    "sql": "with tables of SQLAlchemy, and migrations by alembic, in the place of objects of a ZODB",
-    "ci": "with a workflow of GitHub, which tests each change",
+    place.parent.name.partition("-")[2]: tomllib.loads(place.read_text("utf-8"))
+    for place in sorted(FILES.parent.glob(f"{FILES.name}-*/variant.toml"))
 }
-"""The variants of a site, each with its help."""
-TABLES = "    alembic upgrade head\n"
-"""The command that makes the tables of a site with SQL."""
+"""The variants of a site, each with what its ``variant.toml`` says."""
 SUFFIX = ".txt"
 """Suffix of each file here, so that no tool takes them for code of this package."""
 
@@ -43,21 +41,23 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="the directory to make, such as my-site")
-    for variant, words in VARIANTS.items():
-        parser.add_argument(f"--{variant}", action="store_true", help=words)
+    for name, variant in VARIANTS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=variant["help"])
     options = options_of(parser, arguments)
     directory: Path = options.directory
-    name = package_name(directory.absolute().name)
-    variants = [variant for variant in VARIANTS if getattr(options, variant)]
-    if "api" in variants and "sql" in variants:
-        parser.error("--api and --sql: an API keeps its objects in a ZODB. Choose one")
-    for file in make(directory, name, variants):
+    variants = [name for name in VARIANTS if getattr(options, name)]
+    for name in variants:
+        for other, why in VARIANTS[name].get("not_with", {}).items():
+            if other in variants:
+                parser.error(f"--{other} and --{name}: {why}. Choose one")
+    for file in make(directory, package_name(directory.absolute().name), variants):
         print(f"  {file}")
+    first = [f"    {VARIANTS[name]['first']}\n" for name in variants if "first" in VARIANTS[name]]
     print(
         f"The site is made. To serve it:\n\n"
         f"    cd {directory}\n"
         f"    {Path(sys.executable).name} -m pip install -e '.[test]'\n"
-        f"{TABLES if 'sql' in variants else ''}"
+        f"{''.join(first)}"
         f"    pipeline serve development.ini\n\n"
         f"README.rst says what the files are for. Its tests: {Path(sys.executable).name} -m pytest"
     )
