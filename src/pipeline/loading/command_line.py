@@ -15,13 +15,17 @@ from pipeline.paste import Chain, Step, plan
 autocomplete = on_demand("argcomplete:autocomplete")
 
 
+def parser_of(command: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
+    """Return the parser of a command. An epilog of several lines is printed as it is."""
+    formatter = argparse.RawDescriptionHelpFormatter if "\n" in epilog else argparse.HelpFormatter
+    return argparse.ArgumentParser(
+        prog=f"pipeline {command}", description=description, epilog=epilog, formatter_class=formatter
+    )
+
+
 def ini_parser(command: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
     """Return the parser of a command that takes ``INI [name=value ...]`` and ``--json``."""
-    parser = argparse.ArgumentParser(
-        prog=f"pipeline {command}",
-        description=description,
-        epilog=epilog,
-    )
+    parser = parser_of(command, description, epilog)
     add_ini(parser)
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
     return parser

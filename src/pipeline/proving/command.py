@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import tomllib
 from collections.abc import Sequence
@@ -35,7 +34,6 @@ def main(arguments: Sequence[str]) -> int:
         "and says where data is lost, stored twice, or left in memory.",
         EPILOG,
     )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
     parser.add_argument("--view", metavar="REGEX", default="", help="only requests with this in METHOD URL")
     parser.add_argument("--log", metavar="FILE", help="also ask what an access log in JSON has")

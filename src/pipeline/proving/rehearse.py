@@ -43,7 +43,6 @@ def main(arguments: Sequence[str]) -> int:
         "served, and refuses the new code if an answer got worse.",
         EPILOG,
     )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--log", metavar="FILE", required=True, help="the access log, in JSON (format = json)")
     parser.add_argument("--against", metavar="OLD", help="the ini of the code that is served now")
     parser.add_argument("--python", metavar="FILE", default=sys.executable, help="the Python of OLD")

@@ -10,7 +10,6 @@ comparing.py  the answers before and after
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -29,7 +28,7 @@ from pipeline.adopting.reading import read
 from pipeline.adopting.writing import Written, parts_of, text_of_ini
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.asking import request_of
-from pipeline.loading.command_line import add_ini, options_of
+from pipeline.loading.command_line import add_ini, options_of, parser_of
 from pipeline.options import on_demand
 from pipeline.proving.asked import OWN, Asked
 from pipeline.telling.words import bold
@@ -57,13 +56,12 @@ answers as the old one, 1 it does not, or something is refused, 2 wrong usage.""
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline adopt",
-        description="Reads the ini of a site of Pyramid, Zope or Paste Deploy, and writes one with a pipeline "
+    parser = parser_of(
+        "adopt",
+        "Reads the ini of a site of Pyramid, Zope or Paste Deploy, and writes one with a pipeline "
         "around the site, which is unchanged. Says what each part does, and what was left alone. Asks both for "
         "pages, and compares the answers.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        EPILOG,
     )
     add_ini(parser)
     parser.add_argument("-o", metavar="FILE", dest="output", default="pipeline.ini", help="default pipeline.ini")

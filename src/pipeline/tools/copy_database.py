@@ -7,7 +7,6 @@ its source, and ``--continue`` copies the rest of it; in the same way it brings 
 
 from __future__ import annotations
 
-import argparse
 import math
 import signal
 import sys
@@ -26,7 +25,7 @@ from ZODB.utils import load_current, p64, u64, z64
 
 from pipeline.database.places import loggable_uri, without_secrets
 from pipeline.database.storages import patiently, storage_of
-from pipeline.loading.command_line import options_of
+from pipeline.loading.command_line import options_of, parser_of
 from pipeline.options import resolve
 
 READ_ONLY = ("file", "zeo", "postgres", "mysql", "mariadb", "sqlite", "oracle")
@@ -115,10 +114,10 @@ class WithBlobs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; its exit status: 0 done, 1 refused or interrupted."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline copy-database",
-        description="Copies an object database to another storage. The source is opened read-only.",
-        epilog="The URIs are those of the option uri of zodb, such as file:///srv/site/Data.fs, "
+    parser = parser_of(
+        "copy-database",
+        "Copies an object database to another storage. The source is opened read-only.",
+        "The URIs are those of the option uri of zodb, such as file:///srv/site/Data.fs, "
         "zeo://host:9991?storage=1, postgres://user@host/name or mariadb://user:password@host/name.",
     )
     parser.add_argument("source", metavar="FROM", help="URI of the database to be copied")

@@ -32,6 +32,7 @@ from pipeline.loading.command_line import (
     make_importable,
     options_of,
     parse_variables,
+    parser_of,
     plan_of,
     port,
     refuse_several,
@@ -60,12 +61,11 @@ def main(arguments: Sequence[str]) -> int:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of the command line."""
     width = max(map(len, targets()))
-    parser = argparse.ArgumentParser(
-        prog="pipeline deploy",
-        description="Writes the configuration of a server into DIR, and prints the commands to start, stop, reload "
+    parser = parser_of(
+        "deploy",
+        "Writes the configuration of a server into DIR, and prints the commands to start, stop, reload "
         "and check it. Nothing else is changed.",
-        epilog="\n".join(["targets:", *(f"  {name:{width}}  {title(one)}" for name, one in targets().items())]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "\n".join(["targets:", *(f"  {name:{width}}  {title(one)}" for name, one in targets().items())]),
     )
     parser.add_argument("target", metavar="TARGET", choices=targets(), help="the server; see below")
     parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")

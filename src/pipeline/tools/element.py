@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import sys
 import textwrap
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from pipeline.composition import Element
 from pipeline.interfaces import ConfigurationError
-from pipeline.loading.command_line import options_of
+from pipeline.loading.command_line import options_of, parser_of
 from pipeline.options import resolve
 from pipeline.telling.descriptions import Description, description_of
 from pipeline.telling.errors import in_one_line
@@ -23,10 +22,7 @@ from pipeline.telling.words import place_of, sentence, short
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline element",
-        description="Says what an element does, takes, requires and provides.",
-    )
+    parser = parser_of("element", "Says what an element does, takes, requires and provides.")
     parser.add_argument(
         "element",
         nargs="?",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 from persistent.mapping import PersistentMapping
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.loading.command_line import add_ini, make_importable, options_of, split_name
+from pipeline.loading.command_line import add_ini, make_importable, options_of, parser_of, split_name
 from pipeline.tools.shell import in_site
 
 KEY = "pipeline.evolved"
@@ -35,12 +34,7 @@ Exit status: 0, or 1 if a step has failed."""
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline evolve",
-        description="Runs the steps of a module that the database of a site has not had yet.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("evolve", "Runs the steps of a module that the database of a site has not had yet.", EPILOG)
     add_ini(parser)
     parser.add_argument("--steps", metavar="MODULE", required=True, help="the module with the steps: mysite.evolve")
     parser.add_argument("--dry-run", action="store_true", help="run the steps, and store nothing")

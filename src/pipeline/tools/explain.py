@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from pipeline.explaining.walking import Walk
 from pipeline.explaining.watching import Recorder
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import around, build
-from pipeline.loading.command_line import add_variables, options_of, split_name
+from pipeline.loading.command_line import add_variables, options_of, parser_of, split_name
 from pipeline.telling.findings import put_json
 from pipeline.telling.secrets import masked_query
 from pipeline.telling.words import bold, short
@@ -101,12 +100,11 @@ class Explained(NamedTuple):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline explain",
-        description="Runs one request through an ini. Shows each element with its time and what it changed, each "
+    parser = parser_of(
+        "explain",
+        "Runs one request through an ini. Shows each element with its time and what it changed, each "
         "step of traversal, every view that was a candidate, and why the answer is what it is.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        EPILOG,
     )
     parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
     parser.add_argument("method", metavar="METHOD", help="GET, POST, ...")

@@ -6,7 +6,6 @@ leaves the file out.
 
 from __future__ import annotations
 
-import argparse
 import keyword
 import sys
 import tomllib
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.loading.command_line import options_of
+from pipeline.loading.command_line import options_of, parser_of
 
 FILES = Path(__file__).with_name("site")
 VARIANTS = {
@@ -33,12 +32,11 @@ new or empty. Exit status: 0 made, 1 refused, 2 wrong usage."""
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline new",
-        description="Makes a site to start from: objects in a database, views with templates, an element, an ini "
+    parser = parser_of(
+        "new",
+        "Makes a site to start from: objects in a database, views with templates, an element, an ini "
         "for development and one for production, and tests.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        EPILOG,
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="the directory to make, such as my-site")
     for name, variant in VARIANTS.items():

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.building import build
-from pipeline.loading.command_line import add_ini, options_of, plan_of
+from pipeline.loading.command_line import add_ini, options_of, parser_of, plan_of
 from pipeline.options import resolve
 from pipeline.publishing.openapi import defaults_in, describe, root_class, written
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline openapi",
-        description="Prints a description of the views by OpenAPI 3.1, as JSON. What lacks an annotation is left "
+    parser = parser_of(
+        "openapi",
+        "Prints a description of the views by OpenAPI 3.1, as JSON. What lacks an annotation is left "
         "out, and told on standard error.",
     )
     add_ini(parser)

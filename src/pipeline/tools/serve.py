@@ -26,6 +26,7 @@ from pipeline.loading.command_line import (
     make_importable,
     options_of,
     parse_variables,
+    parser_of,
     plan_of,
     port,
     refuse_several,
@@ -95,12 +96,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline serve",
-        description="Serves the app of an ini. Without --server and without [server:main] that is waitress, for "
+    parser = parser_of(
+        "serve",
+        "Serves the app of an ini. Without --server and without [server:main] that is waitress, for "
         "development: it starts again when code, a template or the ini changes. For production there are "
         "gunicorn and granian, behind nginx or Apache: see 'pipeline deploy'.",
-        epilog="An option that is not given here is taken from the section [server:main] of the ini.",
+        "An option that is not given here is taken from the section [server:main] of the ini.",
     )
     add_ini(parser)
     parser.add_argument("--server", choices=SERVERS, help="the server (default: that of the ini, or waitress)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import code
 import sys
 import traceback
@@ -14,7 +13,7 @@ from pipeline.database.only_look import if_locked
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import around, build
-from pipeline.loading.command_line import add_ini, host_of, options_of, plan_of
+from pipeline.loading.command_line import add_ini, host_of, options_of, parser_of, plan_of
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
 from pipeline.telling.words import short
@@ -46,12 +45,11 @@ INSIDE = "pipeline.inside"
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline shell",
-        description="Starts Python with the root of a site, a request and a transaction. It is IPython if that is "
+    parser = parser_of(
+        "shell",
+        "Starts Python with the root of a site, a request and a transaction. It is IPython if that is "
         "installed.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        EPILOG,
     )
     add_ini(parser)
     parser.add_argument("-c", metavar="CODE", dest="code", help="run this code, in place of a prompt")

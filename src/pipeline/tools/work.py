@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import random
 import signal
@@ -16,7 +15,15 @@ from transaction.interfaces import TransientError
 
 from pipeline.jobs import Stored
 from pipeline.loading.asking import answer_of, request_of
-from pipeline.loading.command_line import add_ini, host_of, options_of, parse_variables, plan_of, split_name
+from pipeline.loading.command_line import (
+    add_ini,
+    host_of,
+    options_of,
+    parse_variables,
+    parser_of,
+    plan_of,
+    split_name,
+)
 from pipeline.loading.site import set_up_logging
 from pipeline.tools.shell import INSIDE, in_site
 
@@ -40,12 +47,7 @@ log = logging.getLogger("pipeline.jobs")
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="pipeline work",
-        description="Does the jobs that a site has stored for later.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("work", "Does the jobs that a site has stored for later.", EPILOG)
     add_ini(parser)
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--once", action="store_true", help="end when nothing is due")
