@@ -31,17 +31,13 @@ def slips_of(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def slips_in(node: ast.AST) -> Iterator[str]:
     """Yield what is wrong with one node of a source."""
-    if (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Call)
-        and is_answer(name := name_of(node.value.func))
-    ):
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and (name := answer_of(node.value.func)):
         yield f"{name}(...) is made, and neither returned nor raised: it has no effect"
     elif isinstance(node, ast.For):
         walked = ast.unparse(container_of(node.iter))
         if any(walked in changed_in(inner) for part in node.body for inner in ast.walk(part)) and not leaves(node):
             yield f"{walked} is changed while the loop walks it: a BTree leaves out keys. Walk list({walked})"
-    elif isinstance(node, ast.Try):
+    elif isinstance(node, ast.Try) and any(changes(inner) for part in node.body for inner in ast.walk(part)):
         for handler in node.handlers:
             if is_for_all(handler) and all(isinstance(one, (ast.Pass, ast.Continue)) for one in handler.body):
                 yield (
@@ -50,16 +46,11 @@ def slips_in(node: ast.AST) -> Iterator[str]:
                 )
 
 
-def name_of(function: ast.expr) -> str:
-    """Return the last part of the name of a function that is called, or ""."""
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
-
-
-def is_answer(name: str) -> bool:
-    """Return whether a function of that name makes an answer, which has to be returned or raised."""
-    return name in ("redirect", "render") or (name.startswith("HTTP") and name[4:5].isupper())
+def answer_of(function: ast.expr) -> str:
+    """Return the name of a function that makes an answer, which has to be returned or raised; "" for any other."""
+    name: str = getattr(function, "attr", getattr(function, "id", ""))
+    is_answer = name == "redirect" or (name.startswith("HTTP") and name[4:5].isupper())
+    return name if is_answer or (name == "render" and isinstance(function, ast.Name)) else ""
 
 
 def container_of(walked: ast.expr) -> ast.expr:
@@ -76,6 +67,14 @@ def changed_in(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
         return [ast.unparse(node.func.value)]
     return []
+
+
+def changes(node: ast.AST) -> bool:
+    """Return whether a node of a source may change an object: it sets or deletes a part of one, or drops the result
+    of a call."""
+    if isinstance(node, (ast.Attribute, ast.Subscript)):
+        return isinstance(node.ctx, (ast.Store, ast.Del))
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
 
 
 def leaves(loop: ast.For) -> bool:

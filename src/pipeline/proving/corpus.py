@@ -217,11 +217,12 @@ def candidates(
     query = urlencode(fields) if method in ("GET", "HEAD") else ""
     for url in urls:
         made = asked(method, f"{url}?{query}" if query else url, fields, source="its parameters" if fields else "")
-        if method not in ("GET", "HEAD"):
-            if any(isinstance(value, (dict, list)) for _, value in fields):
-                made = Asked(method, url, json.dumps(dict(fields)).encode(), (*OWN, AS_JSON), None, made.source)
-            made = made._replace(headers=(*made.headers, ("If-Match", "*")))
-        yield made._replace(headers=(*made.headers, *way.headers))
+        if method not in ("GET", "HEAD") and any(isinstance(value, (dict, list)) for _, value in fields):
+            made = Asked(method, url, json.dumps(dict(fields)).encode(), (*OWN, AS_JSON), None, made.source)
+        made = made._replace(headers=(*made.headers, *way.headers))
+        yield made
+        if method not in ("GET", "HEAD"):  # the view may need a version
+            yield made._replace(headers=(*made.headers, ("If-Match", "*")))
 
 
 def is_for(context: Any, kind: type) -> bool:
