@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,6 +173,23 @@ def test_an_attribute_that_nothing_reads(
         [] if near is None else [f"request.{name} was set, and nothing reads it. Did you mean request.{near}?"]
     )
     assert [notice.partition(": ")[2] for notice in notices(caplog)] == expected
+
+
+def test_a_new_database_beside_another_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Most likely its URI was changed, and all that was stored is gone from the pages. One that this process has
+    made is not told: a site may have several."""
+
+    def view(request: Any, response: Response) -> None:
+        assert request.root is not None
+
+    for name, told in (("Data", 0), ("Data", 0), ("Other", 0), ("Date", 1), ("Date", 1)):
+        app = Pipeline(zodb(uri=f"file://{tmp_path}/{name}.fs"), errors(), end(view=view))
+        assert ask(app, "/").status == 200
+        close_all()
+        assert len([one for one in caplog.records if one.levelname == "WARNING"]) == told
+        if name == "Other":
+            os.utime(tmp_path / "Data.fs", (0, 0))  # of an earlier process
+    assert f"{tmp_path}/Date.fs is a new database, beside Data.fs: is the option uri what it was?" in caplog.text
 
 
 def test_production_looks_at_nothing(

@@ -27,8 +27,12 @@ from pipeline.database import forks, only_look
 from pipeline.database.connections import RequestDB
 from pipeline.interfaces import Unavailable
 
+log = logging.getLogger("pipeline.database")
+
 T = TypeVar("T")
 
+STARTED = time.time()
+"""The time when this process began, nearly. A file that was changed before is of an earlier one."""
 ZEO_TIMEOUT = 5
 """Seconds that a request waits for a ZEO server. ZEO's own default is 30, longer than a visitor waits."""
 PATIENCE = 30.0
@@ -117,6 +121,9 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     given = dict(parse_qsl(query))
     blobs = given.get("blobstorage_dir")
     if not int(given.get("read_only", 0)):
+        others = [one.name for one in Path(path).absolute().parent.glob("*.fs") if one.stat().st_mtime < STARTED]
+        if others and not os.path.exists(path):
+            log.warning("%s is a new database, beside %s: is the option uri what it was?", path, ", ".join(others))
         for name in (path, f"{path}.tmp"):
             _make_file(name, 0o600)
         if blobs:
