@@ -8,6 +8,7 @@ import sys
 import urllib.request
 from collections.abc import Callable
 from configparser import ConfigParser
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,8 @@ def test_its_files_are_package_data(tmp_path: Path) -> None:
 def test_the_tests_of_a_variant_pass_at_once(tmp_path: Path, variant: str, passed: str, needs: str) -> None:
     """One of them is that ``prove`` tries each view, with a body that is made of its model, and finds nothing."""
     pytest.importorskip(needs)
+    if variant == "sql" and version("SQLAlchemy") < "2.1":
+        pytest.skip("SQLAlchemy 2.0 keeps a connection that a SystemExit meets in a rollback: the site needs 2.1")
     list(make(tmp_path / "new", "my_site", [variant, "ci"]))
     options = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider")
     assert passed in run(sys.executable, "-m", "pytest", *options, cwd=tmp_path / "new")

@@ -20,4 +20,5 @@ def prove(app: str | Pipeline, **options: Any) -> Report:
     """
     proof = Proof(app, **options)
     with proof.loaded():
-        return proof.faults().attack().links().report
+        proof.faults().attack()
+        return (proof if proof.corpus else proof.links()).report
