@@ -104,7 +104,8 @@ EXTRAS["databases"] += ["psycopg[binary]>=3.1.12", "pg8000>=1.31.5", "PyMySQL>=1
 # gixy-ng looks for mistakes in the configuration of nginx; kubernetes-validate has the schema of manifests.
 EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "uwsgi", "gixy-ng", "kubernetes-validate"]
 # Granian 2.8.9 has other cells in the table of docs/deployments.rst, and has answered 500 at a reload.
-EXTRAS["servers"].append("granian<2.8.8")
+MEASURED = "granian<2.8.8"
+EXTRAS["servers"].append(MEASURED)
 EXTRAS["test"] = [
     *EXTRAS["site"],
     *EXTRAS["sql"],
@@ -116,7 +117,7 @@ EXTRAS["test"] = [
     *EXTRAS["zstd"],
     *EXTRAS["paster"],
     *EXTRAS["gunicorn"],
-    *EXTRAS["granian"],
+    *(*EXTRAS["granian"], MEASURED),
     *EXTRAS["prometheus"],
     *EXTRAS["opentelemetry"],
     *(f'{name}; python_version < "3.15"' for name in (*EXTRAS["pydantic"], *EXTRAS["msgspec"])),
