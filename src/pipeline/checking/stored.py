@@ -21,12 +21,16 @@ def of_stored(request: Any, directory: Path) -> Iterator[Finding]:
 
     directory  that of the ini, where ``alembic.ini`` is looked for
     """
+    connection = session = None
     with suppress(AttributeError):  # no element offers an object database
-        for name, database in request.zodb.db().databases.items():
+        connection = request.zodb
+    with suppress(AttributeError):  # no element offers tables
+        session = request.sql
+    if connection is not None:
+        for name, database in connection.db().databases.items():
             yield from of_classes(name, database)
-    if (directory / "alembic.ini").exists() and find_spec("alembic"):
-        with suppress(AttributeError):
-            yield from of_migrations(request.sql, directory / "alembic.ini")
+    if session is not None and (directory / "alembic.ini").exists() and find_spec("alembic"):
+        yield from of_migrations(session, directory / "alembic.ini")
 
 
 def of_classes(name: str, database: Any) -> Iterator[Finding]:

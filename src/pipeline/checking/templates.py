@@ -55,10 +55,11 @@ def parent_of(tree: nodes.Template) -> str | None:
 
 def blocks_of(environment: Any, name: str | None) -> set[str] | None:
     """Return the names of the blocks of a template and of those that it extends; None if they are not known."""
-    found: set[str] | None = set() if name else None
-    while name and found is not None:
+    if not name:
+        return None
+    found: set[str] = set()
+    while name:
         tree = environment.parse(environment.loader.get_source(environment, name)[0])
         found.update(block.name for block in tree.find_all(nodes.Block))
         name = parent_of(tree)
-        found = None if name == "" else found
-    return found
+    return None if name == "" else found

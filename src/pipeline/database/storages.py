@@ -121,9 +121,8 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     given = dict(parse_qsl(query))
     blobs = given.get("blobstorage_dir")
     if not int(given.get("read_only", 0)):
-        others = [one.name for one in Path(path).absolute().parent.glob("*.fs") if one.stat().st_mtime < STARTED]
-        if others and not os.path.exists(path):
-            log.warning("%s is a new database, beside %s: is the option uri what it was?", path, ", ".join(others))
+        if not os.path.exists(path):
+            tell_new(path)
         for name in (path, f"{path}.tmp"):
             _make_file(name, 0o600)
         if blobs:
@@ -141,6 +140,13 @@ def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
         file.packer = partial(_pack_alike, path, file.packer)
     watch_files(storage)
     return storage
+
+
+def tell_new(path: str) -> None:
+    """Log that a file is going to be made beside one of an earlier process: most likely its URI was changed."""
+    files = [one for one in Path(path).absolute().parent.glob("*.fs") if one.is_file()]
+    if others := [one.name for one in files if one.stat().st_mtime < STARTED]:
+        log.warning("%s is a new database, beside %s: is the option uri what it was?", path, ", ".join(others))
 
 
 def _file_of(storage: Any) -> Any:

@@ -20,7 +20,7 @@ from pipeline.database.sql_sessions import RequestConnection, RequestSession
 from pipeline.telling.words import is_of_the_site
 
 NOTICES = "pipeline.notices"
-"""The key in the ``info`` of a session for its notices, each with its number of times."""
+"""The key in the ``info`` of a session for its notices: the keys of a dict, so that each stands there once."""
 STATEMENTS = "pipeline.statements"
 """The key for the statements that it has executed, each with its number of times."""
 OBJECTS = "pipeline.objects"

@@ -165,10 +165,15 @@ def failing(run: Run) -> Iterator[str]:
         yield f"it is answered {run.status or type(run.escaped).__name__}"
 
 
+def afresh(site: Site, request: Asked) -> Run:
+    """Run a request on the databases as they were."""
+    site.copies.reset()
+    return site.ask(request)
+
+
 def tried_out(site: Site, request: Asked) -> tuple[Run, bool]:
     """Run a request. Return the run, and whether something is stored."""
-    site.copies.reset()
-    run = site.ask(request)
+    run = afresh(site, request)
     return run, not site.copies.stored().is_nothing
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 from webtest import TestResponse
 
 from pipeline.proving.asked import Asked
-from pipeline.proving.attack import failing, tried_out
+from pipeline.proving.attack import afresh, failing
 from pipeline.proving.corpus import forms_of
 from pipeline.proving.report import Report
 from pipeline.proving.runs import Run
@@ -40,16 +40,17 @@ def prove_links(site: Site, requests: Sequence[Asked], report: Report, is_over: 
 def followed(site: Site, requests: Sequence[Asked] = ()) -> Iterator[tuple[Asked, Asked, Run]]:
     """Yield each request that a page leads to, from the root and from the requests on: page, request and run."""
     gets = [Asked("GET", "/"), *(request for request in requests if request.method == "GET")]
-    pages = list({str(request): request for request in gets}.values())
-    seen = {str(request) for request in pages}
-    for page in pages:
-        for request in leading(site, page, tried_out(site, page)[0]):
+    first = {str(request): request for request in gets}
+    pages: list[tuple[Asked, Run | None]] = [(request, None) for request in first.values()]
+    seen = set(first)
+    for page, answer in pages:
+        for request in leading(site, page, answer or afresh(site, page)):
             if str(request) not in seen and len(seen) < MOST:
                 seen.add(str(request))
-                run, _ = tried_out(site, request)
+                run = afresh(site, request)
                 yield page, request, run
                 if request.method == "GET" and leads_on(run):
-                    pages.append(request)
+                    pages.append((request, run))
 
 
 def dead(run: Run) -> Iterator[str]:

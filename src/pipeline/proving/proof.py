@@ -155,10 +155,10 @@ class Proof:
 
     def _judged(self) -> Proof:
         """Say what was found by one way to judge."""
-        lines = [line for line in self.report.lines if line.judge == self.report.lines[-1].judge]
-        if self.report.follow and lines:
-            put_judge(lines)
-        self.report.waive([one for one in self.waived if one.judge == self.report.lines[-1].judge])
+        judge = self.report.lines[-1].judge if self.report.lines else ""
+        if self.report.follow and judge:
+            put_judge([line for line in self.report.lines if line.judge == judge])
+        self.report.waive([one for one in self.waived if one.judge == judge])
         if self.strict and (self.report.found or not self.report.is_covered):
             raise AssertionError(self.report.text())
         return self

@@ -203,16 +203,21 @@ def put_line(line: Line) -> None:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     if line.findings or line.left:
         left = f", {line.left} left out by the budget" if line.left else ""
-        said = f"{line.findings} finding{'s' * (line.findings != 1)}" if line.findings else "nothing found"
         status = str(line.status or "-")
-        print(f"  {line.request:50.50} {status:4} {line.points:4} points {line.runs:6} runs  {said}{left}")
+        runs = f"{line.points:4} points {line.runs:6} runs"
+        print(f"  {line.request:50.50} {status:4} {runs}  {found_in_words(line.findings)}{left}")
 
 
 def put_judge(lines: Sequence[Line]) -> None:
     """Print the sums of one judge."""
     runs, findings = sum(line.runs for line in lines), sum(line.findings for line in lines)
-    said = f"{findings} finding{'s' * (findings != 1)}" if findings else "nothing found"
-    print(f"{lines[0].judge}: {len(lines)} request{'s' * (len(lines) != 1)}, {runs} runs, {said}")
+    requests = f"{len(lines)} request{'s' * (len(lines) != 1)}"
+    print(f"{lines[0].judge}: {requests}, {runs} runs, {found_in_words(findings)}")
+
+
+def found_in_words(findings: int) -> str:
+    """Return how much was found."""
+    return f"{findings} finding{'s' * (findings != 1)}" if findings else "nothing found"
 
 
 def put_progress(line: Line, done: int, of: int) -> None:

@@ -236,6 +236,7 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
     """
     steps = _elements(chain)
     provided = {thing for _, element in steps for thing in element.contract.provides}
+    tells = any(step.facts.may_be_behind for step, _ in steps)
     alone = len(steps) == len(chain.steps)  # a foreign app or middleware may join a transaction, or want a retry
     for step, element in steps:
         facts = step.facts
@@ -243,7 +244,6 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
         if thing and thing not in provided and alone:
             what = f"{element.name} has nothing to do: no element of the pipeline provides a {thing}"
             yield Finding("note", step.where, what, f"Leave it out, or put {providers(thing)} beside it.")
-        tells = any(one.facts.may_be_behind for one, _ in steps)
         if "written" in element.contract.provides and alone and not tells:
             what = f"{element.name} tells nothing: no database of the pipeline says how far a process or replica is"
             yield Finding("note", step.where, what, OWN_READS)
