@@ -23,7 +23,7 @@ COMMANDS = {name: f"pipeline.tools.{name}" for name in TOOLS} | {"copy-database"
 # The targets of `pipeline deploy`, each a package of src/pipeline/deploying.
 TARGETS = ["apache", "container", "granian", "gunicorn", "kubernetes", "lighttpd", "mod_python"]
 TARGETS += ["mod_wsgi-express", "nginx", "systemd", "uwsgi"]
-COMMANDS |= {"prove": "pipeline.proving.command", "rehearse": "pipeline.proving.rehearse"}
+COMMANDS |= {"prove": "pipeline.proving.command", "rehearse": "pipeline.rehearsing.command"}
 
 EXTRAS = {
     # `paster serve`. PasteScript imports pkg_resources, which setuptools 82 took out. Before 77 it does not find

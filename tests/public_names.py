@@ -47,6 +47,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.mounting": "includeme repeatable request_of",
     "pipeline.options": "resolve",
     "pipeline.paste": "load with_facts",
+    "pipeline.promises": "belongs_to invariant",
     "pipeline.publisher": "publisher",
     "pipeline.publishing.jinja": "environment",
     "pipeline.publishing.namespaces": "skin",

@@ -48,8 +48,9 @@ def state_of(path: Path) -> Iterator[str]:
                 yield target.id
 
 
-FOR_DEVELOPERS = {"adopting", "checking", "deploying", "explaining", "inspector", "loading", "proving", "serving"}
-FOR_DEVELOPERS |= {"running", "telling", "testing", "tools"}
+FOR_DEVELOPERS = {"adopting", "checking", "deploying", "explaining", "inspector", "loading", "proving"}
+FOR_DEVELOPERS |= {"rehearsing", "serving", "staging"}
+FOR_DEVELOPERS |= {"rehearsing", "serving", "staging"}
 """Folders of the commands, and of what they are made of."""
 
 

@@ -18,10 +18,10 @@ from pipeline.database import forks
 from pipeline.database.sql_dialects import dialects
 from pipeline.database.sql_errors import Judge
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.asked import asked
 from pipeline.proving.proof import Proof
-from pipeline.proving.runs import Run, started
-from pipeline.proving.sql_copies import SqlCopies
+from pipeline.staging.asked import asked
+from pipeline.staging.runs import Run, started
+from pipeline.staging.sql_copies import SqlCopies
 from proving import bugs, tables
 from servers.sql_places import MARIADB, OTHER_DRIVERS, POSTGRES, SQLITE, with_driver
 

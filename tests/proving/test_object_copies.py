@@ -19,9 +19,9 @@ from ZODB.DB import DB
 from inis import ini_of
 from pipeline.database import forks
 from pipeline.database.storages import open_to_read
-from pipeline.proving.asked import asked
-from pipeline.proving.copies import Copies
 from pipeline.proving.proof import Proof
+from pipeline.staging.asked import asked
+from pipeline.staging.copies import Copies
 from proving import bugs
 from proving.notes import Note, root
 

@@ -153,7 +153,7 @@ def test_what_is_killed_leaves_nothing(number: signal.Signals, ground: Ground) -
 @pytest.mark.parametrize("view", ["@@loop", "@@match"])
 def test_a_request_that_hangs_is_ended_and_told__S12(view: str, ground: Ground) -> None:
     """Also a regular expression, which holds the interpreter."""
-    code = "from pipeline.proving import runs; from pipeline.tools.command import main; import sys; "
+    code = "from pipeline.staging import runs; from pipeline.tools.command import main; import sys; "
     code += "runs.LONGEST = 0.5; sys.exit(main())"
     words = ["prove", str(ground.ini), "--view", view, "--judge", "faults"]
     environ = ground.environ("remove/", OUTSIDE_HANGS="yes")

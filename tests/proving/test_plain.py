@@ -11,7 +11,7 @@ import pytest
 from persistent.mapping import PersistentMapping
 from ZODB.serialize import ObjectWriter
 
-from pipeline.proving.plain import plain
+from pipeline.staging.plain import plain
 
 
 def record(value: Any) -> bytes:

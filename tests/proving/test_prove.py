@@ -22,13 +22,13 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.asked import Asked
-from pipeline.proving.effects import effect
 from pipeline.proving.judges import Record
-from pipeline.proving.logged import of_log
 from pipeline.proving.proof import Proof, plan_from
 from pipeline.proving.report import Waiver
 from pipeline.publisher import publisher
+from pipeline.staging.asked import Asked
+from pipeline.staging.effects import effect
+from pipeline.staging.logged import of_log
 from pipeline.testing import prove as prove_site
 from pipeline.testing.plugin import prove as prove
 from pipeline.tools.command import main

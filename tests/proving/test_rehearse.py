@@ -14,11 +14,11 @@ from typing import NamedTuple
 import pytest
 
 from pipeline.database.storages import database_at
-from pipeline.proving.asked import Asked
-from pipeline.proving.logged import Logged, read_log
-from pipeline.proving.rehearsal import Rehearsal, newest, rehearse, worse
-from pipeline.proving.rehearsal_side import Process, directory_of
-from pipeline.proving.rehearsed import CIRCLE, Answer, Measured, Stage
+from pipeline.rehearsing.comparing import Rehearsal, newest, rehearse, worse
+from pipeline.rehearsing.sides import Process, directory_of
+from pipeline.rehearsing.stage import CIRCLE, Answer, Measured, Stage
+from pipeline.staging.asked import Asked
+from pipeline.staging.logged import Logged, read_log
 from pipeline.tools.command import main
 
 INI = """
@@ -459,7 +459,7 @@ def test_the_budget_ends_what_hangs_and_leaves_no_copies(
     releases: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made: list[str] = []
-    monkeypatch.setattr("pipeline.proving.rehearsal.HANGS", 0.1)
+    monkeypatch.setattr("pipeline.rehearsing.comparing.HANGS", 0.1)
     load = Process.load
 
     def noting(side: Process) -> None:

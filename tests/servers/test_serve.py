@@ -198,6 +198,23 @@ def test_templates_are_watched() -> None:
 
 
 @pytest.mark.servers
+def test_what_waitress_refuses_by_itself_is_told(ini: Path, start: Callable[..., Any], free_port: int) -> None:
+    """A body that is too long, a header without a colon, a browser that speaks https; the next client is served."""
+    ini.write_text(ini.read_text() + "max_request_body_size = 1000\n")
+    server = start([*COMMAND, ini, "--port", str(free_port), "--no-reload"], free_port)
+    for sent, said in (
+        (b"POST / HTTP/1.1\r\nContent-Length: 2000\r\n\r\n", "413 Request Entity Too Large: exceeds max_body"),
+        (b"GET / HTTP/1.1\r\nno header\r\n\r\n", "400 Bad Request"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "speaks https, and this port speaks http"),
+    ):
+        with socket.create_connection(("127.0.0.1", free_port), timeout=10) as client:
+            client.sendall(sent)
+            assert bool(client.recv(100)) is sent[:1].isalpha()
+        wait_for(f"127.0.0.1 {'is refused by waitress: ' * sent[:1].isalpha()}{said}", server.said)
+    assert get(free_port) == "first"
+
+
+@pytest.mark.servers
 def test_variables_beat_those_of_default(ini: Path, start: Callable[..., Any], free_port: int) -> None:
     """Also in the sections of the logging."""
     ini.write_text(

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent.parent
 SCRIPT = """
 import sys
 from urllib.parse import urlencode
-from pipeline.proving.asked import FORM, OWN, Asked
+from pipeline.staging.asked import FORM, OWN, Asked
 from pipeline.testing import prove
 
 editor = ("Authorization", "Basic ZWRpdG9yOnNlY3JldA==")

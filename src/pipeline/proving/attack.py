@@ -10,10 +10,11 @@ from unittest import mock
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pipeline.interfaces import PUBLIC
-from pipeline.proving.asked import FORM, Asked
+from pipeline.proving.promised import NOBODY, open_to_others
 from pipeline.proving.report import Report
-from pipeline.proving.runs import LONGEST, Run
-from pipeline.proving.site import Site
+from pipeline.staging.asked import FORM, Asked
+from pipeline.staging.runs import LONGEST, Run
+from pipeline.staging.site import Site
 from pipeline.telling.secrets import is_secret
 from pipeline.views import View
 
@@ -23,32 +24,36 @@ MARK = "<prove x='\"&>"
 SECRET = "prove-7d1f09ac"
 """Password of the visitor, which no log has by chance."""
 LONG = ("a", " ", "<", "(", "a@", "&#", "\n*")
-"""Parts of long values. On these, expressions and parsers of texts go back again and again."""
+"""Parts of long values, which another character ends. On these, expressions and parsers go back again and again."""
 MOST = {"GET": 6_000, "POST": 60_000}
 """Characters of a long value: those of a query have to pass the server."""
-NOBODY = ""
-"""The user of an anonymous visitor, in the place of the user of the site."""
 
 
-def prove_attack(site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool]) -> None:
+def prove_attack(
+    site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool], users: Sequence[str] = ()
+) -> None:
     """Ask for each view as an anonymous visitor, from another site, and with hostile values."""
     for request in requests:
-        own, _ = tried_out(site, request)
+        own = site.afresh(request)
         with report.line("attack", str(request), own.status, 0) as line:
-            for what, tried in attacks(site, request, own.views[0]) if own.views else ():
+            failed = [(what, request) for what in failing(own)]
+            for what, tried in failed or (attacks(site, request, own.views[0], own, users) if own.views else ()):
                 line.runs += 1
                 if what:
-                    report.note(line, what, str(tried), "", str(own.views[0]))
+                    report.note(line, what, str(tried), "", str(next(iter(own.views), "")))
         if is_over():
             return
 
 
-def attacks(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
+def attacks(
+    site: Site, request: Asked, view: View, own: Run, users: Sequence[str] = ()
+) -> Iterator[tuple[str, Asked]]:
     """Try each attack on a view. Yield what is wrong, or "", with the request."""
     yield from without_a_login(site, request, view)
+    yield from open_to_others(site, request, own, users)
     if request.method in ("GET", "HEAD"):
-        _, stored = tried_out(site, request)
-        yield ("a GET changes the database" if stored else ""), request
+        site.afresh(request)
+        yield ("a GET changes the database" if site.has_stored else ""), request
     elif view.same_site:
         yield from from_elsewhere(site, request, view)
     yield from with_hostile_values(site, request, view)
@@ -62,7 +67,7 @@ def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[st
     """Ask as an anonymous visitor."""
     needs = view.permission if view.permission != PUBLIC else None
     tried = request._replace(user=NOBODY)
-    run, stored = tried_out(site, tried)
+    run, stored = site.afresh(tried), site.has_stored
     yield from ((what, tried) for what in failing(run))
     if needs is not None and view in run.views:
         yield f"S1: an anonymous visitor reaches a view that needs {needs!r}", tried
@@ -78,7 +83,7 @@ def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str
     """Ask as the browser does that another site has told to."""
     for user in (NOBODY, request.user):
         tried = request.with_headers({"Origin": ELSEWHERE, "Sec-Fetch-Site": "cross-site"})._replace(user=user)
-        run, _ = tried_out(site, tried)
+        run = site.afresh(tried)
         who = "a visitor" if user is NOBODY else "a user"
         wrong = f"S23: another site has the browser of {who} call a view that is not cross_site"
         yield (wrong if view in run.views else ""), tried
@@ -88,7 +93,7 @@ def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tupl
     """Ask with values that would be HTML, or an address."""
     for value in (MARK, f"{ELSEWHERE}/"):
         for tried in with_value(request, view, value):
-            run, _ = tried_out(site, tried)
+            run = site.afresh(tried)
             yield from ((what, tried) for what in failing(run))
             is_page = "html" in run.header("Content-Type")
             target = urlsplit(run.header("Location"))
@@ -105,7 +110,7 @@ def with_a_secret(site: Site, request: Asked, view: View) -> Iterator[tuple[str,
     for tried in with_value(request, view, SECRET, is_secret):
         lengths = [(path, path.stat().st_size) for path in site.copies.logs()]
         with logged() as lines:
-            tried_out(site, tried)
+            site.afresh(tried)
         lines += [path.read_bytes()[length:].decode("latin-1") for path, length in lengths]
         yield ("S25: a secret of the visitor is in a log" if SECRET in "\n".join(lines) else ""), tried
 
@@ -153,7 +158,8 @@ def long_values(request: Asked, view: View) -> Iterator[tuple[Asked, ...]]:
     most = MOST.get(request.method, 0)
     for part in LONG:
         count = most // len(part)
-        lengths = (with_value(request, view, part * number, bool) for number in (count // 16, count // 4, count))
+        texts = (f"{part * number}!" for number in (count // 16, count // 4, count))
+        lengths = (with_value(request, view, text, bool) for text in texts)
         yield from zip(*lengths, strict=True)
 
 
@@ -163,18 +169,6 @@ def failing(run: Run) -> Iterator[str]:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
     elif run.status is None or run.status >= 500:
         yield f"it is answered {run.status or type(run.escaped).__name__}"
-
-
-def afresh(site: Site, request: Asked) -> Run:
-    """Run a request on the databases as they were."""
-    site.copies.reset()
-    return site.ask(request)
-
-
-def tried_out(site: Site, request: Asked) -> tuple[Run, bool]:
-    """Run a request. Return the run, and whether something is stored."""
-    run = afresh(site, request)
-    return run, not site.copies.stored().is_nothing
 
 
 def with_value(

@@ -11,9 +11,10 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import ini_parser, options_of
 from pipeline.proving.proof import JUDGES, KINDS, Proof
 from pipeline.proving.report import Waiver, put_begin, put_end
+from pipeline.proving.sequences import is_sequence, steps_from, written
 from pipeline.telling.findings import put_json
 
-DEFAULT = "faults,attack,links"
+DEFAULT = "faults,attack,links,sequences,growth"
 EPILOG = """\
 examples:
   pipeline prove site.ini
@@ -35,6 +36,9 @@ def main(arguments: Sequence[str]) -> int:
         EPILOG,
     )
     parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
+    parser.add_argument(
+        "--users", metavar="NAMES", default="", help="ordinary users: ann,bob; none may touch what is another one's"
+    )
     parser.add_argument("--view", metavar="REGEX", default="", help="only requests with this in METHOD URL")
     parser.add_argument("--log", metavar="FILE", help="also ask what an access log in JSON has")
     parser.add_argument(
@@ -63,6 +67,7 @@ def main(arguments: Sequence[str]) -> int:
         options.ini,
         options.variables,
         user=options.user,
+        users=[name for name in options.users.split(",") if name],
         view=options.view,
         log=options.log,
         allow=options.allow,
@@ -106,13 +111,24 @@ def waivers_of(path: str) -> list[Waiver]:
 
 
 def put_replay(proof: Proof, plan: str) -> int:
-    """Run one plan and print the points that it passes."""
+    """Run one plan and print the points that it passes, or a sequence and print its answers."""
+    if is_sequence(plan):
+        steps = steps_from(plan)
+        statuses, found = proof.replay_steps(steps)
+        for step, status in zip(steps, statuses, strict=False):
+            print(f"  {status or '-'}  {written([step])}")
+        return put_found(found)
     run, found = proof.replay(plan)
     for number, point in enumerate(run.trace, 1):
         hit = next((f"  <- {hit.kind}, at {hit.where}" for hit in run.hits if hit.point == point), "")
         print(f"  {number:4} {point}{hit}")
     outcome = f", X-Outcome: {run.outcome}" if run.outcome else ""
     print(f"answered {run.status or type(run.escaped).__name__}{outcome}")
+    return put_found(found)
+
+
+def put_found(found: Sequence[str]) -> int:
+    """Print what is wrong with what was run again. Return the exit status."""
     for one in found:
         print(f"found: {one}")
     return 1 if found else 0

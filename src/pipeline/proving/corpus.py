@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 from xmlrpc.client import dumps
@@ -26,10 +27,10 @@ from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
-from pipeline.proving.asked import OWN, Asked, asked
 from pipeline.proving.examples import example_of
-from pipeline.proving.runs import Run
-from pipeline.proving.site import Site
+from pipeline.staging.asked import AS_JSON, OWN, Asked, asked, unlike, with_values
+from pipeline.staging.runs import Run
+from pipeline.staging.site import Site
 from pipeline.telling.words import kind_name, place_of
 from pipeline.views import View
 
@@ -57,7 +58,6 @@ VALUES: dict[Any, Any] = {
 INPUTS = {"email": "prove@example.com", "number": "1", "date": "2009-11-01", "url": "http://localhost/"}
 """A value for an input of a form that is empty, by its type."""
 
-AS_JSON = ("Content-Type", "application/json")
 MULTIPART = "multipart/form-data; boundary=----------prove"
 
 Identity = tuple[str, str, str, Any]
@@ -78,8 +78,17 @@ class Thing(NamedTuple):
     kind: type
 
 
-def of_views(site: Site, chains: Sequence[Chain]) -> tuple[list[Asked], list[str]]:
-    """Return a request for each view, and the views for which none was found, each with the reason."""
+class OfViews(NamedTuple):
+    """A request for each view, and the views for which none was found, or none that was not refused, each with the
+    reason."""
+
+    tried: list[Asked]
+    untried: list[str]
+    refused: list[str]
+
+
+def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
+    """Return a request for each view."""
     tried: dict[Identity, Asked] = {}
     wanted = {identity_of(row): row for row in rows(site, chains)}
     answered: set[Identity] = set()
@@ -93,8 +102,7 @@ def of_views(site: Site, chains: Sequence[Chain]) -> tuple[list[Asked], list[str
                 if identity in answered or key.startswith("GET ") is not get:
                     continue
                 for request in candidates(context, request_type, key, view, things, way, forms, site.models):
-                    site.copies.reset()
-                    run = site.ask(request)
+                    run = site.afresh(request)
                     if any(one.function is view.function for one in run.views):
                         if identity not in tried or (run.status or 500) < 400:
                             tried[identity] = request
@@ -103,16 +111,21 @@ def of_views(site: Site, chains: Sequence[Chain]) -> tuple[list[Asked], list[str
                         if (run.status or 500) < 400:
                             answered.add(identity)
                             break
+                        failed[identity] = said(request, run)
                     else:
                         failed.setdefault(identity, said(request, run))
             if get:
                 forms += [form for url, body in pages.items() for form in forms_of(site.origin, url, body)]
-    untried = [
-        f"{key} of {kind_name(context)} ({place_of(view.function)}): {failed.get(identity, NO_OBJECT)}"
+    told = {
+        identity: f"{key} of {kind_name(context)} ({place_of(view.function)}): {failed.get(identity, NO_OBJECT)}"
         for identity, (context, _, key, view) in wanted.items()
-        if identity not in tried
-    ]
-    return [tried[identity] for identity in wanted if identity in tried], untried
+        if identity not in answered
+    }
+    return OfViews(
+        [tried[identity] for identity in wanted if identity in tried],
+        [text for identity, text in told.items() if identity not in tried],
+        [text for identity, text in told.items() if identity in tried],
+    )
 
 
 def identity_of(row: tuple[Any, Any, str, View]) -> Identity:
@@ -221,8 +234,9 @@ def candidates(
             made = Asked(method, url, json.dumps(dict(fields)).encode(), (*OWN, AS_JSON), None, made.source)
         made = made._replace(headers=(*made.headers, *way.headers))
         yield made
-        if method not in ("GET", "HEAD"):  # the view may need a version
+        if method not in ("GET", "HEAD"):  # the view may need a version, or a name that nothing has
             yield made._replace(headers=(*made.headers, ("If-Match", "*")))
+            yield with_values(made, partial(unlike, number=1))
 
 
 def is_for(context: Any, kind: type) -> bool:
@@ -259,17 +273,17 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
         yield name, choice if isinstance(choice, str) else VALUES.get(choice, "prove")
 
 
-def forms_of(origin: str, url: str, body: bytes, base: str = "") -> Iterator[Asked]:
+def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
     """Yield the requests that the forms of a page make.
 
     origin  address of the site
-    base    address where relative ones begin, if the page names one (``<base>``)
     """
-    page = TestResponse(app_iter=[body], content_type="text/html", charset="utf-8")
+    page: Any = TestResponse(app_iter=[body], content_type="text/html", charset="utf-8")
+    base = urljoin(origin + url, page.html.base.get("href", "") if page.html.base else "")
     for number, form in page.forms.items():
         if not isinstance(number, int):
             continue
-        target = urlsplit(urljoin(base or origin + url, form.action or origin + url))
+        target = urlsplit(urljoin(base, form.action or origin + url))
         if f"{target.scheme}://{target.netloc}" != origin:
             continue
         fields: list[tuple[str, Any]] = []

@@ -6,11 +6,12 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 
-from pipeline.proving.asked import Asked
 from pipeline.proving.faults import Whole
+from pipeline.proving.promised import broken_invariants
 from pipeline.proving.report import Report
-from pipeline.proving.runs import Hit, Run
-from pipeline.proving.site import Site
+from pipeline.staging.asked import Asked
+from pipeline.staging.runs import Hit, Run
+from pipeline.staging.site import Site
 
 
 def prove_crash(site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool]) -> None:
@@ -50,7 +51,9 @@ def left(site: Site, whole: Whole, was_answered: bool) -> list[str]:
     looked = site.look(Asked("GET", "/"), lambda request: getattr(request, "root", None))
     if looked.escaped is not None or (looked.status or 500) >= 500:
         return [f"the next process cannot answer: {looked.status or looked.escaped!r}"]
-    stored = site.copies.stored()
+    if broken := list(broken_invariants(site)):
+        return broken
+    stored = whole.without_noise(site.copies.stored())
     if stored.is_nothing:
         lost = was_answered and not whole.stored.is_nothing
         return ["R1: the answer was begun, and nothing is stored"] if lost else []

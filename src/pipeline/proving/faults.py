@@ -6,34 +6,43 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pipeline.proving.asked import Asked
-from pipeline.proving.copies import Stored
 from pipeline.proving.judges import Judge, Record
 from pipeline.proving.memory import differences
+from pipeline.proving.noise import Noise
 from pipeline.proving.report import Report
-from pipeline.proving.runs import Plan, Run, kinds_at
-from pipeline.proving.site import Site
+from pipeline.staging.asked import Asked
+from pipeline.staging.copies import Stored
+from pipeline.staging.runs import Plan, Run, kinds_at
+from pipeline.staging.site import Site
 
 
 class Whole:
     """A request without a fault, and what it stores."""
 
     def __init__(self, site: Site, request: Asked) -> None:
-        site.copies.reset()
-        self.run = site.ask(request)
+        self.noise = Noise()
+        """Texts that a second run has stored otherwise."""
+        self.run = site.afresh(request)
         self.run.let_go()
-        self.stored: Stored = site.copies.stored()
+        stored = site.copies.stored()
+        if stored.tables and not self.run.hangs:
+            site.afresh(request).let_go()
+            self.noise.learn(stored.tables, site.copies.stored().tables)
+        self.stored = self.without_noise(stored)
+
+    def without_noise(self, stored: Stored) -> Stored:
+        """Return what a run has stored without what differs from run to run."""
+        return stored._replace(tables=self.noise.without(stored.tables))
 
 
 def record_of(site: Site, whole: Whole, run: Run) -> Record:
     """Return a run with what it has left."""
-    return Record(run, site.copies.stored(), differences(), whole.stored, whole.run.status)
+    return Record(run, whole.without_noise(site.copies.stored()), differences(), whole.stored, whole.run.status)
 
 
 def judged(site: Site, request: Asked, plan: Plan, whole: Whole, judges: Sequence[Judge]) -> tuple[Run, list[str]]:
     """Run a request with a plan. Return the run and what is wrong with it."""
-    site.copies.reset()
-    run = site.ask(request, Run(plan))
+    run = site.afresh(request, Run(plan))
     record = record_of(site, whole, run)
     found = [found for judge in judges for found in judge(record)]
     run.let_go()
@@ -72,7 +81,8 @@ def prove_faults(
         with report.line("faults", str(request), whole.run.status, len(whole.run.trace)) as line:
             run, found = judged(site, request, {}, whole, judges)
             report.add(line, request, run, found)
-            plans = [] if run.hangs else tried.after(run)[::-1]
+            fails = run.hangs or run.status is None or run.status >= 500
+            plans = [] if fails else tried.after(run)[::-1]
             while plans and not is_over():
                 plan = plans.pop()
                 run, found = judged(site, request, plan, whole, judges)

@@ -11,8 +11,8 @@ from importlib.metadata import entry_points
 from typing import NamedTuple
 
 from pipeline.database import pools
-from pipeline.proving.copies import Stored
-from pipeline.proving.runs import LONGEST, Run
+from pipeline.staging.copies import Stored
+from pipeline.staging.runs import LONGEST, Run
 
 
 class Record(NamedTuple):

@@ -9,15 +9,20 @@ from itertools import combinations_with_replacement
 from random import Random
 from typing import Any
 
-from pipeline.proving.asked import Asked
 from pipeline.proving.judges import left_behind
 from pipeline.proving.memory import differences
+from pipeline.proving.noise import Noise
+from pipeline.proving.promised import broken_invariants
 from pipeline.proving.report import Report
-from pipeline.proving.runs import Run
-from pipeline.proving.site import Site
+from pipeline.staging.asked import Asked
+from pipeline.staging.runs import Run
+from pipeline.staging.site import Site
 
 Order = list[tuple[int, int]]
 """``(request, points)``: which of the two runs, and how many points it may pass before the other one does."""
+
+Ends = dict[tuple[bool, ...], set[str]]
+"""All that may be stored, by which of the two was acknowledged."""
 
 ALWAYS = 10**6
 NOT_SWITCHED = ("load", "sql.rollback")
@@ -81,18 +86,11 @@ def prove_pairs(
     site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool], most: int = SCHEDULES
 ) -> None:
     """Run each pair of the requests that store something."""
-    storing = [request for request in requests if stores(site, request)]
+    storing = [request for request in requests if site.afresh(request) and site.has_stored]
     for first, second in combinations_with_replacement(storing, 2):
         prove_pair(site, first, second, report, most)
         if is_over():
             return
-
-
-def stores(site: Site, request: Asked) -> bool:
-    """Return whether a request stores something."""
-    site.copies.reset()
-    site.ask(request)
-    return not site.copies.stored().is_nothing
 
 
 def in_turn(site: Site, *requests: Asked) -> tuple[tuple[int | None, ...], Any]:
@@ -104,30 +102,34 @@ def in_turn(site: Site, *requests: Asked) -> tuple[tuple[int | None, ...], Any]:
 
 def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: int) -> None:
     """Run two requests in many orders."""
-    both, reverse = in_turn(site, first, second), in_turn(site, second, first)
-    ends: dict[tuple[bool, ...], set[str]] = {
-        (True, True): {repr(both[1]), repr(reverse[1])},
-        (True, False): {repr(in_turn(site, first)[1])},
-        (False, True): {repr(in_turn(site, second)[1])},
-        (False, False): {repr(in_turn(site)[1])},
+    noise = Noise()
+    stored = {}
+    for some in ((first, second), (second, first), (first,), (second,), ()):
+        stored[some] = in_turn(site, *some)
+        noise.learn(stored[some][1], in_turn(site, *some)[1])
+    both, reverse = stored[first, second], stored[second, first]
+    ends: Ends = {
+        (True, True): {repr(noise.without(both[1])), repr(noise.without(reverse[1]))},
+        (True, False): {repr(noise.without(stored[first,][1]))},
+        (False, True): {repr(noise.without(stored[second,][1]))},
+        (False, False): {repr(noise.without(stored[()][1]))},
     }
     in_order = {both[0], reverse[0][::-1]}
     lengths = []
     for request in (first, second):
-        site.copies.reset()
-        lengths.append(sum(not name.startswith(NOT_SWITCHED) for name in site.ask(request).trace))
+        lengths.append(sum(not name.startswith(NOT_SWITCHED) for name in site.afresh(request).trace))
     name = f"{first} | {second}"
     with report.line("pairs", name, both[0][0], sum(lengths)) as line:
         for order in orders(lengths, most, site.seed):
             runs = run_both(site, (first, second), order)
             line.runs += 1
             said = " then ".join(f"{1 + who} passes {count}" for who, count in order[:-1])
-            for what in wrong(site, runs, ends, in_order):
+            for what in wrong(site, runs, ends, in_order, noise):
                 report.note(line, what, name, said, str(runs[0].views[-1]) if runs[0].views else "")
 
 
 def wrong(
-    site: Site, runs: Sequence[Run], ends: dict[tuple[bool, ...], set[str]], in_order: set[tuple[int | None, ...]]
+    site: Site, runs: Sequence[Run], ends: Ends, in_order: set[tuple[int | None, ...]], noise: Noise
 ) -> Iterator[str]:
     """Yield what is wrong with two runs at the same time."""
     statuses = tuple(run.status for run in runs)
@@ -136,11 +138,12 @@ def wrong(
         return
     done = tuple(run.is_acknowledged for run in runs)
     shown = " and ".join(map(str, statuses))
-    if repr(site.copies.values()) not in ends[done]:
+    if repr(noise.without(site.copies.values())) not in ends[done]:
         yield f"R2: answered {shown}, what is stored is not what they store one after the other"
     elif any((status or 500) >= 500 for status in statuses) and statuses not in in_order:
         yield f"R2: answered {shown}, which neither is when they come one after the other"
     yield from left_behind(differences())
+    yield from broken_invariants(site)
 
 
 def orders(lengths: Sequence[int], most: int, seed: int) -> Iterator[Order]:

@@ -12,22 +12,24 @@ from time import monotonic
 from pipeline.composition import Pipeline
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
-from pipeline.proving.asked import Asked
 from pipeline.proving.attack import prove_attack
-from pipeline.proving.corpus import NO_OBJECT, identity_of, of_views, rows
+from pipeline.proving.corpus import NO_OBJECT, OfViews, identity_of, of_views, rows
 from pipeline.proving.crash import prove_crash
 from pipeline.proving.faults import Tried, Whole, judged, prove_faults
+from pipeline.proving.growth import Noted, prove_growth
 from pipeline.proving.judges import Judge, judges
 from pipeline.proving.links import followed, prove_links
-from pipeline.proving.logged import of_log
-from pipeline.proving.pairs import SCHEDULES, prove_pairs, stores
+from pipeline.proving.pairs import SCHEDULES, prove_pairs
 from pipeline.proving.report import Report, Waiver, put_judge
-from pipeline.proving.runs import FAULTS, Plan, Run
-from pipeline.proving.site import Site
+from pipeline.proving.sequences import SEQUENCES, Explorer, prove_sequences
+from pipeline.staging.asked import Asked
+from pipeline.staging.logged import of_log
+from pipeline.staging.runs import FAULTS, Plan, Run
+from pipeline.staging.site import Site
 
 KINDS = tuple(FAULTS)
 """The kinds of faults."""
-JUDGES = ("faults", "attack", "links", "crash", "pairs")
+JUDGES = ("faults", "attack", "links", "sequences", "growth", "crash", "pairs")
 """The ways to judge a site, in the order in which they are tried."""
 
 LINKS = 100
@@ -41,7 +43,8 @@ class Proof:
 
     ini     the ini, with ``#name`` if it has several apps; or a pipeline
     words   variables of the ini, ``name=value``
-    user    the user of the requests that name none
+    user    the user of the requests that name none; default the first of ``users``
+    users   ordinary users, who ask by turns. None of them may touch what belongs to another one
     view    regular expression; only requests that it is found in are tried
     log     path of an access log in JSON, whose requests are tried beside those for the views
     allow   effects that views may have, such as ``localhost:25``
@@ -61,6 +64,7 @@ class Proof:
         words: Sequence[str] = (),
         *,
         user: str | None = None,
+        users: Sequence[str] = (),
         view: str = "",
         log: str | None = None,
         allow: Sequence[str] = (),
@@ -73,7 +77,8 @@ class Proof:
         waived: Sequence[Waiver] = (),
         strict: bool = False,
     ) -> None:
-        self.site = Site(ini, words, user=user, allow=allow, seed=seed)
+        self.users = users
+        self.site = Site(ini, words, user=user or next(iter(users), None), allow=allow, seed=seed)
         self.only = re.compile(view)
         self.log = log
         self.corpus = list(corpus)
@@ -96,30 +101,30 @@ class Proof:
         """Load the site and collect the requests."""
         with self.site.loaded():
             chains = self.site.chains
-            made, untried = self._made(chains)
+            found = self._made(chains)
             self.report.views = len({identity_of(row) for row in rows(self.site, chains)})
-            self.report.untried = untried
-            self.report.tried = self.report.views - len(untried)
+            self.report.untried, self.report.refused = found.untried, found.refused
+            self.report.tried = self.report.views - len(found.untried)
             logged = list(of_log(self.log)) if self.log is not None else []
-            asked = [*self.corpus] if self.corpus else [*made, *logged]
+            asked = [*self.corpus] if self.corpus else [*found.tried, *logged]
             if not asked:  # a mounted application has no views of ours
                 asked = [Asked("GET", "/"), *(request for _, request, _ in islice(followed(self.site), LINKS))]
             self.requests = [one for one in asked if self.only.search(str(one))]
+            self.first = Noted(self.site, self.requests)
             yield self
 
-    def _made(self, chains: Sequence[Chain]) -> tuple[list[Asked], list[str]]:
+    def _made(self, chains: Sequence[Chain]) -> OfViews:
         """Return the requests for the views. A site without objects grows by its own forms, until it has some."""
-        made, untried = of_views(self.site, chains)
+        found = of_views(self.site, chains)
         for _ in range(GROWTH):
-            if not any(one.endswith(NO_OBJECT) for one in untried):
+            if not any(one.endswith(NO_OBJECT) for one in found.untried):
                 break
-            storing = [one for one in made if stores(self.site, one)]
-            self.site.grow(*storing)
-            again, left = of_views(self.site, chains)
-            if len(left) == len(untried):
+            self.site.grow(*(one for one in found.tried if self.site.afresh(one) and self.site.has_stored))
+            again = of_views(self.site, chains)
+            if len(again.untried) == len(found.untried):
                 break
-            made, untried = again, left
-        return made, untried
+            found = again
+        return found
 
     def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
         """Try every fault at every point."""
@@ -135,12 +140,22 @@ class Proof:
 
     def attack(self) -> Proof:
         """Ask as an outsider does: without a login, from another site, with hostile values."""
-        prove_attack(self.site, self.requests, self.report, self.is_over)
+        prove_attack(self.site, self.requests, self.report, self.is_over, self.users)
         return self._judged()
 
     def links(self) -> Proof:
         """Follow the links and forms of the pages."""
         prove_links(self.site, self.requests, self.report, self.is_over)
+        return self._judged()
+
+    def sequences(self, most: int = SEQUENCES) -> Proof:
+        """Try so many sequences of requests by several users."""
+        prove_sequences(self.site, self.requests, self.report, self.is_over, self.users, most)
+        return self._judged()
+
+    def growth(self) -> Proof:
+        """Look for what a process has more of after the same requests."""
+        prove_growth(self.site, self.first, self.report, self.is_over)
         return self._judged()
 
     def crash(self) -> Proof:
@@ -152,6 +167,12 @@ class Proof:
         """Run each pair of the requests that store something at the same time, in at most so many orders."""
         prove_pairs(self.site, self.requests, self.report, self.is_over, most)
         return self._judged()
+
+    def replay_steps(self, steps: Sequence[Asked]) -> tuple[list[int | None], list[str]]:
+        """Run a sequence, as a finding prints it. Return the statuses, and what is wrong."""
+        explorer = Explorer(self.site, (), ())
+        found = explorer.run(steps)
+        return explorer.statuses, found
 
     def _judged(self) -> Proof:
         """Say what was found by one way to judge."""

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.asked import Asked
-from pipeline.proving.runs import Run
+from pipeline.staging.asked import Asked
+from pipeline.staging.runs import Run
 from pipeline.telling.words import bold
 
 BAR = 30
@@ -77,6 +77,8 @@ class Report:
     tried: int = 0
     untried: list[str] = field(default_factory=list)
     """The views that no request has called, each with the reason."""
+    refused: list[str] = field(default_factory=list)
+    """The views that have refused every request, such as a login without its password; each with the answer."""
     lines: list[Line] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     is_over_budget: bool = False
@@ -167,6 +169,7 @@ class Report:
         return {
             "ini": self.ini,
             "views": {"all": self.views, "tried": self.tried, "untried": self.untried},
+            "refused": self.refused,
             "requests": [vars(line) for line in self.lines],
             "findings": [{**vars(one), "rule": one.rule} for one in self.found],
             "runs": self.runs,
@@ -192,9 +195,11 @@ class Report:
 
 def put_begin(report: Report) -> None:
     """Print what of the site is tried."""
-    print(bold(f"{report.tried} of {report.views} views of {report.ini} are tried"))
-    for one in report.untried:
-        print(f"  not tried: {one}")
+    refused = f", {len(report.refused)} are only refused" if report.refused else ""
+    print(bold(f"{report.tried} of {report.views} views of {report.ini} are tried{refused}"))
+    for word, views in (("not tried", report.untried), ("only refused", report.refused)):
+        for one in views:
+            print(f"  {word}: {one}")
 
 
 def put_line(line: Line) -> None:
@@ -231,11 +236,13 @@ def put_end(report: Report, replay: str) -> None:
     """Print what was found. replay is the command that runs one plan again."""
     for one in report.found:
         print(f"\n{bold('found')}: {one.what}  ({one.count} times)")
-        print(f"    {one.request}{f', with {one.plan}' if one.plan else ''}")
+        print(f"    {one.request}{f', with {one.plan}' if one.plan and one.judge != 'sequences' else ''}")
         if one.where:
             print(f"    at {one.where}")
         if one.plan and one.judge == "faults":
             print(f"    {replay} --replay '{one.request} {one.plan}'")
+        elif one.plan and one.judge == "sequences":
+            print(f"    {replay} --replay '{one.plan}'")
     print(f"\n{report.runs} runs, {len(report.found)} kinds of findings")
     if not report.is_covered:
         print(

@@ -12,19 +12,24 @@ import signal
 import socket
 import threading
 import time
+from logging import getLogger
 from typing import Any
 
 from waitress import wasyncore
 from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer, create_server
-from waitress.task import WSGITask
+from waitress.task import ErrorTask, WSGITask
 
 from pipeline.serving.choice import Choice, Load
+
+log = getLogger(__name__)
 
 DRAIN = 30.0
 """Seconds that answers have to reach their clients after SIGTERM."""
 STOPPING = threading.Event()
 """Set when this process begins to stop."""
+TLS = b"\x16\x03"
+"""The first bytes of a client that speaks https."""
 STEP = 0.2
 """Seconds after which a signal is noticed if nothing else happens."""
 
@@ -37,6 +42,29 @@ class LastTask(WSGITask):
         super().__init__(channel, request)
 
 
+class Refusal(ErrorTask):
+    """An answer that waitress gives by itself, such as to a body that is too long, without a line in the log."""
+
+    def execute(self) -> None:
+        request: Any = self.request
+        error, client = request.error, self.channel.addr[0]
+        log.warning("%s is refused by waitress: %s %s: %s", client, error.code, error.reason, error.body)
+        super().execute()
+
+
+class Channel(HTTPChannel):
+    """A connection. One that speaks https to this port is closed: waitress waits for its end for two minutes."""
+
+    error_task_class = Refusal
+
+    def received(self, data: bytes) -> bool:
+        if data.startswith(TLS) and self.request is None and not self.requests:
+            log.warning("%s speaks https, and this port speaks http: ask for http://", self.addr[0])
+            self.handle_close()
+            return False
+        return bool(super().received(data))
+
+
 def serve(choice: Choice, listener: socket.socket | None, load: Load) -> None:
     """Serve until SIGTERM or SIGINT."""
     stopped: list[int] = []
@@ -45,6 +73,9 @@ def serve(choice: Choice, listener: socket.socket | None, load: Load) -> None:
     options = {"threads": choice.threads, **choice.settings, **where}
     connections: dict[int, Any] = {}
     server: Any = create_server(load(), connections, **options)
+    for one in connections.values():
+        if isinstance(one, BaseWSGIServer):
+            one.channel_class = Channel
 
     def stop(number: int, frame: object) -> None:
         stopped.append(number)

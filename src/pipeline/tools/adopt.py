@@ -30,7 +30,7 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.loading.asking import request_of
 from pipeline.loading.command_line import add_ini, options_of, parser_of
 from pipeline.options import on_demand
-from pipeline.proving.asked import OWN, Asked
+from pipeline.staging.asked import OWN, Asked
 from pipeline.telling.words import bold
 
 if TYPE_CHECKING:

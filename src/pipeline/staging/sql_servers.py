@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from pipeline.database.places import without_secrets
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.sql_copy import TIME, Faults
+from pipeline.staging.sql_copy import TIME, Faults
 
 Table = tuple[str | None, str]
 """Schema, None for that of the connection, and name."""

@@ -17,10 +17,10 @@ from time import monotonic
 from typing import IO, Any, Protocol
 
 from pipeline.loading.command_line import split_name
-from pipeline.proving.asked import Asked
-from pipeline.proving.rehearsed import Answer, Measured
+from pipeline.rehearsing.stage import Answer, Measured
+from pipeline.staging.asked import Asked
 
-MODULE = "pipeline.proving.rehearsed"
+MODULE = "pipeline.rehearsing.stage"
 GRACE = 2.0
 """Seconds that a process has to end by itself."""
 

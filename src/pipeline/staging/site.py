@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,11 +20,16 @@ from pipeline.interfaces import Handler
 from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of
 from pipeline.paste import Chain, Step
-from pipeline.proving.asked import Asked
-from pipeline.proving.copies import Copies
-from pipeline.proving.effects import OF_DATABASES, EffectRefused, Effects
-from pipeline.proving.runs import Gone, Run, joining, place, point, running, started, watched
+from pipeline.promises import IInvariant, IOwnerOf, OwnerOf
+from pipeline.staging.asked import Asked
+from pipeline.staging.copies import Copies
+from pipeline.staging.effects import OF_DATABASES, EffectRefused, Effects
+from pipeline.staging.runs import Gone, Run, joining, place, point, running, started, watched
 from pipeline.views import View, Views
+
+NUMBER = re.compile(r"\d+")
+ATTEMPTS = 8
+"""The most further attempts at a request. Nothing else is at work, so that what does not pass then passes never."""
 
 
 class Site:
@@ -57,14 +63,19 @@ class Site:
         """The registrations: context, type of the request, method and name, view."""
         self.models: list[Any] = []
         """The ``IModels`` of the publishers, for the annotations of views."""
+        self.invariants: list[Callable[..., object]] = []
+        self.owner_of: dict[Callable[..., Any], OwnerOf] = {}
+        """Functions that tell the owner of the object of a view, by the function of the view."""
         self.made: list[str] = []
         """The paths of the objects that requests have made, as their answers say (Location)."""
         self._look: Callable[[Any], object] | None = None
         self._thread = threading.get_ident()
         self._at_work: Run | None = None
+        """The run that began last: other threads do its work."""
+        self.hung: dict[tuple[str, str], str] = {}
+        """The lines at which requests have hung, by method and path without numbers. They are not asked again."""
         self.is_ended = False
         """True if a signal has ended the command."""
-        """The run that began last: other threads do its work."""
 
     of_databases: Sequence[str] = OF_DATABASES
     """Packages whose effects are those of a database."""
@@ -83,9 +94,12 @@ class Site:
             calls: dict[View, Callable[..., Any]] = {}
             for views in found:
                 self.models += views.utilities(IModels)
+                self.invariants += views.utilities(IInvariant)
                 for row in views:
                     self.views.append(row)
                     calls.setdefault(row[3], row[3].call)
+                    if owner_of := views.named(IOwnerOf, str(row[3])):
+                        self.owner_of[row[3].function] = owner_of
             stack.callback(give_back, calls)
             for view, call in calls.items():
                 view.call = self.watched_view(view, call)
@@ -127,6 +141,8 @@ class Site:
                 request.root = find_root(request)
             self._look(request)
             return
+        if run.is_alone:
+            request.attempts_left = min(request.attempts_left, ATTEMPTS)
         name = str(step)
         point(f"{name}:enter", step.where)
         run.depth += 1
@@ -158,6 +174,9 @@ class Site:
                     self._look(request)
                     return ""
                 run.views.append(view)
+                if owner_of := self.owner_of.get(view.function):
+                    owner = owner_of(context)
+                    run.owners |= {owner} if isinstance(owner, str) else {*(owner or ())}
                 if run.closers[0] == 0:
                     close_one(request, run)
             point("view:enter", str(view))
@@ -175,6 +194,10 @@ class Site:
     def ask(self, request: Asked, run: Run | None = None) -> Run:
         """Run one request as a server does."""
         run = run or Run()
+        kind = request.method, NUMBER.sub("N", urlsplit(request.url).path)
+        if kind in self.hung:
+            run.hangs = self.hung[kind]
+            return run
         run.user = (self.user if request.user is None else request.user) or None
         environ = request.environ(self.origin)
         if run.user is not None:
@@ -185,9 +208,21 @@ class Site:
             serve(self.app, environ, run)
         if self.is_ended:  # the code of the site, or of a database, has swallowed the exception
             raise KeyboardInterrupt
+        if run.hangs:
+            self.hung[kind] = run.hangs
         run.keeps_request = "pipeline.request" in environ
         self.copies.refuse_refused()
         return run
+
+    def afresh(self, request: Asked, run: Run | None = None) -> Run:
+        """Run one request on the databases as they were."""
+        self.copies.reset()
+        return self.ask(request, run)
+
+    @property
+    def has_stored(self) -> bool:
+        """True if something was stored since the databases were as they were."""
+        return not self.copies.stored().is_nothing
 
     def look(self, request: Asked, look: Callable[[Any], object]) -> Run:
         """Ask, and call ``look(request)`` in the place of traversal, or of an end without it."""

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.sql_servers import ServerCopy, quoted, rows_of, run
+from pipeline.staging.sql_servers import ServerCopy, quoted, rows_of, run
 
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{}' AND table_type = 'BASE TABLE'"
 COLUMNS = """

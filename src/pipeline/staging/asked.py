@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from webob import Request
 
@@ -14,6 +15,7 @@ from pipeline.telling.secrets import masked_query
 OWN_ORIGIN = "own"
 """Stands for the address of the site, in a header that says where a form comes from."""
 FORM = "application/x-www-form-urlencoded"
+AS_JSON = ("Content-Type", "application/json")
 
 
 class Asked(NamedTuple):
@@ -65,3 +67,23 @@ def asked(
     body = urlencode([(name, str(value)) for name, value in fields]).encode()
     kind = (("Content-Type", FORM),) if method != "DELETE" else ()
     return Asked(method, url, body if method != "DELETE" else b"", (*OWN, *kind), user, source)
+
+
+def with_values(request: Asked, change: Callable[[Any], Any]) -> Asked:
+    """Return a request with other values in the fields of its form, its JSON or its query."""
+    kind = dict(request.headers).get("Content-Type", "")
+    if kind == FORM:
+        pairs = parse_qsl(request.body.decode("latin-1"), keep_blank_values=True)
+        return request._replace(body=urlencode([(name, change(old)) for name, old in pairs]).encode())
+    if kind == AS_JSON[1] and isinstance(fields := json.loads(request.body or b"null"), dict):
+        return request._replace(body=json.dumps({key: change(old) for key, old in fields.items()}).encode())
+    path, _, query = request.url.partition("?")
+    if query and request.method in ("GET", "HEAD"):
+        pairs = [(name, change(old)) for name, old in parse_qsl(query, keep_blank_values=True)]
+        return request._replace(url=f"{path}?{urlencode(pairs)}")
+    return request
+
+
+def unlike(old: Any, number: int) -> Any:
+    """Return a value of a field that no other object has, if it is a word."""
+    return f"{old}{number}" if isinstance(old, str) and old.isalpha() else old

@@ -6,9 +6,12 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from pipeline.proving.sql_copy import TIME, Faults
+from pipeline.staging.runs import running
+from pipeline.staging.sql_copy import TIME, Faults
 
 Signature = tuple[bytes, int, int]
+LOCKED = 0.1
+"""Seconds that a run waits for a lock of another connection, which here is its own."""
 NOTHING: Signature = (b"", 0, 0)
 
 
@@ -32,6 +35,9 @@ class SQLite:
         arguments[:] = [str(self.file)]
         options.pop("uri", None)
         options["check_same_thread"] = False
+        run = running()
+        if run is not None and run.is_alone:
+            options["timeout"] = LOCKED
 
     def check(self, statement: str) -> None:
         """Do nothing: a statement that attaches a file opens it, which is noticed as an effect."""

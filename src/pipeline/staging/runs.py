@@ -125,6 +125,8 @@ class Run:
         """The bodies that views have returned, but for lists."""
         self.views: list[Any] = []
         """The views that were called."""
+        self.owners: set[str] = set()
+        """The users to whom the objects of these views belong, as their declarations say (``belongs_to``)."""
         self.effects: list[str] = []
         """Effects outside of the databases, from before they were told to store."""
         self.hangs = ""
@@ -143,6 +145,11 @@ class Run:
         self.identify = False
         """True if the next part is to see the user."""
         self._seen: Counter[str] = Counter()
+
+    @property
+    def is_alone(self) -> bool:
+        """True if no other request runs at the same time."""
+        return self.gate is None
 
     def let_go(self) -> None:
         """Let go of what a server would have let go of: its locks and files end with it."""

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from pipeline.database.sql_errors import code_of
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.sql_servers import FROZEN, ServerCopy, quoted, run
+from pipeline.staging.sql_servers import FROZEN, ServerCopy, quoted, run
 
 IN_USE, NOT_ALLOWED = "55006", "42501"
 """SQLSTATEs: others are connected to the template; the role does not own it, or may not create databases."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.asked import Asked
+from pipeline.staging.asked import Asked
 
 
 class Logged(NamedTuple):

@@ -12,18 +12,18 @@ from typing import Any
 from pipeline.database import forks
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
-from pipeline.proving.runs import point
-from pipeline.proving.sql_copy import SqlCopy
+from pipeline.staging.runs import point
+from pipeline.staging.sql_copy import SqlCopy
 
 EXECUTE = ("do_execute", "do_executemany", "do_execute_no_params")
 CALLS = dict.fromkeys(EXECUTE, "sql.execute") | {"do_commit": "sql.commit", "do_rollback": "sql.rollback"}
 """The calls of a driver that are points, by the method of the dialect that makes them."""
 
 ENGINES: dict[str, Callable[..., Any]] = {
-    "sqlite": on_demand("pipeline.proving.sql_sqlite:SQLite"),
-    "postgresql": on_demand("pipeline.proving.sql_postgresql:PostgreSQL"),
-    "mysql": on_demand("pipeline.proving.sql_mariadb:MariaDB"),
-    "mariadb": on_demand("pipeline.proving.sql_mariadb:MariaDB"),
+    "sqlite": on_demand("pipeline.staging.sql_sqlite:SQLite"),
+    "postgresql": on_demand("pipeline.staging.sql_postgresql:PostgreSQL"),
+    "mysql": on_demand("pipeline.staging.sql_mariadb:MariaDB"),
+    "mariadb": on_demand("pipeline.staging.sql_mariadb:MariaDB"),
 }
 """The ``SqlCopy`` of each dialect of SQLAlchemy."""
 PLACE = ("host", "port", "unix_socket", "dbname", "database", "db")

@@ -1,7 +1,7 @@
 """One side of a rehearsal: a site that answers requests, on copies of its databases, in a process of its own.
 
 Two versions of one package cannot be loaded in one process. So ``pipeline rehearse`` starts
-``python -m pipeline.proving.rehearsed`` for each side. The first line of its input says which site it is, and each
+``python -m pipeline.rehearsing.stage`` for each side. The first line of its input says which site it is, and each
 further line asks for one thing. Each answer is a line of its output. All lines are JSON.
 """
 
@@ -14,12 +14,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from html.parser import HTMLParser
+from contextlib import ExitStack, contextmanager
 from statistics import median
 from typing import Any, NamedTuple
 from unittest import mock
-from urllib.parse import urljoin, urlsplit
 
 from pipeline.database import forks
 from pipeline.database.only_look import if_locked
@@ -29,10 +27,11 @@ from pipeline.interfaces import Handler
 from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of, split_name
 from pipeline.paste import Step
-from pipeline.proving.asked import Asked
-from pipeline.proving.effects import OF_DATABASES, Effects
-from pipeline.proving.runs import Run
-from pipeline.proving.site import Site, quiet
+from pipeline.staging.addresses import links_of, of_this_site
+from pipeline.staging.asked import Asked
+from pipeline.staging.effects import OF_DATABASES, Effects
+from pipeline.staging.runs import Run
+from pipeline.staging.site import Site, quiet
 from pipeline.telling.errors import place_and_words
 from pipeline.telling.words import OUR_CODE, place_of
 from pipeline.views import Views
@@ -45,8 +44,6 @@ HOPS = 10
 """How many redirects are followed, as browsers do about twice as many."""
 CIRCLE = "circle"
 """The end of redirects that lead back to where they began, or that do not end."""
-LINKED = {"a": "href", "link": "href", "img": "src", "script": "src", "iframe": "src"}
-"""The attribute of an HTML element that has a link."""
 SLEEP = time.sleep
 
 
@@ -233,39 +230,6 @@ class Stage(Site):
 def leads_nowhere(end: int | str) -> bool:
     """Return whether a link is broken that ends so."""
     return end == CIRCLE or end in (404, 410) or (isinstance(end, int) and end >= 500)
-
-
-def of_this_site(origin: str, url: str, link: str) -> str | None:
-    """Return the path and query of a link on the page of a URL, or None if it leads out of the site."""
-    with suppress(ValueError):
-        found = urlsplit(urljoin(origin + url, link.strip()))
-        if found.scheme in ("http", "https") and found.netloc == urlsplit(origin).netloc:
-            return (found.path or "/") + (f"?{found.query}" if found.query else "")
-    return None
-
-
-class Links(HTMLParser):
-    """Collects the links of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: dict[str, None] = {}
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Note a link."""
-        for name, value in attributes:
-            if name == LINKED.get(tag) and value:
-                self.found[value] = None
-
-
-def links_of(origin: str, url: str, run: Run) -> list[str]:
-    """Return the links of a page that stay in the site."""
-    if "html" not in run.header("Content-Type") or run.header("Content-Encoding"):
-        return []
-    links = Links()
-    links.feed(run.body.decode("utf-8", "replace"))
-    found = dict.fromkeys(of_this_site(origin, url, link) for link in links.found)
-    return [one for one in found if one is not None and one != url]
 
 
 def asked_of(given: Mapping[str, Any]) -> Asked:

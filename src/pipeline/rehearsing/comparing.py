@@ -8,9 +8,9 @@ from time import monotonic
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pipeline.proving.logged import Logged
-from pipeline.proving.rehearsal_side import Side, SideFailed
-from pipeline.proving.rehearsed import CIRCLE, Answer, leads_nowhere
+from pipeline.rehearsing.sides import Side, SideFailed
+from pipeline.rehearsing.stage import CIRCLE, Answer, leads_nowhere
+from pipeline.staging.logged import Logged
 from pipeline.telling.secrets import masked_query
 
 KEPT = (

@@ -29,13 +29,13 @@ from pipeline.database.storages import RELSTORAGE, open_to_read
 from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
 from pipeline.paste import Step
-from pipeline.proving.plain import plain
-from pipeline.proving.runs import point
+from pipeline.staging.plain import plain
+from pipeline.staging.runs import point
 
 if TYPE_CHECKING:
-    from pipeline.proving.sql_copies import SqlCopies
+    from pipeline.staging.sql_copies import SqlCopies
 else:  # it needs SQLAlchemy
-    SqlCopies = on_demand("pipeline.proving.sql_copies:SqlCopies")
+    SqlCopies = on_demand("pipeline.staging.sql_copies:SqlCopies")
 
 
 class Stored(NamedTuple):

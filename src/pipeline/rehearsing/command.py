@@ -12,9 +12,9 @@ from time import monotonic
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import ini_parser, options_of
 from pipeline.loading.site import private_variables
-from pipeline.proving.logged import Logged, read_log
-from pipeline.proving.rehearsal import Line, Rehearsal, Tolerance, newest, rehearse
-from pipeline.proving.rehearsal_side import SideFailed, directory_of, started
+from pipeline.rehearsing.comparing import Line, Rehearsal, Tolerance, newest, rehearse
+from pipeline.rehearsing.sides import SideFailed, directory_of, started
+from pipeline.staging.logged import Logged, read_log
 from pipeline.telling.findings import put_json
 from pipeline.telling.words import bold
 

@@ -1,0 +1,165 @@
+"""Growth: what a process has more of after the same requests, and statements that a page needs for each row."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from http import HTTPStatus
+from types import FunctionType
+from typing import Any
+
+from pipeline.proving.attack import failing
+from pipeline.proving.noise import Noise
+from pipeline.proving.report import Report
+from pipeline.staging.asked import Asked, unlike, with_values
+from pipeline.staging.runs import Run, place
+from pipeline.staging.site import NUMBER, Site
+from pipeline.telling.words import is_of_the_site
+
+TIMES = 10
+"""How often a request is asked between two looks."""
+ROWS = 4
+"""How often what adds something is asked between two looks."""
+Cached = type(lru_cache(len))
+"""The class of a function with a cache."""
+STATEMENTS = ("sql.execute:before",)
+"""Points that should not come once for each row."""
+
+
+class Noted:
+    """How requests are answered from the state that the databases have before each run.
+
+    noise  what a second run answers otherwise
+    """
+
+    def __init__(self, site: Site, requests: Sequence[Asked]) -> None:
+        self.noise = Noise()
+        self.answers = {request: answer_of(site.afresh(request)) for request in requests}
+        for request, (_, lines) in self.answers.items():
+            self.noise.learn(lines, answer_of(site.afresh(request))[1])
+
+    def differing(self, later: Noted) -> Iterator[tuple[Asked, str]]:
+        """Yield what is answered otherwise after other requests, although the databases are the same."""
+        for request, (status, lines) in self.answers.items():
+            now, afterwards = later.answers[request]
+            if HTTPStatus.TOO_MANY_REQUESTS in (status, now):  # it counts, as it should
+                continue
+            if status != now:
+                yield request, f"R13: from the same state, other requests before it make of {status} {now}"
+            noise = Noise(self.noise, later.noise)
+            if status == now and noise.without(lines) != noise.without(afterwards):
+                yield request, "R13: from the same state, other requests before it make another page of it"
+
+
+def answer_of(run: Run) -> tuple[int | None, tuple[str, ...]]:
+    """Return a status, and the lines of a page without their numbers."""
+    text = NUMBER.sub("N", run.body.decode("latin-1"))
+    return run.status, tuple(text.splitlines())
+
+
+def prove_growth(site: Site, first: Noted, report: Report, is_over: Callable[[], bool]) -> None:
+    """Ask each request again and again, and then each page while what it shows becomes more.
+
+    first  the requests, as they were answered before all others
+    """
+    requests = [request for request in first.answers if not any(failing(site.afresh(request)))]
+    with report.line("growth", "the same requests again and again", None, 0) as line:
+        if grown(site, requests):
+            for request in requests:
+                for what in grown(site, [request]):
+                    report.note(line, f"R13: {what} with each request", str(request), "", "")
+                if is_over():
+                    return
+        line.runs += 3 * TIMES * len(requests)
+        later = Noted(site, list(first.answers))
+        for request, what in (*first.differing(later), *for_each_row(site, requests)):
+            report.note(line, what, str(request), "", "")
+
+
+def grown(site: Site, requests: Sequence[Asked]) -> list[str]:
+    """Return what grows steadily while requests are asked."""
+    looks = []
+    for _ in range(3):
+        for request in [*requests] * TIMES:
+            site.afresh(request).let_go()
+        site.copies.reset()
+        gc.collect()
+        looks.append(kept(site))
+    first, second, third = looks
+    enough = TIMES * 4 // 5
+    return [
+        f"{name} grows, from {first[name]} to {third[name]},"
+        for name in third
+        if third[name] - second[name] >= enough <= second[name] - first[name]
+    ]
+
+
+def kept(site: Site) -> Counter[str]:
+    """Return how much a process has of what should not become more."""
+    found = Counter({"the number of threads": threading.active_count()})
+    if os.path.isdir("/proc/self/fd"):
+        found["the number of open files and sockets"] = len(os.listdir("/proc/self/fd"))
+    for name, module in list(sys.modules.items()):
+        if is_of_the_site(getattr(module, "__file__", None) or "<"):
+            for place, thing in within(name, vars(module)):
+                found[place] = size_of(thing)
+    return found
+
+
+def within(name: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the variables of a module, those of its classes, and the default values of its functions."""
+    for key, value in list(variables.items()):
+        where = f"{name}.{key}"
+        yield where, value
+        if getattr(value, "__module__", None) != name.partition(":")[0]:
+            continue
+        if isinstance(value, type):
+            yield from ((f"{where}.{one}", held) for one, held in list(vars(value).items()))
+        elif isinstance(value, FunctionType):
+            defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+            yield from ((f"a default value of {where}", held) for held in defaults)
+
+
+def size_of(thing: Any) -> int:
+    """Return how many things are in a container or in the cache of a function, else 0."""
+    if isinstance(thing, Cached):
+        return int(thing.cache_info().currsize)
+    return len(thing) if isinstance(thing, (list, dict, set, deque, bytearray)) else 0
+
+
+def for_each_row(site: Site, requests: Sequence[Asked]) -> Iterator[tuple[Asked, str]]:
+    """Yield the pages that need more statements with each thing that is added, with the line of the statement."""
+    posts = [one for one in requests if one.method == "POST"]
+    adding = [one for one in posts if site.afresh(one).is_acknowledged and site.has_stored]
+    pages = [one for one in requests if one.method == "GET"]
+    site.copies.reset()
+    number = 0
+    looks: list[dict[Asked, Counter[str]]] = []
+    for _ in range(3 if adding else 0):
+        looks.append({page: statements_of(site, page) for page in pages})
+        for request in adding * ROWS:
+            number += 1
+            site.ask(with_values(request, partial(unlike, number=number)))
+    site.copies.reset()
+    for page in pages if looks else ():
+        first, second, third = (look[page] for look in looks)
+        for where in third:
+            if third[where] - second[where] >= ROWS // 2 <= second[where] - first[where]:
+                yield page, f"a statement is sent for each row, at {where}: {first[where]}, then {third[where]}"
+
+
+def statements_of(site: Site, page: Asked) -> Counter[str]:
+    """Return how many statements a page needs, by the line of the site that sends them."""
+    found: Counter[str] = Counter()
+
+    def gate(name: str) -> None:
+        if name.startswith(STATEMENTS):
+            found[place() or "a library"] += 1
+
+    site.ask(page, Run(gate=gate))
+    return found

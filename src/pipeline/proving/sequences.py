@@ -1,0 +1,264 @@
+"""Sequences: several requests one after the other, by several users, made of the links and forms that the pages of
+the site show then. A sequence that fails is made as short as it can be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from http import HTTPStatus
+from random import Random
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from pipeline.interfaces import ConfigurationError
+from pipeline.proving.attack import failing
+from pipeline.proving.links import DEAD, leading
+from pipeline.proving.promised import NOBODY, broken_invariants, is_open
+from pipeline.proving.report import Report
+from pipeline.staging.asked import AS_JSON, FORM, OWN, Asked, with_values
+from pipeline.staging.runs import Run
+from pipeline.staging.site import NUMBER, Site
+
+SEQUENCES = 150
+"""How many sequences are tried."""
+LONGEST = 6
+"""Requests of a sequence."""
+ALIKE = 5
+"""How many requests are known that are alike."""
+PAGES = 2
+"""How many pages a stranger looks at after each sequence."""
+LINKS = 6
+"""How many links of a page are followed."""
+MARK = "<i id=prove>"
+"""A value that is HTML where it is not quoted."""
+TOKEN = re.compile(r"prove\d+q\w*")
+"""A value that one sequence alone has sent. What it has stored is undone before the next one."""
+FIGURES = ("0", "1", "-1", "-1", "-5", "3", "1000")
+"""Values of fields that have a number, besides the numbers of pages."""
+TEXTS = ("0", "-1", "", "x" * 1500, "//elsewhere.example/", "ž" * 60, MARK, MARK, MARK)
+"""Values of fields, besides tokens and the names of users."""
+RATES = (0.0, 0.3, 0.5, 0.7)
+"""Parts of the fields of a request that get other values."""
+NUMBERS = 8
+"""How many numbers of the last pages are known: a stock, say, of which one more is ordered."""
+
+
+class Step(NamedTuple):
+    """The kind of a request: the objects of a folder are asked alike."""
+
+    method: str
+    path: str
+
+
+def step_of(request: Asked) -> Step:
+    """Return what a request is an instance of."""
+    return Step(request.method, NUMBER.sub("N", urlsplit(request.url).path))
+
+
+def prove_sequences(
+    site: Site,
+    requests: Sequence[Asked],
+    report: Report,
+    is_over: Callable[[], bool],
+    users: Sequence[str] = (),
+    most: int = SEQUENCES,
+) -> None:
+    """Try sequences of requests by the user of the site, further users and strangers."""
+    explorer = Explorer(site, requests, [site.user or NOBODY, *users, NOBODY])
+    with report.line("sequences", "several requests one after the other", None, 0) as line:
+        site.copies.reset()
+        for what in broken_invariants(site):
+            report.note(line, what, "before any request", "", "")
+        for _ in range(most):
+            if is_over():
+                return
+            line.runs += 1
+            steps, found = explorer.explore()
+            if found and explorer.has_failed:
+                explorer.known.pop(step_of(steps[-1]), None)
+            for what in found:
+                if not any((one.judge, one.what) == (line.judge, what) for one in report.found):
+                    steps = explorer.shortest(steps, what)
+                report.note(line, what, str(steps[-1]), written(steps), explorer.where)
+
+
+class Explorer:
+    """Makes sequences from what the pages of a site show.
+
+    users  the users who ask, NOBODY among them
+    """
+
+    def __init__(self, site: Site, requests: Sequence[Asked], users: Sequence[str]) -> None:
+        self.site = site
+        self.users = list(dict.fromkeys(users))
+        """The users who ask, besides a stranger with a name that no other sequence has."""
+        self.random = Random(site.seed)
+        self.known: dict[Step, list[Asked]] = {}
+        """The last requests that pages have led to, by what they are instances of."""
+        self.begins: list[list[Asked]] = [[]]
+        """Sequences at whose end a view was called with success for the first time. Others begin with them."""
+        self.welcome: dict[Step, list[str]] = {}
+        """The users who were not refused, by what they have asked."""
+        self.numbers: list[str] = []
+        self.user = self.users[0] if users else NOBODY
+        """The user who has asked last, and is likely to go on."""
+        self.number = 0
+        self.statuses: list[int | None] = []
+        """Those of the sequence that ran last."""
+        self.rate = 0.0
+        self.where = ""
+        """The view that was called last."""
+        self.has_failed = False
+        """True if the last request was answered by an error: it is not asked again."""
+        for request in requests:
+            self.learn(request)
+
+    def learn(self, request: Asked) -> None:
+        """Note a request that may be made later."""
+        alike = self.known.setdefault(step_of(request), [])
+        alike[:] = [*(one for one in alike if one.url != request.url), request][-ALIKE:]
+
+    def explore(self) -> tuple[list[Asked], list[str]]:
+        """Run a new sequence. Return its requests, and what is wrong with the last one."""
+        self.number += 1
+        chosen = self.random.choice(self.begins)[: LONGEST - 2] if self.random.random() < 0.7 else []
+        steps: list[Asked] = []
+        found = self.run(self.grown(chosen, steps))
+        if not found and self.number % 4 == 0:
+            found = list(self.again(steps))
+        return steps, found or list(self.left())
+
+    def left(self) -> Iterator[str]:
+        """Undo a sequence, and yield what a stranger sees of it."""
+        pages = [kind for kind in sorted(self.known) if kind.method == "GET"]
+        for kind in self.random.sample(pages, min(PAGES, len(pages))):
+            request = self.random.choice(self.known[kind])._replace(user=f"prove{self.number + 1}qstranger")
+            yield from self.shown(" ".join(kind), self.site.afresh(request), [request])
+
+    def grown(self, chosen: Sequence[Asked], steps: list[Asked]) -> Iterator[Asked]:
+        """Yield the chosen requests and some more, each made when its turn comes. They are noted as ``steps``."""
+        for number in range(self.random.randint(3, LONGEST)):
+            steps.append(chosen[number] if number < len(chosen) else self.next())
+            known = len(self.welcome)
+            yield steps[-1]
+            if len(self.welcome) > known:
+                self.begins.append(list(steps))
+
+    def next(self) -> Asked:
+        """Return a request with values of chance, by a user of chance."""
+        kinds = sorted(self.known)
+        changing = [kind for kind in kinds if kind.method not in ("GET", "HEAD")]
+        kind = self.random.choice(changing if changing and self.random.random() < 0.7 else kinds)
+        request = self.random.choice(self.known[kind])
+        users = [*self.users, f"prove{self.number}qstranger"]
+        if self.random.random() < 0.5:
+            self.user = self.random.choice(users)
+        if self.user not in (welcome := self.welcome.get(kind, users)) and self.random.random() < 0.8:
+            self.user = self.random.choice(welcome)
+        self.rate = self.random.choice(RATES)
+        return with_values(request, self.value)._replace(user=self.user)
+
+    def value(self, old: Any) -> Any:
+        """Return the value of a field, or another one of its type. A word of ours is one that can be found again."""
+        token = f"prove{self.number}q{self.random.randrange(3)}"
+        if self.random.random() >= self.rate or not isinstance(old, (str, int)) or isinstance(old, bool):
+            return token if old == "prove" else old
+        if NUMBER.fullmatch(str(old)) and self.random.random() < 0.9:
+            shown = [self.random.choice(self.numbers)] if self.numbers else []
+            value = self.random.choice([*FIGURES, *shown, *shown, *(str(int(one) + 1) for one in shown)])
+            return type(old)(value)
+        return self.random.choice([*TEXTS, token, token, *filter(None, self.users)])
+
+    def run(self, steps: Iterable[Asked]) -> list[str]:
+        """Run requests on the databases as they were. Return what is wrong with the last one, behind which none
+        is asked."""
+        self.site.copies.reset()
+        self.statuses = []
+        sent: list[Asked] = []
+        for request in steps:
+            sent.append(request)
+            run = self.site.ask(request)
+            self.statuses.append(run.status)
+            self.where = str(run.views[-1]) if run.views else ""
+            self.has_failed = bool(run.hangs) or run.status is None or run.status >= 500
+            if run.is_acknowledged:
+                self.welcome.setdefault(step_of(request), []).append(run.user or NOBODY)
+            if found := list(dict.fromkeys(self.judged(request, run, sent))):
+                return found
+        return []
+
+    def judged(self, request: Asked, run: Run, sent: Sequence[Asked]) -> Iterator[str]:
+        """Yield what is wrong with one request, the last one that was sent."""
+        what = " ".join(step_of(request))
+        yield from (f"{said}: {what}" for said in failing(run))
+        yield from self.shown(what, run, sent)
+        if run.owners and (run.user or "") not in run.owners:
+            yield from filter(None, [is_open(self.site, run.owners, run)])
+        if self.has_failed:
+            return
+        yield from broken_invariants(self.site)
+        if "html" in run.header("Content-Type"):
+            shown = [one for one in NUMBER.findall(run.body.decode("latin-1")) if len(one) < 7]
+            self.numbers = list(dict.fromkeys([*shown, *self.numbers]))[:NUMBERS]
+        led = list(leading(self.site, request, run))
+        for one in led:
+            self.learn(one)
+        for one in [one for one in led if one.method == "GET" and run.status is not None][:LINKS]:
+            reached = self.site.ask(one._replace(user=request.user))
+            if reached.status in DEAD or (reached.status or 500) >= 500:
+                yield f"{what} leads to {' '.join(step_of(one))}, which is answered {reached.status}"
+            yield from self.shown(f"{what}, then {' '.join(step_of(one))}", reached, sent)
+            if reached.status == 200 and run.status in (302, 303):
+                for further in leading(self.site, one, reached):
+                    self.learn(further)
+
+    def shown(self, what: str, run: Run, sent: Sequence[Asked]) -> Iterator[str]:
+        """Yield what a page must not show: a value as HTML, or one of a sequence that was undone."""
+        if "html" in run.header("Content-Type") and MARK.encode() in run.body:
+            yield f"S7: a page has a value of a visitor as HTML: {what}"
+        text = " ".join(f"{one.user} {one.url} {one.body.decode('latin-1')}" for one in sent)
+        page = f"{run.headers} {run.body.decode('latin-1')}"
+        if not {*TOKEN.findall(page)} <= {*TOKEN.findall(text)}:
+            yield f"R13: a value that was sent before, and undone, is on a page: {what}"
+
+    def again(self, steps: Sequence[Asked]) -> Iterator[str]:
+        """Run a sequence once more from the same state. It is answered alike."""
+        before = list(self.statuses)
+        if self.run(steps) or (self.statuses != before and HTTPStatus.TOO_MANY_REQUESTS not in self.statuses):
+            yield f"R13: the same requests from the same state are answered otherwise, with {self.statuses[-1]}"
+
+    def shortest(self, steps: list[Asked], what: str) -> list[Asked]:
+        """Return the fewest of the requests that have the same finding; all, if it comes by chance."""
+        where, best = self.where, list(steps)
+        for request in steps[:-1]:
+            fewer = [one for one in best if one is not request]
+            if what in self.run(fewer):
+                best = fewer
+        self.where = where
+        return best
+
+
+def written(steps: Sequence[Asked]) -> str:
+    """Return requests as ``--replay`` takes them: user, method, URL and body of each."""
+    return " then ".join(
+        f"{one.user or '-'} {one.method} {one.url} {quote(one.body, safe='=&%+')}".strip() for one in steps
+    )
+
+
+def is_sequence(text: str) -> bool:
+    """Return whether a text is that of a sequence, and not of one request with its faults."""
+    return text.split(maxsplit=3)[2:3] != [] and text.split(maxsplit=3)[2].startswith("/")
+
+
+def steps_from(text: str) -> list[Asked]:
+    """Return the requests that a finding prints."""
+    steps = []
+    for words in (one.split() for one in text.split(" then ")):
+        if len(words) not in (3, 4):
+            raise ConfigurationError(f"{' '.join(words)!r} is not of the form USER METHOD URL [BODY]")
+        user, method, url, body = (*words, "")[:4]
+        is_json = body.startswith(("%7B", "%5B"))
+        headers = (*OWN, AS_JSON if is_json else ("Content-Type", FORM)) if method not in ("GET", "HEAD") else ()
+        sent = (unquote(body) if is_json else body).encode()
+        steps.append(Asked(method, url, sent, headers, NOBODY if user == "-" else user))
+    return steps

@@ -1,0 +1,1 @@
+"""Rehearse: the newest requests of visitors, asked of the code that is served and of that which is to be."""

@@ -1,0 +1,167 @@
+"""Declarations for ``prove``: invariants, and to whom an object belongs. And a sequence that is run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inis import ini_of
+from pipeline.database import forks
+from pipeline.interfaces import ConfigurationError
+from pipeline.proving.noise import Noise
+from pipeline.proving.proof import Proof
+from pipeline.proving.sequences import is_sequence, steps_from, written
+from pipeline.tools.command import main
+
+SITE = '''
+from typing import Any
+from persistent import Persistent
+from webob.exc import HTTPForbidden
+from pipeline import redirect, view
+from pipeline.promises import belongs_to, invariant
+
+class Box(Persistent):
+    """The root."""
+    __parent__ = __name__ = None
+    value = 0
+    owner = "ann"
+
+def root(mapping: Any) -> Box:
+    return mapping.setdefault("box", Box())
+
+@view(context=Box)
+def index(box: Box, request: Any) -> str:
+    return "<p>box</p><form action=/@@put method=post><input name=value value=1></form>"
+
+@view(context=Box, name="put", methods=("POST",))
+@belongs_to(lambda box: OWNER)
+def put(box: Box, request: Any, value: int) -> Any:
+    if OWNER is not None and request.principal not in ALLOWED:
+        raise HTTPForbidden
+    box.value += value
+    return redirect("/")
+'''
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """``site(text, owner, allowed)`` writes a site with more text in its module. It returns the path of its ini."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def site(more: str = "", owner: str = "'ann'", allowed: str = "('ann',)") -> str:
+        module = f"promised_{tmp_path.name.replace('-', '_')}"
+        (tmp_path / f"{module}.py").write_text(f"OWNER, ALLOWED = {owner}, {allowed}\n{SITE}\n{more}")
+        order = ["retry", "zodb", "errors", "transaction", "forms", "traverse"]
+        zodb = f"uri = memory://{tmp_path.name}\nroot = {module}:root"
+        (tmp_path / "site.ini").write_text(ini_of(order, module, zodb=zodb))
+        return str(tmp_path / "site.ini")
+
+    yield site
+    forks.close_all()
+
+
+def found(ini: str, *judges: str, **options: Any) -> list[str]:
+    proof = Proof(ini, users=("ann", "bob"), **options)
+    with proof.loaded():
+        for judge in judges:
+            getattr(proof, judge)()
+    return [one.what for one in proof.report.found]
+
+
+INVARIANTS = [
+    ("def holds(root): return root.value >= -99", []),
+    ("def holds(root): return root.value >= 0", ["the invariant holds does not hold, it is False"]),
+    ("def holds(root): return True if root.value < 5 else 1", ["the invariant holds does not hold, it is 1"]),
+    ("def holds(root): assert root.value >= -99", ["the invariant holds does not hold, it is None"]),
+    ("def holds(request): return request.root.value >= 0", ["the invariant holds does not hold, it is False"]),
+    ("def holds(root): return 1 / (root.value + 1) < 9", ["the invariant holds cannot be asked: ZeroDiv"]),
+    ("def holds(thing): return True", ["the invariant holds asks for thing, and it can have root, session"]),
+]
+
+
+@pytest.mark.parametrize(("function", "said"), INVARIANTS)
+def test_an_invariant_is_asked_after_each_request(site: Any, function: str, said: list[str]) -> None:
+    whats = found(site(f"@invariant\n{function}\n"), "sequences")
+    assert len(whats) == len(said)
+    assert all(what.startswith(one) for what, one in zip(whats, said, strict=True)), whats
+
+
+@pytest.mark.parametrize("judge", ["crash", "pairs"])
+def test_an_invariant_is_asked_after_a_crash_and_after_both_ends_of_a_pair(site: Any, judge: str) -> None:
+    whats = found(site("@invariant\ndef is_empty(root): return root.value == 0\n"), judge, view="put")
+    assert "the invariant is_empty does not hold, it is False" in whats
+
+
+OWNERS = [
+    ("'ann'", "('ann',)", []),
+    ("('ann', 'bob')", "('ann', 'bob')", []),
+    ("None", "('ann',)", []),
+    ("'ann'", "('ann', 'bob')", ["S1: bob changes what belongs to ann"]),
+    ("'ann'", "('ann', 'prove-stranger')", ["S1: prove-stranger changes what belongs to ann"]),
+    ("'ann'", "('ann', None)", ["S1: an anonymous visitor changes what belongs to ann"]),
+    ("['bob']", "('ann', 'bob')", ["S1: ann changes what belongs to bob"]),
+]
+
+
+@pytest.mark.parametrize(("owner", "allowed", "said"), OWNERS)
+def test_what_belongs_to_one_is_refused_to_all_others(site: Any, owner: str, allowed: str, said: list[str]) -> None:
+    whats = found(site(owner=owner, allowed=allowed), "attack")
+    assert [what for what in whats if "belongs" in what] == said
+
+
+def test_a_finding_is_short_and_is_run_again_by_one_command(
+    site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ini = site("@invariant\ndef is_odd(root): return root.value != 4\n")
+    assert main(["prove", ini, "--users", "ann,bob", "--judge", "sequences"]) == 1
+    said = capsys.readouterr().out
+    command = said.partition(" --replay '")[2].partition("'")[0]
+    first, second = steps = command.split(" then ")
+    assert {step.partition("=")[0] for step in steps} == {"ann POST /@@put value"}
+    assert main(["prove", ini, "--users", "ann,bob", "--replay", command]) == 1
+    said = capsys.readouterr().out
+    assert said.splitlines()[-3:] == [
+        f"  302  {first}",
+        f"  302  {second}",
+        "found: the invariant is_odd does not hold, it is False",
+    ]
+    assert main(["prove", ini, "--users", "ann,bob", "--replay", first]) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- GET /",
+        "ann POST /1/@@note note=%C5%BE+%26 then - GET /?a=b",
+        "ann PATCH /1 %7B%22a%22%3A%20%22%C5%BE%22%7D",
+    ],
+)
+def test_a_sequence_is_written_as_it_is_read(text: str) -> None:
+    assert is_sequence(text)
+    assert written(steps_from(text)) == text
+
+
+def test_what_is_no_sequence_is_told() -> None:
+    assert not is_sequence("POST /@@put error@view:enter")
+    with pytest.raises(ConfigurationError, match="'ann GET' is not of the form USER METHOD URL"):
+        steps_from("ann GET /1 then ann GET")
+
+
+NOISE = [
+    ("(1, 'ann', 'tok1')", "(1, 'ann', 'tok2')", "(1, 'ann', 'x')", True),
+    ("(1, 'ann', 'tok1')", "(1, 'ann', 'tok2')", "(1, 'bob', 'x')", False),
+    ("(1, 'ann', 'tok1')", "(1, 'ann', 'tok2')", "(1, 'ann')", False),
+    ("(1, 0.52, 3)", "(1, 0.71, 3)", "(1, 0.1, 3)", True),
+    ("(1, 0.52, 3)", "(1, 0.71, 3)", "(1, 0.1, 4)", False),
+    ("(1, 'a')", "(1, 'a')", "(1, 'b')", False),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "third", "alike"), NOISE)
+def test_only_what_differs_in_two_runs_is_noise(first: str, second: str, third: str, alike: bool) -> None:
+    noise = Noise()
+    noise.learn((("table", (first,)),), (("table", (second,)),))
+    assert (noise.without((first,)) == noise.without((third,))) is alike
