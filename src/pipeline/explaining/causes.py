@@ -24,7 +24,7 @@ from pipeline.http.forwarding import READER, form_of_path
 from pipeline.http.origins import CrossSiteRequest
 from pipeline.telling.installed import providers
 from pipeline.telling.secrets import told_option
-from pipeline.telling.words import line_of_the_site, place_of, short
+from pipeline.telling.words import header_name, line_of_the_site, place_of, short
 from pipeline.views import View
 
 
@@ -162,7 +162,7 @@ def dropped(path: list[Part]) -> Iterator[Cause]:
     for visit in path:
         gone = [name for name, value in visit.inward.items() if value == GONE and name.startswith("HTTP_")]
         if gone:
-            headers = ", ".join(name.removeprefix("HTTP_").replace("_", "-").title() for name in gone)
+            headers = ", ".join(map(header_name, gone))
             remedy = ""
             if visit.step.facts.distrusts is not None:
                 form = "the form that it uses (X-Forwarded, Forwarded or X-Vhm)"

@@ -27,7 +27,7 @@ from pipeline.http.error_pages import Problem, text_of
 from pipeline.http.tracebacks import traceback_of
 from pipeline.telling.secrets import told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
-from pipeline.telling.words import is_of_the_site
+from pipeline.telling.words import header_name, is_header, is_of_the_site
 
 OURS = Path(__file__).parents[1]
 WATCHERS = {str(OURS / "explaining" / "recording.py"), str(OURS / "inspector" / "inspecting.py")}
@@ -182,11 +182,8 @@ def asked_of(request: Any) -> dict[str, list[tuple[str, str]]]:
         ("Client", str(environ.get("REMOTE_ADDR", ""))),
         ("Principal", request.principal or "not logged in"),
     ]
-    headers = [
-        (name.removeprefix("HTTP_").replace("_", "-").title(), told_variable(name, environ[name]))
-        for name in sorted(environ)
-        if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
-    ]
+    sent = sorted(filter(is_header, environ))
+    headers = [(header_name(name), told_variable(name, environ[name])) for name in sent]
     form = list((request.__dict__.get("form") or {}).items())[:100]
     fields = [(str(name), value_of(str(name), value)) for name, value in form]
     return {"asked_for": [pair for pair in asked if pair[1]], "headers": headers, "form": fields}
