@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import Any
 
 from webob.cookies import RequestCookies
@@ -26,15 +27,17 @@ def cookies_of(environ: dict[str, Any], name: str) -> list[str]:
         header = environ.get("HTTP_COOKIE", "") if find is None else find(name)
     if name not in header:
         return []
-    values: list[str] = []
-    behind_commas: list[str] = []  # last, for the value of another cookie may have such a comma
-    for part in header.split(";"):
-        pairs = [part] if "," not in part else _JOINED.split(part)
-        for kept, pair in zip((values, *[behind_commas] * len(pairs)), pairs, strict=False):
-            found, _, value = pair.strip(" \t").partition("=")
-            if found == name:
-                kept.append(value)
-    return [*values, *behind_commas][:MOST_OF_A_NAME]
+    pairs = (pair.strip(" \t").partition("=") for pair in chain(*_pairs(header)))
+    return [value for found, _, value in pairs if found == name][:MOST_OF_A_NAME]
+
+
+def _pairs(header: str) -> tuple[list[str], list[str]]:
+    """Return the pairs of a header, and those behind a comma, which count last: the value of another cookie may
+    have such a comma."""
+    if "," not in header:
+        return header.split(";"), []
+    parts = [_JOINED.split(part) for part in header.split(";")]
+    return [part[0] for part in parts], [pair for part in parts for pair in part[1:]]
 
 
 _KEPT = "webob._parsed_cookies"
@@ -55,14 +58,12 @@ def cookies_by_name(environ: dict[str, Any]) -> RequestCookies:
     if _PLAIN.fullmatch(header):
         environ[_KEPT] = (dict(_PAIR.findall(header)), header)
     elif environ.get(_KEPT, ("", None))[1] != header:
-        first: list[tuple[str, str]] = []
-        behind_commas: list[tuple[str, str]] = []  # last, as in ``cookies_of``
-        for part in header.split(";"):
-            for number, pair in enumerate(_JOINED.split(part)):
-                name, equals, value = pair.partition("=")
-                if equals and _TOKEN.fullmatch(name := name.strip(" \t")):
-                    (behind_commas if number else first).append((name, _text(value.strip(" \t"))))
-        environ[_KEPT] = (dict(behind_commas + first), header)
+        found: dict[str, str] = {}
+        for pair in chain(*reversed(_pairs(header))):  # the last one of a name is kept
+            name, equals, value = pair.partition("=")
+            if equals and _TOKEN.fullmatch(name := name.strip(" \t")):
+                found[name] = _text(value.strip(" \t"))
+        environ[_KEPT] = (found, header)
     return RequestCookies(environ)
 
 

@@ -94,16 +94,17 @@ def _refusal(element: Contract, chain: Sequence[Contract], what: str, remedy: st
 
 def objection(outer: Contract, inner: Contract, further_out: Iterable[Contract]) -> str | None:
     """Return the reason why ``outer`` may not stand outside ``inner``, or None."""
-    for name, reason in inner.outside.items():
-        if outer.answers_to(name):
-            return reason
-    for name, reason in outer.inside.items():
-        if inner.answers_to(name):
-            return reason
-    for thing in outer.unmet():
-        if thing in inner.provides and not any(thing in other.provides for other in further_out):
-            return f"{outer.name} requires {thing!r}, which {inner.name} provides"
-    return None
+    return next(reasons_of(inner, outer, further_out), None)
+
+
+def reasons_of(outer: Contract, inner: Contract, further_out: Iterable[Contract] = ()) -> Iterator[str]:
+    """Yield the reasons why ``outer`` must stand outside ``inner``: those that both declare, and things that
+    nothing ``further_out`` provides."""
+    yield from (reason for name, reason in outer.outside.items() if inner.answers_to(name))
+    yield from (reason for name, reason in inner.inside.items() if outer.answers_to(name))
+    for thing in inner.unmet():
+        if thing in outer.provides and not any(thing in other.provides for other in further_out):
+            yield f"{inner.name} requires {thing!r}, which {outer.name} provides"
 
 
 def _written(chain: Iterable[Contract]) -> str:

@@ -166,7 +166,7 @@ class Response(webob.Response):
 
     @headers.setter
     def headers(self, value: Any) -> None:
-        self.headerlist = list(value.items() if hasattr(value, "items") else value)
+        self.headerlist = value
 
     @property
     def _headerlist(self) -> HeaderList:

@@ -130,8 +130,8 @@ def _test(condition: str, branch: str, where: str) -> Callable[[dict[str, Any]],
         if kind == "scheme" and value in ("http", "https"):
             return lambda environ: bool(environ["wsgi.url_scheme"] == value)
         if kind == "path" and value.startswith("/"):
-            prefix = _steps(value.encode().decode("latin-1"))  # as PEP 3333 has it
-            return lambda environ: _steps(environ.get("PATH_INFO", ""))[: len(prefix)] == prefix
+            prefix = segments_of(value.encode().decode("latin-1"))  # as PEP 3333 has it
+            return lambda environ: segments_of(environ.get("PATH_INFO", ""))[: len(prefix)] == prefix
         if kind == "type":
             matches = _pattern(value)
             return lambda environ: matches(environ.get("CONTENT_TYPE", "").partition(";")[0].strip())
@@ -184,7 +184,7 @@ def _has_view(app: WSGIApp, branch: str, where: str) -> Callable[[dict[str, Any]
     return has_view
 
 
-def _steps(path: str) -> list[str]:
+def segments_of(path: str) -> list[str]:
     """Return the segments of a path that traversal walks. So a doubled slash does not avoid a branch."""
     return [segment for segment in path.split("/") if segment and segment != "."]
 

@@ -34,6 +34,7 @@ from pipeline.interfaces import (
 from pipeline.options import on_demand
 from pipeline.request import SAFE_METHODS
 
+place_of: Any = on_demand("pipeline.between:place_of")
 versioned: Any = on_demand("pipeline.http.versions:versioned")
 
 F = TypeVar("F")
@@ -94,15 +95,7 @@ class View:
 
 def named(function: Callable[..., Any]) -> str:
     """Return the name of a function or class, with its file and line."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:
-        try:
-            where = f"{inspect.getsourcefile(function)}, line {inspect.getsourcelines(function)[1]}"
-        except (OSError, TypeError):
-            where = function.__module__
-    else:
-        where = f"{code.co_filename}, line {code.co_firstlineno}"
-    return f"{function.__module__}.{function.__qualname__} ({where})"
+    return f"{function.__module__}.{function.__qualname__} ({place_of(function)})"
 
 
 def view(

@@ -8,7 +8,7 @@ from pathlib import Path
 from paste.deploy.loadwsgi import APP, loadcontext
 
 from pipeline.ini import Source, sections_of
-from pipeline.switch import branch_lines, switch
+from pipeline.switch import branch_lines, segments_of, switch
 from pipeline.telling.findings import Finding
 
 REMEDY = "Put it before that line, give one of them another condition, or delete it."
@@ -68,13 +68,13 @@ def _are_apart(kind: str, one: str, other: str) -> bool:
     if kind == "scheme":
         return one != other
     if kind == "path":
-        return _steps(one)[: len(_steps(other))] != _steps(other)[: len(_steps(one))]
+        return segments_of(one)[: len(segments_of(other))] != segments_of(other)[: len(segments_of(one))]
     return False
 
 
 def _is_always(condition: str) -> bool:
     kind, _, value = condition.partition("=")
-    return kind == "path" and not _steps(value)
+    return kind == "path" and not segments_of(value)
 
 
 def _implies(condition: str, wanted: str) -> bool:
@@ -86,7 +86,7 @@ def _implies(condition: str, wanted: str) -> bool:
     if kind == "method":
         return {*value.upper().split(",")} <= {*wanted_value.upper().split(",")}
     if kind == "path":
-        return _steps(value)[: len(_steps(wanted_value))] == _steps(wanted_value)
+        return segments_of(value)[: len(segments_of(wanted_value))] == segments_of(wanted_value)
     if kind == "scheme":
         return value == wanted_value
     words, taken = value.lower().split(","), wanted_value.lower().split(",")
@@ -103,10 +103,6 @@ def _covers(pattern: str, word: str) -> bool:
     if "*" not in end:
         return len(word) >= len(begin + end) and word.startswith(begin) and word.endswith(end)
     return begin == "" and end[-1:] == "*" and "*" not in end[:-1] and end[:-1] in word
-
-
-def _steps(path: str) -> list[str]:
-    return [segment for segment in path.split("/") if segment and segment != "."]
 
 
 def _line(place: str, text: str) -> str:

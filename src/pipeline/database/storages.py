@@ -61,9 +61,9 @@ def storage_of(
     """
     scheme = uri.partition(":")[0]
     if scheme == "zeo":
-        uri = _with_option(uri, "wait_timeout", ZEO_TIMEOUT)
+        uri = with_option(uri, "wait_timeout", ZEO_TIMEOUT)
     if scheme in RELSTORAGE and lock_timeout is not None:
-        uri = _with_option(uri, "commit_lock_timeout", lock_timeout)
+        uri = with_option(uri, "commit_lock_timeout", lock_timeout)
     factory, options = zodburi.resolve_uri(uri)
     if scheme == "file":
         factory = partial(_open_file, uri, factory)
@@ -109,7 +109,8 @@ def open_database(factory: Callable[[], Any], databases: dict[str, DB] | None = 
     return patiently(open)
 
 
-def _with_option(uri: str, name: str, value: object) -> str:
+def with_option(uri: str, name: str, value: object) -> str:
+    """Return a URI with an option, unless it has that option already."""
     if f"{name}=" in uri:
         return uri
     return f"{uri}{'&' if '?' in uri else '?'}{name}={value}"
@@ -223,7 +224,7 @@ def open_to_read(uri: str) -> Any:
     level = log.level
     log.setLevel(logging.ERROR)  # it would say that the index is older than the file
     try:
-        storage = zodburi.resolve_uri(_with_option(uri, "read_only", 1))[0]()
+        storage = zodburi.resolve_uri(with_option(uri, "read_only", 1))[0]()
     finally:
         log.setLevel(level)
     if storage.lastTransaction() != z64:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +24,8 @@ from pipeline.http.forwarding import READER, form_of_path
 from pipeline.http.origins import CrossSiteRequest
 from pipeline.telling.installed import providers
 from pipeline.telling.secrets import told_option
-from pipeline.telling.words import line_of_the_site, place_of, short
-from pipeline.views import View, Views
+from pipeline.telling.words import header_name, line_of_the_site, place_of, short
+from pipeline.views import View
 
 
 class Cause(NamedTuple):
@@ -63,32 +63,30 @@ def causes(
             )
         return
     walk, look = way_of(record, path)
-    failed = [visit for visit in path if visit.error is not None]
-    if walk is not None and walk.decides(bool(failed)):
+    failed = next((visit for visit in reversed(path) if visit.error is not None), None)
+    if walk is not None and walk.decides(failed is not None):
         yield of_zope(walk, status, path[0].response.get("Location", ""))
         return
-    noticed = noticed_of(path)
-    misread = [Cause(*one) for one in readers(noticed)]
-    is_refused = failed and isinstance(failed[-1].error, HTTPException)
-    if is_refused:  # the form was not what it should be, or the view says so
-        yield from misread
-    met = {id(error) for visit in failed for error in chain_of(visit.error)}
+    failure = None if failed is None else Failure(failed.error, failed, path, walk, look, directory)
+    is_refused = failure is not None and isinstance(failure.error, HTTPException)
+    met = {id(error) for visit in path for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
-    if failed and not missed:
-        yield of_error(Failure(failed[-1].error, failed[-1], path, walk, look, directory))
-    for one in unmet:
-        yield of_late(one, path[-1], look)
-    if not failed and not missed and not (unmet and status >= 500):
-        yield of_answer(path[-1], look, status)
-    yield from swallowed(path)
-    if not is_refused:
-        yield from misread
-    yield from (Cause(*one) for one in set_twice(noticed))
+    has_answered = not missed and not (unmet and status >= 500)
+    noticed = noticed_of(path)
     end = place_of(look.chosen.function) if look is not None and look.chosen is not None else path[-1].step.where
-    yield from (Cause(*one) for one in lost_headers(end, record.late_headers))
-    yield from dropped(path)
-    if walk is not None:
-        yield from hidden(walk)
+    rules: tuple[Iterable[tuple[str, ...]], ...] = (
+        readers(noticed) if is_refused else (),  # the form was not what it should be, or the view says so
+        [of_error(failure)] if failure is not None and not missed else (),
+        (of_late(one, path[-1], look) for one in unmet),
+        [of_answer(path[-1], look, status)] if failure is None and has_answered else (),
+        swallowed(path),
+        () if is_refused else readers(noticed),
+        set_twice(noticed),
+        lost_headers(end, record.late_headers),
+        dropped(path),
+        hidden(walk),
+    )
+    yield from (Cause(*one) for one in chain.from_iterable(rules))
 
 
 def way_of(record: Record, path: Sequence[Part]) -> tuple[Walk | None, Look | None]:
@@ -164,7 +162,7 @@ def dropped(path: list[Part]) -> Iterator[Cause]:
     for visit in path:
         gone = [name for name, value in visit.inward.items() if value == GONE and name.startswith("HTTP_")]
         if gone:
-            headers = ", ".join(name.removeprefix("HTTP_").replace("_", "-").title() for name in gone)
+            headers = ", ".join(map(header_name, gone))
             remedy = ""
             if visit.step.facts.distrusts is not None:
                 form = "the form that it uses (X-Forwarded, Forwarded or X-Vhm)"
@@ -172,9 +170,9 @@ def dropped(path: list[Part]) -> Iterator[Cause]:
             yield Cause(visit.step.where, f"{visit.name} dropped {headers}", remedy)
 
 
-def hidden(walk: Walk) -> Iterator[Cause]:
+def hidden(walk: Walk | None) -> Iterator[Cause]:
     """Yield the views that an item of the same name hides."""
-    for taken in walk.steps:
+    for taken in walk.steps if walk is not None else ():
         if taken.hides:
             yield Cause(
                 taken.hides,
@@ -200,9 +198,14 @@ class Failure(NamedTuple):
         return f"{self.visit.name}, {self.visit.step.where}"
 
     @property
+    def chosen(self) -> View | None:
+        """The view that was looked up, or None."""
+        return self.look.chosen if self.look is not None else None
+
+    @property
     def view(self) -> View | None:
         """The view that raised the exception, or None."""
-        return self.look.chosen if self.visit.look is not None and self.look is not None else None
+        return self.chosen if self.visit.look is not None else None
 
     def cause(self, said: str, remedy: str = "") -> Cause:
         """Return the cause as far as the exception itself tells it."""
@@ -224,7 +227,7 @@ def of_error(failure: Failure) -> Cause:
 
 def of_field(failure: Failure) -> Cause | None:
     """Return the cause if a field of a form has a bad value."""
-    view = failure.look.chosen if failure.look is not None else None
+    view = failure.chosen
     if view is None:
         name, _, words = failure.error.field.partition(":")
         remedy = f"The name of the field asks for {words!r}. Send that, or name the field {name!r} in the form."
@@ -259,7 +262,7 @@ def of_exception(failure: Failure) -> Cause:
         what += f" (caused by {short(led[0], 200)})"
     if stored := stored_by(error):
         what += f", when {stored} was to be stored"
-        view = failure.look.chosen if failure.look is not None else None
+        view = failure.chosen
         where = place_of(view.function) if view is not None else failure.here
         return Cause(where, f"{failure.visit.name} raised {what}", remedy or REMEDIES["NotStorable"])
     opened = opened_by(error, failure.path) if last_frame(error) is None else None
@@ -304,29 +307,107 @@ def of_proxy(failure: Failure) -> Cause | None:
 
 
 def of_missing_view(failure: Failure) -> Cause | None:
-    """Return the cause of a 404 of the publisher."""
-    visit, look = failure.visit, failure.look
-    if visit.look is None or look is None:
+    """Return the cause of a 404 of the publisher, for want of a view."""
+    where, look, walk = failure.visit.step.where, failure.look, failure.walk
+    if failure.visit.look is None or look is None:
         return None
-    return no_view(visit.step.where, visit.views, look, failure.walk, failure.directory)
+    if look.is_empty:
+        remedy = "Name the modules of your views: scan = package.module"
+        return Cause(where, "the publisher has no views at all", remedy)
+    missed = walk.steps[-1] if walk is not None and walk.steps and not walk.steps[-1].ok else None
+    if missed is not None and missed.source == "default step":
+        return Cause(
+            where,
+            f"the default step {missed.name!r} leads nowhere ({walk.default if walk else ''})",
+            "The names that default_steps returns must be items, and the last an item or a view.",
+        )
+    what = f"view {look.name!r}" if look.name else "default view"
+    why = f"there is no {what} for {look.context}"
+    if missed is not None and not missed.name.startswith("@@"):
+        why = f"{look.context} has no item {missed.name!r} ({missed.answered_by}), and no view has that name"
+    if walk is not None and walk.default and missed is None:
+        why += f"; the path was led on by the {walk.default}, and default steps are taken once"
+    for candidate in look.candidates:
+        remedy = "Register the view for that class, interface or type of request, too, or ask another object."
+        view = candidate.view
+        return Cause(place_of(view.function), f"{why}: {_name(view)} is {candidate.verdict}", remedy)
+    for other in unscanned([failure.visit.views], failure.directory):
+        if other.name == look.name:
+            remedy = f"Name its module in the option scan: {where}"
+            why += f"; {other.function} is one, but no scan names its module"
+            return Cause(f"{other.file}, line {other.line}", why, remedy)
+    if missed is not None and missed.near:
+        return Cause(where, f"{why}; did you mean the item {missed.near!r}?")
+    if near := look.near():
+        return Cause(where, f"{why}; did you mean {near!r}?", "pipeline views INI lists every view.")
+    names = ", ".join(name or "(the default view)" for name in look.others[:12])
+    have = f"Its views are: {names}" if names else "No view is for it"
+    return Cause(where, why, f"{have}. pipeline views INI lists every view.")
 
 
 def of_method(failure: Failure) -> Cause | None:
     """Return the cause of a 405."""
-    return wrong_method(failure.visit.step.where, failure.look) if failure.look is not None else None
+    look = failure.look
+    if look is None:
+        return None
+    view = next((candidate.view for candidate in look.candidates if candidate.fits), None)
+    what = f"view {look.name!r}" if look.name else "default view"
+    return Cause(
+        place_of(view.function) if view is not None else failure.visit.step.where,
+        f"no {what} for {look.context} accepts {look.method}; it accepts {', '.join(look.allowed)}",
+        f"Add the method to the view: @view(methods=(..., {look.method!r})), or send another one.",
+    )
 
 
 def of_permission(failure: Failure) -> Cause | None:
     """Return the cause of a 401 or 403 for a view."""
-    look = failure.look
-    return refused(failure, look, look.chosen) if look is not None and look.chosen is not None else None
+    look, view = failure.look, failure.chosen
+    if look is None or view is None:
+        return None
+    who = next((v for v in reversed(failure.path) if "request.principal" in v.request), None)
+    principal = repr(who.request["request.principal"]) if who is not None else "a visitor who is not logged in"
+    guards = ((visit, visit.step.facts.why_refused) for visit in failure.path)
+    guard, why_refused = next(((visit, why) for visit, why in guards if why is not None), (None, None))
+    if guard is None or why_refused is None:
+        remedy = f"Put {providers('principal')} into the pipeline, or declare the view permission='public'."
+        return Cause(place_of(view.function), f"{_name(view)} needs the permission {view.permission!r}", remedy)
+    why = why_refused(view, look.method, principal)
+    if look.grants:
+        why += f". On the context and above it, {'; '.join(look.grants)}"
+    remedy = f"Log in (try --user NAME), grant it, or declare @view(permission='public'). See {guard.step.where}"
+    return Cause(place_of(view.function), why, remedy)
 
 
 def of_traversed_path(failure: Failure) -> Cause | None:
     """Return the cause of an answer of the element that traverses."""
-    if failure.walk is None or not failure.visit.fields:
+    where, error, walk = failure.here, failure.error, failure.walk
+    if walk is None or not failure.visit.fields:
         return None
-    return of_traversal(failure.here, failure.error, failure.walk)
+    raised, detail = error.status_int, _detail(error)
+    if raised in (301, 302, 303, 307, 308):
+        remedy = "Ask for the address with the slash, or set slash_redirect = false."
+        return Cause(where, f"{short(walk.end)} is a container: the address of its page ends in a slash", remedy)
+    if walk.lost_root:
+        lost = walk.steps[-1]
+        return Cause(
+            where,
+            f"the virtual root of this host is not there: {short(lost.obj)} has no item {lost.name!r}",
+            "Correct the path in the option hosts of vhost (or that the proxy sends), or make the object.",
+        )
+    last = walk.steps[-1] if walk.steps else None
+    if raised == 404 and last is not None and not last.ok and last.name.startswith("++"):
+        remedy = "Add the module of the namespace to scan (pipeline.publishing.namespaces), or correct the value."
+        what = f"the step {last.name!r} from {short(last.obj)} leads nowhere"
+        return Cause(where, f"{what}: {last.answered_by}", remedy)
+    if (raised == 404 and not walk.steps) or (last is not None and last.ok and last.name == ""):
+        remedy = "A name in a path must not start with '_' (S3)."
+        return Cause(where, f"the path is refused before any step: {detail}", remedy)
+    if raised == 404 and last is not None and last.ok:
+        remedy = "Classes, modules and functions are never published (S1)."
+        return Cause(where, f"the step behind {last.name!r} leads to a part of the program", remedy)
+    what = f"the step {last.name!r} from {short(last.obj)}" if last is not None else "the path"
+    who = f" ({last.answered_by})" if last is not None else ""
+    return Cause(where, f"{what} was answered {raised}{who}: {detail}")
 
 
 def of_other_site(failure: Failure) -> Cause:
@@ -394,98 +475,6 @@ def opened_by(error: BaseException | None, path: list[Part]) -> Part | None:
             if element is not None and inspect.getsourcefile(element.factory) == frame.filename:
                 return visit
     return None
-
-
-def of_traversal(where: str, error: WSGIHTTPException, walk: Walk) -> Cause:
-    """Return the cause of an answer that traversal gave."""
-    raised, detail = error.status_int, _detail(error)
-    if raised in (301, 302, 303, 307, 308):
-        remedy = "Ask for the address with the slash, or set slash_redirect = false."
-        return Cause(where, f"{short(walk.end)} is a container: the address of its page ends in a slash", remedy)
-    if walk.lost_root:
-        lost = walk.steps[-1]
-        return Cause(
-            where,
-            f"the virtual root of this host is not there: {short(lost.obj)} has no item {lost.name!r}",
-            "Correct the path in the option hosts of vhost (or that the proxy sends), or make the object.",
-        )
-    last = walk.steps[-1] if walk.steps else None
-    if raised == 404 and last is not None and not last.ok and last.name.startswith("++"):
-        remedy = "Add the module of the namespace to scan (pipeline.publishing.namespaces), or correct the value."
-        what = f"the step {last.name!r} from {short(last.obj)} leads nowhere"
-        return Cause(where, f"{what}: {last.answered_by}", remedy)
-    if (raised == 404 and not walk.steps) or (last is not None and last.ok and last.name == ""):
-        remedy = "A name in a path must not start with '_' (S3)."
-        return Cause(where, f"the path is refused before any step: {detail}", remedy)
-    if raised == 404 and last is not None and last.ok:
-        remedy = "Classes, modules and functions are never published (S1)."
-        return Cause(where, f"the step behind {last.name!r} leads to a part of the program", remedy)
-    what = f"the step {last.name!r} from {short(last.obj)}" if last is not None else "the path"
-    who = f" ({last.answered_by})" if last is not None else ""
-    return Cause(where, f"{what} was answered {raised}{who}: {detail}")
-
-
-def no_view(where: str, views: Views, look: Look, walk: Walk | None, directory: Path) -> Cause:
-    """Return the cause of a 404 for want of a view."""
-    if look.is_empty:
-        remedy = "Name the modules of your views: scan = package.module"
-        return Cause(where, "the publisher has no views at all", remedy)
-    missed = walk.steps[-1] if walk is not None and walk.steps and not walk.steps[-1].ok else None
-    if missed is not None and missed.source == "default step":
-        return Cause(
-            where,
-            f"the default step {missed.name!r} leads nowhere ({walk.default if walk else ''})",
-            "The names that default_steps returns must be items, and the last an item or a view.",
-        )
-    what = f"view {look.name!r}" if look.name else "default view"
-    why = f"there is no {what} for {look.context}"
-    if missed is not None and not missed.name.startswith("@@"):
-        why = f"{look.context} has no item {missed.name!r} ({missed.answered_by}), and no view has that name"
-    if walk is not None and walk.default and missed is None:
-        why += f"; the path was led on by the {walk.default}, and default steps are taken once"
-    for candidate in look.candidates:
-        remedy = "Register the view for that class, interface or type of request, too, or ask another object."
-        view = candidate.view
-        return Cause(place_of(view.function), f"{why}: {_name(view)} is {candidate.verdict}", remedy)
-    for other in unscanned([views], directory):
-        if other.name == look.name:
-            remedy = f"Name its module in the option scan: {where}"
-            why += f"; {other.function} is one, but no scan names its module"
-            return Cause(f"{other.file}, line {other.line}", why, remedy)
-    if missed is not None and missed.near:
-        return Cause(where, f"{why}; did you mean the item {missed.near!r}?")
-    if near := look.near():
-        return Cause(where, f"{why}; did you mean {near!r}?", "pipeline views INI lists every view.")
-    names = ", ".join(name or "(the default view)" for name in look.others[:12])
-    have = f"Its views are: {names}" if names else "No view is for it"
-    return Cause(where, why, f"{have}. pipeline views INI lists every view.")
-
-
-def wrong_method(where: str, look: Look) -> Cause:
-    """Return the cause of a 405."""
-    view = next((candidate.view for candidate in look.candidates if candidate.fits), None)
-    what = f"view {look.name!r}" if look.name else "default view"
-    return Cause(
-        place_of(view.function) if view is not None else where,
-        f"no {what} for {look.context} accepts {look.method}; it accepts {', '.join(look.allowed)}",
-        f"Add the method to the view: @view(methods=(..., {look.method!r})), or send another one.",
-    )
-
-
-def refused(failure: Failure, look: Look, view: View) -> Cause:
-    """Return the cause of a 401 or 403."""
-    who = next((v for v in reversed(failure.path) if "request.principal" in v.request), None)
-    principal = repr(who.request["request.principal"]) if who is not None else "a visitor who is not logged in"
-    guards = ((visit, visit.step.facts.why_refused) for visit in failure.path)
-    guard, why_refused = next(((visit, why) for visit, why in guards if why is not None), (None, None))
-    if guard is None or why_refused is None:
-        remedy = f"Put {providers('principal')} into the pipeline, or declare the view permission='public'."
-        return Cause(place_of(view.function), f"{_name(view)} needs the permission {view.permission!r}", remedy)
-    why = why_refused(view, look.method, principal)
-    if look.grants:
-        why += f". On the context and above it, {'; '.join(look.grants)}"
-    remedy = f"Log in (try --user NAME), grant it, or declare @view(permission='public'). See {guard.step.where}"
-    return Cause(place_of(view.function), why, remedy)
 
 
 def last_frame(error: BaseException | None) -> str | None:

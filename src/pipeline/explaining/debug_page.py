@@ -10,6 +10,7 @@ from __future__ import annotations
 import linecache
 import traceback
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,14 +20,14 @@ from pipeline.explaining.candidates import Look
 from pipeline.explaining.causes import Cause, Failure, Late, last_frame, of_error, of_late, of_zope
 from pipeline.explaining.lines import look_lines, look_title, walk_lines
 from pipeline.explaining.passed import passed
-from pipeline.explaining.remedies import remedy_of
+from pipeline.explaining.remedies import chain_of, remedy_of
 from pipeline.explaining.repeating import command_of, ini_of, test_of
 from pipeline.explaining.walking import Walk
 from pipeline.http.error_pages import Problem, text_of
 from pipeline.http.tracebacks import traceback_of
 from pipeline.telling.secrets import told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
-from pipeline.telling.words import is_of_the_site
+from pipeline.telling.words import header_name, is_header, is_of_the_site
 
 OURS = Path(__file__).parents[1]
 WATCHERS = {str(OURS / "explaining" / "recording.py"), str(OURS / "inspector" / "inspecting.py")}
@@ -137,17 +138,6 @@ def ways_of(told: Told) -> Iterator[tuple[str, list[str]]]:
         yield f"View {look_title(told.look)}", list(look_lines(told.look))
 
 
-def chain_of(error: BaseException) -> list[BaseException]:
-    """Return an error and the errors that it came of, the last one first."""
-    found: list[BaseException] = []
-    following: BaseException | None = error
-    while following is not None and len(found) < MOST_CAUSES and following not in found:
-        found.append(following)
-        suppressed = following.__suppress_context__
-        following = following.__cause__ or (None if suppressed else following.__context__)
-    return found
-
-
 class Frame(NamedTuple):
     """One frame: the file, the line, the function, and the lines around."""
 
@@ -161,7 +151,7 @@ class Frame(NamedTuple):
 
 def errors_of(error: Exception) -> Iterator[tuple[str, list[Frame]]]:
     """Yield each error of a chain: a title, and its frames, the innermost first. The first of the site is open."""
-    for number, one in enumerate(chain_of(error)):
+    for number, one in enumerate(islice(chain_of(error, has_hidden=False), MOST_CAUSES)):
         shown: list[Frame] = []
         opened = number > 0
         for frame, line in reversed(list(traceback.walk_tb(one.__traceback__))):
@@ -192,11 +182,8 @@ def asked_of(request: Any) -> dict[str, list[tuple[str, str]]]:
         ("Client", str(environ.get("REMOTE_ADDR", ""))),
         ("Principal", request.principal or "not logged in"),
     ]
-    headers = [
-        (name.removeprefix("HTTP_").replace("_", "-").title(), told_variable(name, environ[name]))
-        for name in sorted(environ)
-        if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
-    ]
+    sent = sorted(filter(is_header, environ))
+    headers = [(header_name(name), told_variable(name, environ[name])) for name in sent]
     form = list((request.__dict__.get("form") or {}).items())[:100]
     fields = [(str(name), value_of(str(name), value)) for name, value in form]
     return {"asked_for": [pair for pair in asked if pair[1]], "headers": headers, "form": fields}

@@ -13,7 +13,7 @@ from persistent import Persistent
 from pipeline.database.changes import Reads
 from pipeline.http.noting import ALL, CONDITIONS, Noting, watched
 from pipeline.telling.secrets import told_variable
-from pipeline.telling.words import short
+from pipeline.telling.words import header_name, short
 
 MOST_OBJECTS = 200
 """Objects that are listed."""
@@ -116,7 +116,7 @@ class Making:
                 self.request.__class__ = self.requests
         noted = self.noting.noted - OF_EVERYBODY
         keys = sorted(name for name in noted if isinstance(name, str) and name != "HTTP_COOKIE")
-        headers = [key[5:].replace("_", "-").title() for key in keys if key.startswith("HTTP_")]
+        headers = [header_name(key) for key in keys if key.startswith("HTTP_")]
         return MadeOf(
             objects,
             len(found),

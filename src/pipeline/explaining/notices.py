@@ -36,9 +36,8 @@ SAY_SO = (409, 412, 422, 428)
 MOST = 10
 """Notices of one request."""
 
-
-_listening: list[str] = []
-"""The listeners that this process has installed, each once."""
+_listening: list[Any] = []
+"""The state of a thread that its listeners look at, once this process has installed them."""
 
 
 def begin_to_notice(request: Any) -> None:
@@ -47,18 +46,17 @@ def begin_to_notice(request: Any) -> None:
         if request.views is not None and request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
             request._before_notices = state_of(request.views)
         if "sqlalchemy.orm" in sys.modules and not _listening:
-            _listening.append("sqlalchemy")
-            resolve("pipeline.explaining.notices_of_sql:listen")()
-        if _listening:
-            resolve("pipeline.explaining.notices_of_sql:here").wanted = True
+            _listening.append(resolve("pipeline.explaining.notices_of_sql:listen")())
+        for here in _listening:
+            here.wanted = True
     except Exception:
         log.exception("%s: the notices could not be found out", request.path_info_safe)
 
 
 def end_notices() -> None:
     """Look no longer at what this thread does."""
-    if _listening:
-        resolve("pipeline.explaining.notices_of_sql:here").wanted = False
+    for here in _listening:
+        here.wanted = False
 
 
 def tell_notices(request: Any, response: Response) -> None:
@@ -114,10 +112,8 @@ def view_of(request: Any) -> Any:
 
 def of_sessions(request: Any) -> Iterator[str]:
     """Yield the notices of the sessions of ``sql``."""
-    if _listening:
-        of_session = resolve("pipeline.explaining.notices_of_sql:of_session")
-        for session in sessions_of(request):
-            yield from of_session(session)
+    for session in sessions_of(request) if _listening else ():
+        yield from resolve("pipeline.explaining.notices_of_sql:of_session")(session)
 
 
 def sessions_of(request: Any) -> list[Any]:

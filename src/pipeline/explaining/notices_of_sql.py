@@ -41,12 +41,13 @@ class Here(threading.local):
 here = Here()
 
 
-def listen() -> None:
-    """Listen from now on."""
+def listen() -> Here:
+    """Listen from now on. Return the state that the listeners look at."""
     event.listen(Session, "loaded_as_persistent", keep)
     event.listen(Session, "pending_to_persistent", keep)
     event.listen(Session, "before_commit", note_objects)
     event.listen(Engine, "after_cursor_execute", note_statement)
+    return here
 
 
 def of_session(session: Any) -> list[str]:

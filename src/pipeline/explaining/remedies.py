@@ -40,10 +40,13 @@ def remedy_of(error: BaseException | None) -> str:
     return remedy_of(error.__cause__) or next((REMEDIES[name] for name in names if name in REMEDIES), "")
 
 
-def chain_of(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, and those that were raised before it and led to it."""
+def chain_of(error: BaseException | None, has_hidden: bool = True) -> Iterator[BaseException]:
+    """Yield an exception, and those that were raised before it and led to it.
+
+    has_hidden  whether those count that ``raise ... from None`` hides
+    """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (error.__context__ if has_hidden or not error.__suppress_context__ else None)

@@ -83,15 +83,10 @@ class Walk:
         self.default = ""
 
 
-def walked_fields(request: Any) -> Mapping[str, Any]:
-    """Return the fields of traversal as they are before it."""
-    return {name: getattr(request, name) for name in FIELDS}
-
-
 def walk_again(request: Any, fields: Mapping[str, Any], options: Mapping[str, Any] = {}) -> Walk:
     """Walk the path of a request again; the request is left as it was found.
 
-    fields   what ``walked_fields`` returned before traversal
+    fields   the fields of traversal (``FIELDS``) as they were before it
     options  those of the element ``traverse``
     """
     now = request.snapshot()

@@ -20,6 +20,7 @@ from pipeline.response import NOSNIFF
 from pipeline.telling.descriptions import described
 from pipeline.telling.secrets import value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
+from pipeline.telling.words import header_name, is_header
 
 if not HAS_TEMPLATES:
     raise ConfigurationError("inspector: its pages need Jinja2. Install it: pip install 'wsgi-pipeline[inspector]'")
@@ -218,16 +219,6 @@ def seen_by(record: Record) -> list[Seen]:
         inward = following.changed if following is not None and following.depth > part.depth else {}
         found.append(Seen(part.name, inward, part.answered, headers))
     return found
-
-
-def is_header(name: str) -> bool:
-    """Return whether a variable of the environ is a header."""
-    return name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
-
-
-def header_name(name: str) -> str:
-    """Return the header that a variable of the environ is made of."""
-    return name.removeprefix("HTTP_").replace("_", "-").title()
 
 
 class Notes(NamedTuple):

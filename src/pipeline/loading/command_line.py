@@ -91,11 +91,15 @@ def make_importable(ini: Path) -> None:
         sys.path.insert(0, directory)
 
 
-def plan_of(ini: str, words: Sequence[str]) -> list[Chain]:
-    """Return what the ini puts together, without building it."""
+def plan_of(ini: str, words: Sequence[str], has_order: bool = False) -> list[Chain]:
+    """Return what the ini puts together, without building it. With ``has_order``, raise OrderError if an element is
+    missing or stands in the wrong place."""
     path, name = split_name(ini)
     make_importable(path)
-    return list(plan(f"config:{path}", name, **parse_variables(words)))
+    chains = list(plan(f"config:{path}", name, **parse_variables(words)))
+    for chain in chains if has_order else ():
+        chain.check_order()
+    return chains
 
 
 def facts_of(chains: Sequence[Chain]) -> list[tuple[Step, Facts]]:

@@ -54,6 +54,16 @@ def bold(text: str) -> str:
     return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
 
 
+def is_header(name: str) -> bool:
+    """Return whether a variable of the environ is a header."""
+    return name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
+
+
+def header_name(name: str) -> str:
+    """Return the header that a variable of the environ is made of."""
+    return name.removeprefix("HTTP_").replace("_", "-").title()
+
+
 def kind_name(spec: Any) -> str:
     """Return the name of a class or interface, or of what a specification is for; "anything" for all."""
     if spec is Interface or spec is None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pipeline.composition import Element
-from pipeline.order import Contract, objection
+from pipeline.order import objection, reasons_of
 
 
 def assert_order(outer: Element, inner: Element, *, because: str = "") -> None:
@@ -29,12 +27,3 @@ def assert_order(outer: Element, inner: Element, *, because: str = "") -> None:
         )
     if not any(because in reason for reason in reasons):
         raise AssertionError(f"{pair} is declared, but no reason says {because!r}: {'; '.join(reasons)}")
-
-
-def reasons_of(outer: Contract, inner: Contract) -> Iterator[str]:
-    """Yield the reasons that both elements declare for their order."""
-    yield from (reason for name, reason in outer.outside.items() if inner.answers_to(name))
-    yield from (reason for name, reason in inner.inside.items() if outer.answers_to(name))
-    for thing in inner.unmet():
-        if thing in outer.provides:
-            yield f"{inner.name} requires {thing!r}, which {outer.name} provides"

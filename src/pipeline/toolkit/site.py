@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from pipeline.ini import Source
 from pipeline.interfaces import ConfigurationError, Facts
-
-F = TypeVar("F", bound=Callable[..., Any])
+from pipeline.options import Signature
+from pipeline.strings import from_strings
 
 _site: dict[str, Any] = {}
 """The path of the zope.conf that was loaded, and the main database."""
@@ -41,17 +42,14 @@ def loaded() -> Any:
     return next(iter(_site.values()), None)
 
 
-def with_parts(parts: Callable[..., Any]) -> Callable[[F], F]:
-    """Declare the elements of an app, so that ``show`` and ``check`` see them.
+def _application(*, zope_conf: str, attempts: int | None = None) -> None:
+    """Check the options of ``zope`` and ``ztk``."""
 
-    parts  ``(global_conf, **strings)`` returns them, outermost first, and loads nothing
-    """
 
-    def decorate(factory: F) -> F:
-        factory.parts = parts  # type: ignore[attr-defined]
-        return factory
-
-    return decorate
+def options_of(application: Any, global_conf: Mapping[str, str], strings: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of ``zope`` or ``ztk``, converted."""
+    source = Source(global_conf, application)
+    return from_strings(Signature.of(_application), application.__name__, strings, source)
 
 
 def facts_of(zope_conf: str | None) -> Facts:

@@ -92,9 +92,7 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     for start in [name] if name is not None else starts(path):
         ini = f"{path}#{start}"
         try:
-            planned = plan_of(ini, words)
-            for chain in planned:
-                chain.check_order()
+            planned = plan_of(ini, words, has_order=True)
             chains += planned
             built = build(ini, words)
             refuse_unadded(planned)

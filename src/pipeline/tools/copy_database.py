@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import parse_qsl
 
 from ZODB.blob import copyTransactionsFromTo
 from ZODB.interfaces import IBlobStorage, IBlobStorageRestoreable
@@ -24,11 +23,11 @@ from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import load_current, p64, u64, z64
 
 from pipeline.database.places import loggable_uri, without_secrets
-from pipeline.database.storages import patiently, storage_of
+from pipeline.database.storages import RELSTORAGE, patiently, storage_of, with_option
 from pipeline.loading.command_line import options_of, parser_of
 from pipeline.options import resolve
 
-READ_ONLY = ("file", "zeo", "postgres", "mysql", "mariadb", "sqlite", "oracle")
+READ_ONLY = ("file", "zeo", *RELSTORAGE)
 """Schemes whose URIs take ``read_only``; only those of memory and of ZConfig do not."""
 
 
@@ -217,11 +216,7 @@ def moment(tid: bytes) -> str:
 
 def read_only(uri: str) -> str:
     """The URI of the same storage, not to be written."""
-    scheme, _, rest = uri.partition(":")
-    query = rest.partition("?")[2]
-    if scheme not in READ_ONLY or "read_only" in dict(parse_qsl(query)):
-        return uri
-    return f"{uri}{'&' if query else '?'}read_only=1"
+    return with_option(uri, "read_only", 1) if uri.partition(":")[0] in READ_ONLY else uri
 
 
 @contextmanager

@@ -29,7 +29,6 @@ from pipeline.deploying.target import Deployment, targets, title, write
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import (
     facts_of,
-    make_importable,
     options_of,
     parse_variables,
     parser_of,
@@ -125,10 +124,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def site_of(options: argparse.Namespace) -> Site:
     """Return the site; refuse an ini that does not load and options that do not fit it."""
     path, name = split_name(options.ini)
-    make_importable(path)
-    chains = plan_of(options.ini, options.variables)
-    for chain in chains:
-        chain.check_order()
+    chains = plan_of(options.ini, options.variables, has_order=True)
     facts = facts_of(chains)
     prefix = options.prefix.rstrip("/")
     if prefix and not prefix.startswith("/"):

@@ -63,10 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     options = parse(arguments)
     path, _ = split_name(options.ini)
-    make_importable(path)
-    chains = plan_of(options.ini, options.variables)
-    for chain in chains:
-        chain.check_order()
+    chains = plan_of(options.ini, options.variables, has_order=True)
     choice = choose(options)
     facts = facts_of(chains)
     refuse_several(choice.workers, facts)
@@ -287,7 +284,6 @@ def reloaded(arguments: Sequence[str], descriptor: int, key: str, again: bool) -
 def watched(options: argparse.Namespace) -> list[str]:
     """Return the files beside the modules whose change starts the site again: inis and templates."""
     path, _ = split_name(options.ini)
-    make_importable(path)
     files = [str(path)]
     for chain in plan_of(options.ini, options.variables):
         for step in chain.steps:

@@ -24,9 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     further = "show the options in force as well, what each element requires, provides and adds, and its rules"
     parser.add_argument("--long", action="store_true", help=further)
     options = options_of(parser, arguments)
-    chains = plan_of(options.ini, options.variables)
-    for chain in chains:
-        chain.check_order()
+    chains = plan_of(options.ini, options.variables, has_order=True)
     told = [described(chain) for chain in chains]
     if options.json:
         put_json(told)

@@ -7,7 +7,6 @@ errors.py           ``zope_errors``: skin, interaction, exception views
 failures.py         exception views, further attempts, exceptions that are raised
 traverse.py         ``zope_traverse``: inputs, Zope's own walk, the user
 publisher.py        ``zope_publisher``: the object is called
-answers.py          the answer of Zope's response, or of its exception, put on ours
 short.py            short ways of the request and the response
 known.py            the rule that keeps them safe: class and code are Zope's own
 application.py      all of these in one WSGI application

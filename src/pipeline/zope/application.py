@@ -9,12 +9,9 @@ from pipeline.composition import Element, Pipeline
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import zodb
-from pipeline.ini import Source
-from pipeline.options import Signature
 from pipeline.paste import with_facts
-from pipeline.strings import from_strings
 from pipeline.toolkit.manager import ImplicitManager
-from pipeline.toolkit.site import with_parts
+from pipeline.toolkit.site import options_of
 from pipeline.zope.errors import zope_errors
 from pipeline.zope.path import zope_path
 from pipeline.zope.publisher import zope_publisher
@@ -45,22 +42,12 @@ def elements(db: Any, attempts: int | None, **options: Any) -> list[Element]:
     ]
 
 
-def _zope(*, zope_conf: str, attempts: int | None = None) -> None:
-    """Check the options of ``zope``."""
-
-
-def options_of(global_conf: Mapping[str, str], strings: Mapping[str, str]) -> Any:
-    """Return the options of ``zope``, converted."""
-    return from_strings(Signature.of(_zope), "zope", strings, Source(global_conf, zope))
-
-
 def parts_of(global_conf: Mapping[str, str], **strings: str) -> list[Element]:
-    """Return the elements that ``zope`` consists of. Nothing is loaded."""
-    options = options_of(global_conf, strings)
+    """Return the elements of ``zope``, outermost first, for ``show`` and ``check``. Nothing is loaded."""
+    options = options_of(zope, global_conf, strings)
     return elements(database, options.get("attempts"), zope_conf=options["zope_conf"])
 
 
-@with_parts(parts_of)
 @with_facts(lambda **strings: site_facts(strings.get("zope_conf")))
 def zope(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     """Make a whole Zope site: ``[app:main] use = egg:wsgi-pipeline#zope``.
@@ -73,5 +60,8 @@ def zope(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     ``zodb`` with the database of the zope.conf, ``zope_path``, ``zope_request``, ``transaction``, ``zope_errors``,
     ``zope_traverse`` and ``zope_publisher``.
     """
-    options = options_of(global_conf, strings)
+    options = options_of(zope, global_conf, strings)
     return site(load(options["zope_conf"], global_conf), attempts=options.get("attempts"))
+
+
+zope.parts = parts_of  # type: ignore[attr-defined]

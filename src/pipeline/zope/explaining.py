@@ -7,6 +7,7 @@ user folders are Zope's.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from traceback import walk_tb
@@ -30,7 +31,6 @@ from ZPublisher.BeforeTraverse import __file__ as HOOK_FILE
 from pipeline.explaining.walking import Taken, Walk, near
 from pipeline.telling.words import kind_name, line_of_the_site, place_of, short
 from pipeline.toolkit.pages import bare_class, called, dotted, template_of
-from pipeline.zope.themes import theme_is_off
 
 log = logging.getLogger("pipeline.zope")
 
@@ -201,6 +201,27 @@ class Watcher:
         held = ", ".join(sorted(user.getRolesInContext(ob))) if user is not None else "Anonymous"
         what += f", and {who_is(user)} held {held} on {path_of(parent_of(ob))}{folders}"
         return where, what, "Log in (-H 'Authorization: Basic ...'), or give the user or the permission a role."
+
+
+def theme_is_off(zope: Any) -> str:
+    """Return why a site with plone.app.theming puts no theme around an answer, or "" if it does or has none."""
+    theming = sys.modules.get("plone.app.theming.utils")
+    if theming is None:
+        return ""
+    answer = zope.response
+    if not (answer.getHeader("content-type") or "").startswith("text/html"):
+        return ""
+    policy = theming.theming_policy(zope)
+    settings = policy.getSettings()
+    if settings is None or policy.isThemeEnabled():
+        return ""
+    if answer.getHeader("X-Theme-Disabled"):
+        why = "the view has set the header X-Theme-Disabled"
+    elif not settings.enabled:
+        why = "it is turned off in the control panel of themes"
+    else:
+        why = f"diazo.off is asked for, or {zope.get('SERVER_URL')} is a host without themes"
+    return f"the theme is off: {why}"
 
 
 def watch(walk: Walk, zope: Any) -> Watcher:

@@ -6,7 +6,6 @@ errors.py           ``ztk_errors``: error views, in a transaction that is theirs
 authenticate.py     ``ztk_authenticate``: inputs, start-request event, principal, interaction
 traverse.py         ``ztk_traverse``: traversal events, adapters, namespaces, proxies
 publisher.py        ``ztk_publisher``: checkers, ``mapply``, results
-manager.py          the transaction manager, implicit as Zope's
 application.py      all of these in one WSGI application
 site.py             the site of a zope.conf, loaded by Zope's own packages
 known.py            the rule that keeps short ways safe
@@ -14,7 +13,6 @@ lean.py             short ways of the request and the response
 principals.py       short ways of authentication
 policy.py           short ways of the security policy
 handling.py         short ways of error views
-events.py           no event object without a subscriber
 kinds.py            what the interfaces of an object tell, looked up once
 users.py            principals and policy for new views beside the old ones
 explaining.py       what ``pipeline explain`` says of the steps, adapters and checkers

@@ -14,12 +14,9 @@ from pipeline.composition import Element, Pipeline
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import zodb
-from pipeline.ini import Source
-from pipeline.options import Signature
 from pipeline.paste import with_facts
-from pipeline.strings import from_strings
 from pipeline.toolkit.manager import ImplicitManager
-from pipeline.toolkit.site import facts_of, with_parts
+from pipeline.toolkit.site import facts_of, options_of
 from pipeline.ztk.authenticate import ztk_authenticate
 from pipeline.ztk.errors import ztk_errors
 from pipeline.ztk.publisher import ztk_publisher
@@ -72,23 +69,13 @@ def elements(db: Any, attempts: int | None, request: Element, errors: Element, *
     ]
 
 
-def options_of(global_conf: Mapping[str, str], strings: Mapping[str, str]) -> Any:
-    """Return the options of ``ztk``, converted."""
-    return from_strings(Signature.of(_ztk), "ztk", strings, Source(global_conf, ztk))
-
-
 def parts_of(global_conf: Mapping[str, str], **strings: str) -> list[Element]:
-    """Return the elements that ``ztk`` consists of. Nothing is loaded."""
-    options = options_of(global_conf, strings)
+    """Return the elements of ``ztk``, outermost first, for ``show`` and ``check``. Nothing is loaded."""
+    options = options_of(ztk, global_conf, strings)
     conf = options["zope_conf"]
     return elements(database, options.get("attempts"), ztk_request(), ztk_errors(), zope_conf=conf)
 
 
-def _ztk(*, zope_conf: str, attempts: int | None = None) -> None:
-    """Check the options of ``ztk``."""
-
-
-@with_parts(parts_of)
 @with_facts(lambda **strings: facts_of(strings.get("zope_conf")))
 def ztk(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     """Make a whole Zope site: ``[app:main] use = egg:wsgi-pipeline#ztk``.
@@ -100,7 +87,10 @@ def ztk(global_conf: Mapping[str, str], **strings: str) -> Pipeline:
     ``zodb`` with the database of the zope.conf, ``ztk_request``, ``ztk_errors``, ``transaction``,
     ``ztk_authenticate``, ``ztk_traverse`` and ``ztk_publisher``.
     """
-    options = options_of(global_conf, strings)
+    options = options_of(ztk, global_conf, strings)
     application = WSGIPublisherApplication(load(options["zope_conf"]), attempts=options.get("attempts"))
     notify(WSGIPublisherApplicationCreated(application))
     return application.pipeline
+
+
+ztk.parts = parts_of  # type: ignore[attr-defined]
