@@ -103,9 +103,6 @@ EXTRAS["databases"] += ["psycopg[binary]>=3.1.12", "pg8000>=1.31.5", "PyMySQL>=1
 # What tests/servers start beside the servers of the operating system; uWSGI is compiled when it is installed.
 # gixy-ng looks for mistakes in the configuration of nginx; kubernetes-validate has the schema of manifests.
 EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "uwsgi", "gixy-ng", "kubernetes-validate"]
-# Granian 2.8.9 has other cells in the table of docs/deployments.rst, and has answered 500 at a reload.
-MEASURED = "granian<2.8.8"
-EXTRAS["servers"].append(MEASURED)
 EXTRAS["test"] = [
     *EXTRAS["site"],
     *EXTRAS["sql"],
@@ -117,7 +114,7 @@ EXTRAS["test"] = [
     *EXTRAS["zstd"],
     *EXTRAS["paster"],
     *EXTRAS["gunicorn"],
-    *(*EXTRAS["granian"], MEASURED),
+    *EXTRAS["granian"],
     *EXTRAS["prometheus"],
     *EXTRAS["opentelemetry"],
     *(f'{name}; python_version < "3.15"' for name in (*EXTRAS["pydantic"], *EXTRAS["msgspec"])),

@@ -59,11 +59,11 @@ class Edge:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if "pipeline.request" in environ:
             return resume(self, environ, start_response)
-        begin = self.begin  # read, then called: Python caches the reading, but not the lookup of a call
+        finished, begin = self.finished, self.begin  # Python caches the reading, but not the lookup of a call
         request = begin(self.request_class, environ)
         response = environ["pipeline.response"]
         try:
-            if not self.finished:
+            if not finished:  # read before the class was: another thread may have finished it since
                 self.finish()
                 request.__class__ = self.request_class
             if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:

@@ -518,6 +518,21 @@ def test_an_inner_pipeline_below_two_outer_ones_serves_both_at_once() -> None:
     assert answers == [[colours[(number + turn) % 3] for turn in range(60)] for number in range(threads)]
 
 
+def test_a_request_has_its_attributes_if_another_one_finishes_the_pipeline_meanwhile__R9() -> None:
+    """The first requests of a process come at once, such as after a reload, and one of them finishes it."""
+    app: Any = adding(SizeRequest, size=5)(end(look=lambda request: request.size))
+    begin = app.begin
+
+    def begin_slowly(*given: Any) -> Any:
+        request = begin(*given)
+        app.finish()
+        return request
+
+    assert not app.finished
+    app.begin = begin_slowly
+    assert text(app) == text(app) == "5"
+
+
 # -- Request types and views ---------------------------------------------------------------------------------------
 
 
