@@ -13,7 +13,7 @@ KINDS |= {"date-time": "datetime-local", "uri": "url"} | {one: one for one in ("
 """Kinds of inputs by the format or the type of a value; any other is text."""
 LIMITS = {"minLength": "minlength", "maxLength": "maxlength", "minimum": "min", "maximum": "max"}
 LIMITS |= {"exclusiveMinimum": "min", "exclusiveMaximum": "max"}
-"""Attributes of HTML. A browser may accept more than the library, and never less."""
+"""Attributes of HTML. A browser accepts more than the library at a limit that is exclusive."""
 _READ_ALIKE = re.compile(r"(?:[^\\(]|\\[^A-Za-z]|\((?!\?))*")
 """Patterns that a browser reads as a library does. To a browser, \\w has fewer letters, for example."""
 _DATE, _TIME = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,3})?)?"
