@@ -204,6 +204,7 @@ setup(
         # What `pipeline new` writes.
         "pipeline.tools": ["site*/**/*.txt", "site-*/variant.toml"],
         "pipeline.telling": ["templates/*"],
+        "pipeline.publishing": ["templates/editing/*.html"],
         # What `pipeline deploy` writes.
         **{f"pipeline.deploying.{name.replace('-', '_')}": ["*.j2"] for name in [*TARGETS, "shared"]},
     },

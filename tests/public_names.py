@@ -49,6 +49,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.paste": "load with_facts",
     "pipeline.promises": "belongs_to invariant",
     "pipeline.publisher": "publisher",
+    "pipeline.publishing.editing": "Editing",
     "pipeline.publishing.jinja": "environment",
     "pipeline.publishing.namespaces": "skin",
     "pipeline.publishing.resources": "Resources",
@@ -161,7 +162,7 @@ def members(cls: ast.ClassDef) -> Iterator[str]:
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             found[node.targets[0].id] = node.targets[0].id
     for name in sorted(found):
-        if not name.startswith("_") or name in ("__init__", "__call__"):
+        if not name.startswith("_") or name in ("__init__", "__init_subclass__", "__call__"):
             yield found[name]
 
 

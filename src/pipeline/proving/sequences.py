@@ -159,7 +159,7 @@ class Explorer:
         return with_values(request, self.value)._replace(user=self.user)
 
     def value(self, old: Any) -> Any:
-        """Return the value of a field, or another one of its type. A word of ours becomes one that is found later."""
+        """Return the value of a field, or another one of its type. A word of ours becomes one that can be found."""
         token = f"prove{self.number}q{self.random.randrange(3)}"
         if self.random.random() >= self.rate or not isinstance(old, (str, int)) or isinstance(old, bool):
             return token if old == "prove" else old

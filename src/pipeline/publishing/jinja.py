@@ -14,6 +14,8 @@ except ModuleNotFoundError as error:
     message = f"render() needs {error.name}. Install it: pip install 'wsgi-pipeline[jinja]'"
     raise ModuleNotFoundError(message, name=error.name) from error
 
+_OURS = Path(__file__).with_name("templates")
+
 
 def page_of(module: str, template: str, values: Mapping[str, Any], request: Any) -> str:
     """Return the page that a template for a module makes of values."""
@@ -27,8 +29,9 @@ def environment(module: str) -> Environment:
 
     Modules with the same places for templates share an environment. It escapes values in every template, an
     undefined name is an error, and a template is read once (``pipeline serve`` starts again if one is changed).
+    The templates of ``pipeline.publishing.editing`` are found last, so that those of a site take their place.
     """
-    return _environment(tuple(map(str, places(module))))
+    return _environment((*map(str, places(module)), str(_OURS)))
 
 
 @cache

@@ -18,7 +18,8 @@ encoders: dict[str, Callable[[Any], Any]] = {}
 raises."""
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return plain values for one that JSON does not have. Raise TypeError if no scanned library knows it."""
     for encode in encoders.values():
         try:
             return encode(value)
@@ -29,7 +30,7 @@ def _plain(value: Any) -> Any:
 
 # A value that contains itself is an error in any case: a RecursionError, or a ValueError with the check.
 _STRICT: dict[str, Any] = {"check_circular": False, "allow_nan": False}
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain, **_STRICT).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain, **_STRICT).encode
 
 
 @adapter(dict, IResult)

@@ -1,0 +1,196 @@
+"""Pages that list, add, edit and delete the items of a container, by the form of a model. They need Jinja2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Set
+from hashlib import blake2b
+from inspect import get_annotations
+from itertools import islice
+from time import time_ns
+from typing import Any
+
+from webob.exc import HTTPException, HTTPNotFound
+
+from pipeline.forms.inputs import MISSING, inputs_of
+from pipeline.forms.models import IModels, ModelError
+from pipeline.http.redirects import redirect
+from pipeline.interfaces import ViewError
+from pipeline.publishing.jinja import page_of
+from pipeline.publishing.json import plain
+from pipeline.request import Request
+from pipeline.response import Response
+from pipeline.views import Views, noting
+
+SIZE = 50
+"""Items on one page of the list."""
+VERSION = "form-version"
+"""Field with the version of the item that the visitor has seen. A member of a model has no such name."""
+
+
+class Editing:
+    """Pages for the items of a container. A subclass in a module that is scanned names the classes::
+
+        class Books(Editing, container=Library, item=StoredBook, model=Book, permission="edit"):
+            "The pages of the library."
+
+    container   class of a mapping from names to items. If it has ``add(item)``, that gives a new item its name
+    item        class of the items. Called without arguments, it makes one, and then the attributes are set
+    model       class of a scanned library, such as pydantic. Its fields have the names of the attributes
+    permission  permission to add, edit and delete; None leaves the decision to the security policy
+    read        permission to see the list; None leaves the decision to the security policy
+    index       name of the view with the list; default: the list is the default view of the container
+    title       heading of the list; default: the name of the model
+
+    The other views are ``add`` of the container, and ``edit`` and ``delete`` of an item. Raises ViewError at load
+    if no scanned library knows the model, or if a form has no input for one of its fields.
+    """
+
+    def __init_subclass__(
+        cls, *, container: Any, item: type, model: type, permission: str | None, read: str | None = None,
+        index: str = "", title: str = "",
+    ) -> None:
+        def register(views: Views, target: type) -> None:
+            pages = _Pages(views, target, item, model, index, title or model.__name__)
+            for view, context, name, method, needed in (
+                (pages.index, container, index, "GET", read),
+                (pages.add, container, "add", "GET", permission),
+                (pages.store, container, "add", "POST", permission),
+                (pages.edit, item, "edit", "GET", permission),
+                (pages.change, item, "edit", "POST", permission),
+                (pages.ask, item, "delete", "GET", permission),
+                (pages.delete, item, "delete", "POST", permission),
+            ):
+                views.add(view, context, name, (method,), None, needed)
+
+        noting(register)(cls)
+
+
+class _Pages:
+    """The views of an Editing."""
+
+    def __init__(self, views: Views, target: type, item: type, model: type, list_name: str, title: str) -> None:
+        self.module, self.make, self.list_name, self.title = target.__module__, item, list_name, title
+        found = next(filter(None, (one.model_of(model) for one in views.utilities(IModels))), None)
+        who = f"{target.__module__}.{target.__qualname__}: {model.__qualname__}"
+        if found is None or not found.is_object:
+            raise ViewError(f"{who} is not a model of a scanned library, such as pipeline.publishing.pydantic")
+        try:
+            self.read, self.inputs = found.read, inputs_of(found.schema())
+        except TypeError as error:
+            raise ViewError(f"{who}: {error}. Leave it out of the model") from None
+        attributes = [name for cls in reversed(model.__mro__) for name in get_annotations(cls)]
+        if strange := [one.name for one in self.inputs if one.name not in attributes]:
+            raise ViewError(f"{who} has other names for the fields {strange}. A form needs those of its attributes")
+        self.inputs.sort(key=lambda one: attributes.index(one.name))  # msgspec sorts those of a TypedDict by name
+
+    def index(self, context: Any, request: Request, page: int = 1) -> str:
+        """List the items."""
+        if not 1 <= page <= 1_000_000:
+            raise HTTPNotFound("There is no such page.")
+        found = list(islice(context.values(), (page - 1) * SIZE, page * SIZE + 1))
+        rows = [(item, self.label(item), request.absolute_url(item)) for item in found[:SIZE]]
+        add = f"{request.absolute_url(context, '')}@@add"
+        return self.page(request, "list.html", context, rows=rows, add=add, number=page, further=found[SIZE:])
+
+    def add(self, context: Any, request: Request) -> str:
+        """Show a form with the defaults of the model."""
+        return self.form(request, context, {one.name: one.text_of(one.default) for one in self.inputs}, {})
+
+    def store(self, context: Any, request: Any, response: Response) -> str | HTTPException:
+        """Add an item."""
+        value, texts, problems = self.judge(request.form)
+        if problems:
+            response.status = 422
+            return self.form(request, context, texts, problems)
+        item = self.make()
+        self.set(item, value)
+        if hasattr(context, "add"):
+            context.add(item)
+        else:
+            while (name := f"{time_ns():x}") in context:  # in the order of time, and never used again
+                pass
+            item.__parent__, item.__name__ = context, name
+            context[name] = item
+        return redirect(self.url(request, context), 303)
+
+    def edit(self, context: Any, request: Request) -> str:
+        """Show the form of an item."""
+        return self.form(request, context.__parent__, self.texts(context), {}, context)
+
+    def change(self, context: Any, request: Any, response: Response) -> str | HTTPException:
+        """Change an item, unless it was changed since the visitor has seen it."""
+        value, texts, problems = self.judge(request.form)
+        is_late = request.form.get(VERSION) != self.version(context)
+        if is_late or problems:
+            response.status = 409 if is_late else 422
+            return self.form(request, context.__parent__, texts, problems, context, is_late)
+        self.set(context, value)
+        return redirect(self.url(request, context.__parent__), 303)
+
+    def ask(self, context: Any, request: Request) -> str:
+        """Ask whether to delete an item."""
+        return self.page(request, "delete.html", context.__parent__, context, is_late=False)
+
+    def delete(self, context: Any, request: Any, response: Response) -> str | HTTPException:
+        """Delete an item, unless it was changed since the visitor has seen it."""
+        if request.form.get(VERSION) != self.version(context):
+            response.status = 409
+            return self.page(request, "delete.html", context.__parent__, context, is_late=True)
+        container = context.__parent__
+        del container[context.__name__]
+        if hasattr(context, "_p_jar"):  # of a ZODB: a change at the same time meets a conflict, and then a 404
+            context.__parent__ = None
+        return redirect(self.url(request, container), 303)
+
+    def judge(self, form: Mapping[str, Any]) -> tuple[Any, dict[str, str], dict[str, list[str]]]:
+        """Return the value of a form, the texts that were sent, and what is wrong by the names of the fields. The
+        name "" stands for the whole."""
+        texts = {one.name: one.text_of(form.get(one.name)) for one in self.inputs}
+        value, problems = None, dict[str, list[str]]()
+        try:
+            sent = {one.name: one.value_in(form) for one in self.inputs}
+            value = self.read({name: one for name, one in sent.items() if one is not MISSING})
+        except ModelError as error:
+            for place, rule in error.errors:
+                item = f"{place[1] + 1}: " if len(place) > 1 and isinstance(place[1], int) else ""
+                problems.setdefault(str(place[0]) if place and place[0] in texts else "", []).append(item + rule)
+        return value, texts, problems
+
+    def set(self, item: Any, value: Any) -> None:
+        """Set the attributes of an item."""
+        for one in self.inputs:
+            setattr(item, one.name, value[one.name] if isinstance(value, dict) else getattr(value, one.name))
+
+    def texts(self, item: Any) -> dict[str, str]:
+        """Return what a form shows of an item. An attribute that it does not have yet has its default."""
+        values = {one.name: getattr(item, one.name, one.default) for one in self.inputs}
+        ordered = {name: sorted(one, key=str) if isinstance(one, Set) else one for name, one in values.items()}
+        return {one.name: one.text_of(plain(ordered[one.name])) for one in self.inputs}
+
+    def version(self, item: Any) -> str:
+        """Return a text that differs whenever the fields of an item do."""
+        return blake2b(json.dumps(self.texts(item)).encode(), digest_size=16).hexdigest()
+
+    def label(self, item: Any) -> str:
+        """Return the first field of an item, or its name."""
+        return next(iter(self.texts(item).values()), "").strip() or str(item.__name__)
+
+    def url(self, request: Request, container: Any) -> str:
+        """Return the address of the list."""
+        return request.absolute_url(container, *filter(None, [self.list_name]))
+
+    def form(
+        self, request: Request, container: Any, texts: Mapping[str, str], problems: Mapping[str, list[str]],
+        item: Any = None, is_late: bool = False,
+    ) -> str:
+        """Return the form with texts, and with what is wrong with them or was changed meanwhile."""
+        stored = self.texts(item) if is_late else texts
+        values = {"texts": texts, "problems": problems, "stored": stored, "is_late": is_late}
+        return self.page(request, "form.html", container, item, inputs=self.inputs, **values)
+
+    def page(self, request: Request, template: str, container: Any, item: Any = None, **values: Any) -> str:
+        """Return a page by a template of the site, or else by ours."""
+        values |= {"title": self.title, "version_field": VERSION, "back": self.url(request, container)}
+        label, version = ("", "") if item is None else (self.label(item), self.version(item))
+        return page_of(self.module, f"editing/{template}", {**values, "label": label, "version": version}, request)
