@@ -50,7 +50,7 @@ def state_of(path: Path) -> Iterator[str]:
 
 FOR_DEVELOPERS = {"adopting", "checking", "deploying", "explaining", "inspector", "loading", "proving"}
 FOR_DEVELOPERS |= {"rehearsing", "serving", "staging"}
-FOR_DEVELOPERS |= {"rehearsing", "serving", "staging"}
+FOR_DEVELOPERS |= {"running", "telling", "testing", "tools"}
 """Folders of the commands, and of what they are made of."""
 
 

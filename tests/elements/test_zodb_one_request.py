@@ -272,6 +272,47 @@ def test_a_write_between_two_requests(uri: str, write: Write, thread: bool) -> N
     assert stored(uri) == BEFORE
 
 
+class Finalized:
+    """Garbage of one request that writes when it is collected."""
+
+    def __init__(self, write: Write, root: Any) -> None:
+        self.write, self.root, self.itself = write, root, self
+
+    def __del__(self) -> None:
+        self.write(self.root)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("by", ["a finalizer", "a weak reference"])
+def test_a_write_of_garbage_that_is_collected_in_the_next_request(uri: str, write: Write, by: str) -> None:
+    """Python chooses the request in which the collector runs."""
+    kept: list[Any] = []
+
+    def leave(request: Request, response: Response) -> None:
+        state(request.root)
+        if by == "a finalizer":
+            Finalized(write, request.root)
+            return
+        garbage, root = Thing(), request.root
+        garbage.itself = garbage
+        kept.append(weakref.ref(garbage, lambda ref: write(root)))
+
+    def collect(request: Request, response: Response) -> None:
+        state(request.root)
+        gc.collect()
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert ask(site_of(uri, leave)).status == 200
+        assert ask(site_of(uri, collect)).status == 200
+    finally:
+        gc.enable()
+    assert see(uri) == BEFORE
+    assert stored(uri) == BEFORE
+
+
 def test_a_read_or_another_transaction_between_two_requests(uri: str) -> None:
     """What reaches the database is refused. What does not has no effect on the next request."""
     root, tm, connection = kept_by(uri)

@@ -422,6 +422,23 @@ def test_the_command_asks_each_side_in_a_process_of_its_own(
     assert state(tmp_path / "data") == before
 
 
+@pytest.mark.once
+@pytest.mark.parametrize(("changes", "status"), [([], 0), ([(PAGE, ', permission="edit"', "")], 1)])
+def test_a_permission_is_seen_to_be_gone_that_only_its_user_has_asked_for(
+    changes: Changes, status: int, releases: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log has no request that was refused."""
+    arguments = releases(changes)
+    log = Path(arguments[arguments.index("--log") + 1])
+    log.write_text(entry("/@@admin", 200, "shop.admin", user="ann"))
+    assert main([*arguments, "--json"]) == status
+    told = json.loads(capsys.readouterr().out)["requests"]
+    assert [(one["user"], one["worse"]) for one in told] == [
+        ("ann", []),
+        (None, ["200 instead of 401: what was refused is open"] * status),
+    ]
+
+
 HANGS = [(PAGE, "return rows", "import threading; threading.Event().wait(600)")]
 ENDS = [(PAGE, "return rows", "import os; os._exit(7)")]
 

@@ -33,7 +33,7 @@ def own_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
 @pytest.mark.parametrize("ini", ["deploy.ini", "all.ini"])
 def test_the_demo(ini: str, tmp_path: Path, prove: Prove, capsys: pytest.CaptureFixture[str]) -> None:
     words = [f"zodb_uri=file://{tmp_path}/Data.fs", f"session_keys={tmp_path}/keys"]
-    proof = prove(str(TOP / "etc" / ini), words, user="admin").faults().attack().links()
+    proof = prove(str(TOP / "etc" / ini), words, user="admin").faults().attack().links().sequences().growth()
     assert proof.report.tried > 20
     assert proof.report.runs > 3_000
     assert list(tmp_path.iterdir()) == []
@@ -42,7 +42,7 @@ def test_the_demo(ini: str, tmp_path: Path, prove: Prove, capsys: pytest.Capture
 @pytest.mark.parametrize("ini", ["development.ini", "production.ini"])
 def test_a_new_site(ini: str, tmp_path: Path, prove: Prove) -> None:
     assert list(make(tmp_path / "my-blog", "my_blog"))
-    proof = prove(str(tmp_path / "my-blog" / ini)).faults().attack().links()
+    proof = prove(str(tmp_path / "my-blog" / ini)).faults().attack().links().sequences().growth()
     assert (proof.report.tried, proof.report.runs > 500) == (4, True)
 
 

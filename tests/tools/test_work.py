@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -214,6 +215,29 @@ def test_a_job_that_fails_stores_nothing_and_waits_longer_each_time(site: Site, 
     assert f"failed      working:{kind}  8 times, last by {waiting.error}" in listed
     assert site.run("--again")[1] == "1 job is due again\n"
     assert site.stored()[1][0].failed == 0 and site.run("--list")[1].split()[1] == "due"
+
+
+def test_the_metrics_of_the_site_have_the_jobs_of_its_workers(site: Site, tmp_path: Path) -> None:
+    """Two that are done, and one that fails and waits. A worker is a process of its own."""
+    pytest.importorskip("prometheus_client")
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.multiprocess import MultiProcessCollector
+
+    for kind in ("done", "done", "fails"):
+        site.add(kind)
+    figures = tmp_path / "figures"
+    figures.mkdir()
+    command = [sys.executable, "-m", "pipeline", "work", "site.ini", "--once"]
+    environ = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(figures), "PYTHONPATH": str(tmp_path)}
+    subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, timeout=60)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(figures))  # type: ignore[no-untyped-call]
+    for state, jobs in {"due": 0, "later": 1, "failed": 0}.items():
+        assert registry.get_sample_value("pipeline_jobs", {"state": state}) == jobs
+    outcomes = {("done", "done"): 2, ("fails", "failed"): 1}
+    for (name, outcome), times in outcomes.items():
+        labels = {"job": f"working:{name}", "outcome": outcome}
+        assert registry.get_sample_value("pipeline_job_attempts_total", labels) == times
 
 
 def test_a_conflict_is_no_failure(site: Site) -> None:

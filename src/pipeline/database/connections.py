@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +23,24 @@ MOST_CAUSES = 20
 TAKES_NO_WRITES = frozenset({"0A000", "25006", 1290, 1836})
 """Errors of a server that was demoted or is set to read only: SQLSTATEs of PostgreSQL, numbers of MariaDB and
 MySQL. RelStorage asks PostgreSQL for a mode that a replica does not have (0A000)."""
+
+
+class Here(threading.local):
+    """The state of this thread."""
+
+    is_collecting = False
+    """True while the collector of garbage runs finalizers in it."""
+
+
+here = Here()
+
+
+def note_collection(phase: str, info: object) -> None:
+    """Note that this thread begins or ends to collect garbage."""
+    here.is_collecting = phase == "start"
+
+
+gc.callbacks.append(note_collection)
 
 
 class RequestConnection(Connection):  # type: ignore[misc]
@@ -63,6 +83,12 @@ class RequestConnection(Connection):  # type: ignore[misc]
         tm = self.transaction_manager
         if tm is None:
             raise ConnectionStateError(f"{obj!r:.200} was changed, but its connection is closed")
+        if here.is_collecting:
+            tm.must_discard = True
+            raise ConnectionStateError(
+                f"{type(obj).__qualname__} was changed by a finalizer (__del__, or the callback of a weak "
+                f"reference), which Python runs at any time, in any request (R13)"
+            )
         try:
             super()._register(obj)
         except BaseException:

@@ -12,7 +12,7 @@ from time import monotonic
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import ini_parser, options_of
 from pipeline.loading.site import private_variables
-from pipeline.rehearsing.comparing import Line, Rehearsal, Tolerance, newest, rehearse
+from pipeline.rehearsing.comparing import Line, Rehearsal, Tolerance, as_nobody, newest, rehearse
 from pipeline.rehearsing.sides import SideFailed, directory_of, started
 from pipeline.staging.logged import Logged, read_log
 from pipeline.telling.findings import put_json
@@ -81,6 +81,8 @@ def on_both_sides(options: argparse.Namespace, requests: Sequence[Logged]) -> Re
     began = monotonic()
     ends = began + options.budget
     words, allow, live = options.variables, options.allow, options.live
+    if options.against is not None:  # whether nobody may see it, only the old code knows
+        requests = [*requests, *as_nobody(requests)]
     with ExitStack() as stack:
         new = stack.enter_context(started(options.ini, words, ends, allow=allow, live=live))
         old = None

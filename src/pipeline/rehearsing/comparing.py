@@ -154,6 +154,14 @@ def newest(logged: Iterable[Logged], each: int) -> list[Logged]:
     return [row[number] for number in range(each) for row in rows if number < len(row)]
 
 
+def as_nobody(requests: Iterable[Logged]) -> Iterator[Logged]:
+    """Yield what users have asked for once more, as a visitor without a login asks for it, one for each view. He
+    alone sees that a permission is gone, if only those who have it have asked."""
+    found = {(one.asked.method, one.view): one for one in requests if one.asked.user}
+    for one in found.values():
+        yield one._replace(asked=one.asked._replace(user=""))
+
+
 def rehearse(
     requests: Sequence[Logged],
     new: Side,

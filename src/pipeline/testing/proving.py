@@ -10,8 +10,8 @@ from pipeline.proving.report import Report
 
 
 def prove(app: str | Pipeline, **options: Any) -> Report:
-    """Ask a site for every view with every failure at every point, as an outsider, and by the links of its pages.
-    Return what was found.
+    """Ask a site for every view with every failure at every point, as an outsider, by the links of its pages, by
+    several requests one after the other, and again and again. Return what was found.
 
     app      path of an ini, which may end in ``#name``, or a pipeline
     options  those of ``pipeline.proving.proof.Proof``: ``user``, ``view``, ``corpus``, ``points`` and others
@@ -21,4 +21,4 @@ def prove(app: str | Pipeline, **options: Any) -> Report:
     proof = Proof(app, **options)
     with proof.loaded():
         proof.faults().attack()
-        return (proof if proof.corpus else proof.links()).report
+        return (proof if proof.corpus else proof.links().sequences().growth()).report

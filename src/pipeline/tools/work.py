@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transaction.interfaces import TransientError
 
@@ -25,7 +26,14 @@ from pipeline.loading.command_line import (
     split_name,
 )
 from pipeline.loading.site import set_up_logging
+from pipeline.options import on_demand
 from pipeline.tools.shell import INSIDE, in_site
+
+if TYPE_CHECKING:
+    from pipeline.measuring.jobs import count_attempt, look_at_jobs
+else:  # they need prometheus_client
+    count_attempt = on_demand("pipeline.measuring.jobs:count_attempt")
+    look_at_jobs = on_demand("pipeline.measuring.jobs:look_at_jobs")
 
 EPILOG = """\
 A job is a function with @job (pipeline.jobs), stored by later(request, ...). Run the command as a service of
@@ -90,6 +98,8 @@ class Worker:
         self.host, self.every, self.is_once = host, every, is_once
         self.is_stopped = False
         self.failed = 0
+        self.has_metrics = "PROMETHEUS_MULTIPROC_DIR" in os.environ
+        """True if the element metrics of the site shows the figures of this process, too."""
 
     def work(self, names: Mapping[str, Any]) -> int:
         """Do jobs until there is none, or the process is to end."""
@@ -97,7 +107,10 @@ class Worker:
             signal.signal(number, self.stop)
         while not self.is_stopped:
             names["abort"]()  # the queue as it is now
-            found = names["request"].job_queue.due(time.time(), AT_ONCE)
+            queue = names["request"].job_queue
+            found = queue.due(time.time(), AT_ONCE)
+            if self.has_metrics:
+                look_at_jobs(queue)
             names["abort"]()  # nothing is locked while a job runs
             random.shuffle(found)  # another worker has the same list
             done = [self.do(id, names["app"]) for id in found if not self.is_stopped]
@@ -119,6 +132,8 @@ class Worker:
             return False
         if attempt.is_stored:
             log.info("job %s is done", job.name)
+            if self.has_metrics:
+                count_attempt(job.name, "done")
             return True
         error = attempt.error
         if outcome == "unknown" or (status == 503 and (error is None or isinstance(error, TransientError))):
@@ -130,6 +145,8 @@ class Worker:
         what = failure if error is None else type(error).__name__  # its text may be a visitor's (S25)
         log.error("job %s has failed %d times, now by %s; %s", job.name, after.failed, what, again)
         self.failed += 1
+        if self.has_metrics:
+            count_attempt(job.name, "failed")
         return self.ask(app, partial(put_back, after))[0] == 200
 
     def ask(self, app: Any, inside: Callable[[Any, Any], None]) -> tuple[int, str]:
