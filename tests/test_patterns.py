@@ -18,6 +18,7 @@ LOCAL = {
     "pipeline/http/html_head.py": {"name": b"title"},
     "pipeline/tools/check.py": {"name": "debug"},
     "pipeline/proving/proof.py": {"view": ".*", "points": ".*"},
+    "pipeline/proving/noise.py": {"pattern": r"\(1,\ ('[^']*'|[\w.+-]+),\ 'ann',\ ('[^']*'|[\w.+-]+)\)"},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/checking/servers.py": {"section": "server:main"},
 }

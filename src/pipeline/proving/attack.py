@@ -23,8 +23,8 @@ MARK = "<prove x='\"&>"
 """A value that is no longer itself where it is quoted as HTML."""
 SECRET = "prove-7d1f09ac"
 """Password of the visitor, which no log has by chance."""
-LONG = ("a", " ", "<", "(", "a@", "&#", "\n*")
-"""Parts of long values, which another character ends. On these, expressions and parsers go back again and again."""
+LONG = (*((part, "") for part in ("a", " ", "<", "(", "a@", "&#", "\n*")), ("a", "!"), (" ", "!"))
+"""Parts of long values, and what ends them. On these, expressions and parsers of texts go back again and again."""
 MOST = {"GET": 6_000, "POST": 60_000}
 """Characters of a long value: those of a query have to pass the server."""
 
@@ -158,9 +158,9 @@ def growing(site: Site, values: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
 def long_values(request: Asked, view: View) -> Iterator[tuple[Asked, ...]]:
     """Yield the request with longer and longer values in each of its fields."""
     most = MOST.get(request.method, 0)
-    for part in LONG:
+    for part, end in LONG:
         count = most // len(part)
-        texts = (f"{part * number}!" for number in (count // 16, count // 4, count))
+        texts = (part * number + end for number in (count // 16, count // 4, count))
         lengths = (with_value(request, view, text, bool) for text in texts)
         yield from zip(*lengths, strict=True)
 

@@ -81,7 +81,7 @@ def on_both_sides(options: argparse.Namespace, requests: Sequence[Logged]) -> Re
     began = monotonic()
     ends = began + options.budget
     words, allow, live = options.variables, options.allow, options.live
-    if options.against is not None:  # whether nobody may see it, only the old code knows
+    if options.against is not None:  # the old code alone knows what a visitor without a login may see
         requests = [*requests, *as_nobody(requests)]
     with ExitStack() as stack:
         new = stack.enter_context(started(options.ini, words, ends, allow=allow, live=live))

@@ -155,8 +155,8 @@ def newest(logged: Iterable[Logged], each: int) -> list[Logged]:
 
 
 def as_nobody(requests: Iterable[Logged]) -> Iterator[Logged]:
-    """Yield what users have asked for once more, as a visitor without a login asks for it, one for each view. He
-    alone sees that a permission is gone, if only those who have it have asked."""
+    """Yield what users have asked for once more, as a visitor without a login asks for it, one for each view. The
+    requests of users who have a permission do not tell that it is gone."""
     found = {(one.asked.method, one.view): one for one in requests if one.asked.user}
     for one in found.values():
         yield one._replace(asked=one.asked._replace(user=""))
