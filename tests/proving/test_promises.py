@@ -144,6 +144,16 @@ def test_a_sequence_is_written_as_it_is_read(text: str) -> None:
     assert written(steps_from(text)) == text
 
 
+def test_a_secret_of_a_log_is_in_no_finding(site: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ini = site('@view(context=Box, name="fails")\ndef fails(box: Box, request: Any) -> str: raise KeyError\n')
+    line = '{"method": "GET", "url": "/@@fails?password=hunter2", "status": 200, "user": null, "view": "x"}'
+    (tmp_path / "access.json").write_text(line)
+    assert main(["prove", ini, "--users", "ann,bob", "--log", str(tmp_path / "access.json")]) == 1
+    printed = capsys.readouterr()
+    assert "sequences: it is answered 500" not in printed.out and "hunter2" not in printed.out + printed.err
+    assert "it is answered 500" in printed.out
+
+
 def test_what_is_no_sequence_is_told() -> None:
     assert not is_sequence("POST /@@put error@view:enter")
     with pytest.raises(ConfigurationError, match="'ann GET' is not of the form USER METHOD URL"):

@@ -18,6 +18,7 @@ from pipeline.proving.report import Report
 from pipeline.staging.asked import AS_JSON, FORM, OWN, Asked, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import NUMBER, Site
+from pipeline.telling.secrets import masked_query
 
 SEQUENCES = 150
 """How many sequences are tried."""
@@ -114,7 +115,9 @@ class Explorer:
             self.learn(request)
 
     def learn(self, request: Asked) -> None:
-        """Note a request that may be made later."""
+        """Note a request that may be made later, but for a secret in its URL, which a finding would print."""
+        if masked_query(request.url) != request.url:
+            return
         alike = self.known.setdefault(step_of(request), [])
         alike[:] = [*(one for one in alike if one.url != request.url), request][-ALIKE:]
 
