@@ -243,6 +243,32 @@ def test_the_list_has_only_pages_without_such_blocks() -> None:
     assert [page for page in LISTED if for_a_site(text_of(page))] == ["editing.rst", "pyramid.rst"]
 
 
+OTHERS = {
+    ("authentication.rst", "limits = redis:"): "a store for several processes, which would have to run",
+    ("authentication.rst", "by = header"): "a proxy that logs in",
+    ("errors.rst", "reporter = "): "an account at a service",
+    ("headers.rst", "tiles.example.com"): "a whole ini, which tests/test_docs.py loads",
+    ("jobs.rst", "[Timer]"): "the files of a timer of systemd",
+    ("serving.rst", "[server:main]"): "several processes, which need another database than that of a new site",
+    ("serving.rst", "[app:health]"): "it listens on a port; a new site has the rest of it",
+    ("templates.rst", "request.take_messages()"): "a new site has it",
+}
+"""The other inis and templates of pages that are pasted, each by a word of it, with the reason. Programs are run by
+tests/test_docs.py."""
+
+
+def test_each_ini_and_template_of_a_pasted_page_has_its_file_or_a_reason() -> None:
+    rest = [
+        (page, block)
+        for page in PASTED
+        for block in blocks(text_of(page))
+        if block.language in ("ini", "html+jinja") and block not in for_a_site(text_of(page))
+    ]
+    words = {page: [word for name, word in OTHERS if name == page] for page in PASTED}
+    assert [(page, block.line) for page, block in rest if not any(word in block.code for word in words[page])] == []
+    assert len(OTHERS) == len(rest), "A reason is not needed any more"
+
+
 @pytest.mark.parametrize(
     ("page", "old", "fault", "finding"),
     [
