@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,7 @@ def module_of(page: str, caption: str, monkeypatch: pytest.MonkeyPatch, name: st
     """Return a module with the blocks of a page that have a caption with these words."""
     text = (HOWTO / page).read_text(encoding="utf-8")
     lines: list[str] = []
-    for part in text.split(f":caption: {caption}")[1:]:
+    for part in re.split(rf":caption: (?:more of )?{re.escape(caption)}", text)[1:]:
         for line in part.partition("\n\n")[2].splitlines():
             if line and not line.startswith("    "):
                 break

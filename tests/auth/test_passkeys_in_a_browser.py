@@ -13,7 +13,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from asking import served
 from browsing import chromium
-from pipeline import Pipeline, view
+from pipeline import Pipeline
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
@@ -34,20 +34,11 @@ pytest.importorskip("webauthn")
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipeline]:
     name = f"passkeys_of_{tmp_path.name}"
     module = module_of("passkeys.rst", "mysite/passkeys.py", monkeypatch, name)
-
-    def who(context: Any, request: Any) -> str:
-        return f"You are {request.principal}"
-
-    def root(database: Any) -> Any:
-        return database.setdefault("members", module.Members())
-
-    who.__module__ = root.__module__ = name
-    vars(module)["who"] = view(permission="public")(who)
     keys = str(tmp_path / "keys")
     outer = (
         shield(),
         retry(),
-        zodb(uri=f"memory://{name}", root=root),
+        zodb(uri=f"memory://{name}", root=module.root),
         errors(),
         transaction(),
         session(keys=keys),
@@ -76,13 +67,13 @@ def test_a_member_comes_back(app: Pipeline, program: Callable[[str, str], str], 
         make_one()
         assert said() == "Hello ann"
         browser.get(f"{address}/")
-        assert "You are ann" in browser.page_source
+        assert "<p>Hello ann</p>" in browser.page_source
         browser.delete_all_cookies()
         browser.get(f"{address}/@@login")
         browser.find_element(By.ID, "use").click()
         assert said() == "Hello ann"
         browser.get(f"{address}/")
-        assert "You are ann" in browser.page_source
+        assert "<p>Hello ann</p>" in browser.page_source
         browser.delete_all_cookies()
         make_one()
         assert said() == "Another member has this name."
@@ -96,4 +87,4 @@ def test_without_a_key_nobody_gets_in(app: Pipeline) -> None:
         visitor.post_json("/@@use-passkey", {"credential": credential}, status=400)
         visitor.post_json("/@@new-passkey", {"name": "ann"})
         visitor.post_json("/@@keep-passkey", {"credential": credential}, status=400)
-    assert visitor.get("/").text == "You are None"
+    assert visitor.get("/").html.p.text == "Hello visitor"
