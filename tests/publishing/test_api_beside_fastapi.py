@@ -1,4 +1,4 @@
-"""The tasks of docs/howto/json-api.rst with FastAPI: what that page says of it, shown in an environment of its own."""
+"""The tasks of docs/howto/json-api.rst with FastAPI, in an environment of its own: what the page says of it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def test_what_fastapi_does(tmp_path: Path) -> None:
     python = make_environment(tmp_path / "environment", "fastapi", "httpx2", "sqlmodel")
     (tmp_path / "todo_fastapi.py").write_text(text_of("todo_fastapi.py"))
     (tmp_path / "asking.py").write_text(ASKING)
-    ran = subprocess.run([python, "asking.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    command = [python, "asking.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout.splitlines()[-1]) == {
         "as_ours": [201, 200, 200, 422, 401, 204, 404],

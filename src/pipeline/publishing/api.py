@@ -55,7 +55,8 @@ def _register(items: Items, permission: str | None, read: str | None) -> None:
 
     optional = {name: {key: one[key] for key in one if key != "default"} for name, one in items.members.items()}
     changed = annotation("Changes", items.parts, optional)
-    single = annotation("At", items.parts, {**items.members, "url": _URL}, (*items.whole.get("required", ()), "url"))
+    always = (*items.whole.get("required", ()), "url")
+    single = annotation("At", items.parts, {**items.members, "url": _URL}, always)
     listed = {"type": "array", "items": {"$ref": f"#/components/schemas/{single.__name__}"}}
     members = {"items": listed, "next": _LINK, "prev": _LINK}
     paged = annotation("Page", {single.__name__: models[single].schema()}, members, members)
