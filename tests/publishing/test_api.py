@@ -266,7 +266,7 @@ class Overlap:
 
 
 @pytest.mark.parametrize(("method", "status"), [("PATCH", 412), ("DELETE", 404)])
-def test_of_two_writers_at_once_one_is_told__R1(method: str, status: int, tasks: str, uri: str) -> None:
+def test_of_two_writers_at_once_one_is_told__R2(method: str, status: int, tasks: str, uri: str) -> None:
     """Both have seen the same version, and both views have run before either is stored."""
     overlap = Overlap()
     app = app_of(tasks, uri, overlap.element())
@@ -320,7 +320,7 @@ def test_no_update_of_many_threads_is_lost(app: Pipeline, ann: Any, uri: str) ->
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])
-def test_an_error_after_a_change_stores_nothing__R2(method: str, tasks: str, uri: str) -> None:
+def test_an_error_after_a_change_stores_nothing__R3(method: str, tasks: str, uri: str) -> None:
     fail: list[bool] = []
 
     @element(inside={"transaction": "what the view has changed is not stored yet"})
@@ -598,6 +598,81 @@ def test_the_pages_and_the_api_of_one_container(uri: str, monkeypatch: pytest.Mo
     added = program.post_json("/", {"title": "Tea"})
     program.get("/tasks").click("Tea").form.submit(status=303)
     assert program.get("/").json["items"] == [added.json]
+
+
+FILMS = """
+from pydantic import BaseModel
+from sqlalchemy import select
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, object_session
+
+from pipeline.publishing.api import Api
+
+class Base(DeclarativeBase):
+    pass
+
+class Film(Base):
+    __tablename__ = "films"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    year: Mapped[int]
+    __parent__ = property(lambda film: Films(object_session(film)))
+    __name__ = property(lambda film: str(film.id))
+
+class Films:
+    __parent__ = __name__ = None
+
+    def __init__(self, session):
+        self.session = session
+
+    def __getitem__(self, name):
+        film = self.session.get(Film, int(name)) if name.isdecimal() else None
+        if film is None:
+            raise KeyError(name)
+        return film
+
+    def values(self):
+        return self.session.scalars(select(Film).order_by(Film.id)).all()
+
+    def add(self, film):
+        self.session.add(film)
+        self.session.flush()
+
+    def __delitem__(self, name):
+        self.session.delete(self[name])
+
+class FilmModel(BaseModel):
+    title: str
+    year: int = 1927
+
+class FilmsApi(Api, container=Films, item=Film, model=FilmModel, permission=None):
+    "The API of the films."
+"""
+
+
+def test_rows_of_a_table_are_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The container is that of docs/howto/editing.rst, with a flush."""
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    from pipeline.elements.sql import sql
+
+    module: Any = ModuleType("films_of_an_api")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(FILMS, vars(module))
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/films.sqlite")
+    module.Base.metadata.create_all(engine)
+    walk = traverse(root=lambda request: module.Films(request.sql))
+    outer = retry(), sql(url=f"sqlite:///{tmp_path}/films.sqlite"), errors(), transaction()
+    program = site(Pipeline(*outer, forms(), walk, publisher(scan=(module.__name__, *LIBRARIES))))
+    added = program.post_json("/", {"title": "Metropolis"}, status=201)
+    other = program.post_json("/", {"title": "M", "year": 1931})
+    assert (added.location, other.location) == ("http://localhost/1", "http://localhost/2")
+    program.patch_json(added.location, {"year": 1926}, headers=seen(added))
+    program.patch_json(added.location, {"year": 1900}, headers=seen(added), status=412)
+    program.delete(other.location, headers=seen(other), status=204)
+    with engine.connect() as connection:
+        rows = connection.execute(sqlalchemy.text("SELECT id, title, year FROM films")).all()
+    engine.dispose()
+    assert [tuple(row) for row in rows] == [(1, "Metropolis", 1926)]
+    document_of(module.__name__, module.Films)
 
 
 # The recipe.
