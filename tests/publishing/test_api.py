@@ -23,6 +23,7 @@ from typing_extensions import TypedDict
 
 import recipes
 from asking import ask
+from docs.test_pasted import forget, paste
 from pipeline import Pipeline, element
 from pipeline.database.storages import database_at
 from pipeline.elements.authenticate import authenticate
@@ -42,6 +43,7 @@ from pipeline.publishing.items import SIZE
 from pipeline.publishing.openapi import describe
 from pipeline.testing import site
 from pipeline.testing.plugin import prove as prove
+from pipeline.tools.new import make
 from pipeline.views import Views
 
 pydantic = pytest.importorskip("pydantic")
@@ -695,24 +697,29 @@ def lines_of(caption: str) -> int:
 
 
 def test_the_site_of_the_recipe_is_short() -> None:
-    assert lines_of("todo/site.py") <= 35
+    assert lines_of("mysite/api.py") <= 35
     told = (recipes.HOWTO / PAGE).read_text("utf-8")
-    assert f"- {lines_of('todo/site.py')} lines\n     - {lines_of('todo_fastapi.py')} lines\n" in told
+    assert f"- {lines_of('mysite/api.py')} lines\n     - {lines_of('the API with FastAPI')} lines\n" in told
 
 
 @pytest.fixture
-def recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """The ini of the recipe, with its module and a token."""
-    recipes.module_of(PAGE, "todo/site.py", monkeypatch, "todo.site")
-    monkeypatch.setitem(sys.modules, "todo", ModuleType("todo"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tokens").write_text(f"{sha256(b'of ann').hexdigest()} ann\n")
-    (tmp_path / "site.ini").write_text(text_of("site.ini"))
-    return str(tmp_path / "site.ini")
+def recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A new site that the recipe was pasted into, with a token."""
+    forget("mysite")
+    list(make(tmp_path / "mysite", "mysite"))
+    top = tmp_path / "mysite"
+    paste((recipes.HOWTO / PAGE).read_text("utf-8"), top)
+    monkeypatch.chdir(top)
+    monkeypatch.syspath_prepend(top)
+    (top / "tokens").write_text(f"{sha256(b'of ann').hexdigest()} ann\n")
+    (top / "with_openapi.ini").write_text(text_of("in the place of [app:main]"))
+    yield top
+    close_all()
+    forget("mysite")
 
 
-def test_the_recipe(recipe: str, tmp_path: Path) -> None:
-    program = site(recipe)
+def test_the_recipe(recipe: Path) -> None:
+    program = site(recipe / "with_openapi.ini")
     assert program.get("/", status=200).json["items"] == []
     for token in ("", "of bob", sha256(b"of ann").hexdigest(), "of ann "):
         headers = {"Authorization": f"Bearer {token}"}
@@ -730,10 +737,8 @@ def test_the_recipe(recipe: str, tmp_path: Path) -> None:
     told = program.options(added.location, headers=question)
     assert told.headers["Access-Control-Allow-Origin"] == "https://app.example.com"
     program.delete(added.location, headers=seen(added), status=204)
-    close_all()
 
 
-def test_the_site_of_the_recipe_is_proved(recipe: str, prove: Callable[..., Proof]) -> None:
-    proof = prove(recipe, user="ann").faults().attack()
+def test_the_site_of_the_recipe_is_proved(recipe: Path, prove: Callable[..., Proof]) -> None:
+    proof = prove(str(recipe / "development.ini"), user="ann").faults().attack()
     assert proof.report.found == [] and proof.report.tried == 5
-    close_all()

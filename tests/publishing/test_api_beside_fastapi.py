@@ -126,7 +126,7 @@ print(json.dumps(found))
 def test_what_fastapi_does(tmp_path: Path) -> None:
     """The requests of ``as_ours`` are answered as ours are, but for 422; the others are the rows of the table."""
     python = make_environment(tmp_path / "environment", "fastapi", "httpx2", "sqlmodel")
-    (tmp_path / "todo_fastapi.py").write_text(text_of("todo_fastapi.py"))
+    (tmp_path / "todo_fastapi.py").write_text(text_of("the API with FastAPI"))
     (tmp_path / "asking.py").write_text(ASKING)
     command = [python, "asking.py"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
