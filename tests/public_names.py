@@ -49,6 +49,7 @@ PUBLIC: dict[str, str] = {
     "pipeline.paste": "load with_facts",
     "pipeline.promises": "belongs_to invariant",
     "pipeline.publisher": "publisher",
+    "pipeline.publishing.api": "Api",
     "pipeline.publishing.editing": "Editing",
     "pipeline.publishing.jinja": "environment",
     "pipeline.publishing.namespaces": "skin",

@@ -249,6 +249,7 @@ OTHERS = {
     ("errors.rst", "reporter = "): "an account at a service",
     ("headers.rst", "tiles.example.com"): "a whole ini, which tests/test_docs.py loads",
     ("jobs.rst", "[Timer]"): "the files of a timer of systemd",
+    ("json-api.rst", "branches = openapi"): "tests/publishing/test_api.py has it in the place of [app:main]",
     ("serving.rst", "[server:main]"): "several processes, which need another database than that of a new site",
     ("serving.rst", "[app:health]"): "it listens on a port; a new site has the rest of it",
     ("templates.rst", "request.take_messages()"): "a new site has it",

@@ -35,7 +35,8 @@ from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import ViewError
 from pipeline.proving.proof import Proof
 from pipeline.publisher import publisher
-from pipeline.publishing.editing import SIZE, VERSION, Editing
+from pipeline.publishing.editing import VERSION, Editing
+from pipeline.publishing.items import SIZE
 from pipeline.testing import site
 from pipeline.testing.plugin import prove as prove
 

@@ -76,14 +76,14 @@ def inputs_of(schema: Mapping[str, Any]) -> list[Input]:
     schema  JSON schema of the object, with the schemas that it refers to in ``$defs``
     """
     parts = schema.get("$defs", {})
-    whole, _ = _plain(schema, parts)
+    whole, _ = without_null(schema, parts)
     return [_input(name, member, parts) for name, member in whole.get("properties", {}).items()]
 
 
 def _input(name: str, member: Mapping[str, Any], parts: Mapping[str, Any]) -> Input:
-    schema, may_be_none = _plain(member, parts)
+    schema, may_be_none = without_null(member, parts)
     kind_of_value, is_list = schema.get("type", "string"), schema.get("type") == "array"
-    item = _plain(schema.get("items") or {}, parts)[0].get("type") if is_list else kind_of_value
+    item = without_null(schema.get("items") or {}, parts)[0].get("type") if is_list else kind_of_value
     if item in ("object", "array", "null") or schema.get("writeOnly"):
         raise TypeError(f"a form has no input for {name!r}, which is an object, a list of lists, or a secret")
     allowed = schema.get("enum", [schema["const"]] if "const" in schema else [])
@@ -106,7 +106,7 @@ def _input(name: str, member: Mapping[str, Any], parts: Mapping[str, Any]) -> In
     return Input(name, label, hint, kind, attributes, choices, may_be_none, is_list, member.get("default"))
 
 
-def _plain(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+def without_null(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     """Return a schema without references and without null, and whether the value may be null."""
     found, may_be_null = dict(schema), False
     while key := next((key for key in ("$ref", "anyOf", "oneOf", "allOf") if key in found), None):

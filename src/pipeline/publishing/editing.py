@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Set
-from hashlib import blake2b
-from inspect import get_annotations
-from itertools import islice
-from time import time_ns
+from collections.abc import Mapping
 from typing import Any
 
-from webob.exc import HTTPException, HTTPNotFound
+from webob.exc import HTTPException
 
 from pipeline.forms.inputs import MISSING, inputs_of
-from pipeline.forms.models import IModels, ModelError
+from pipeline.forms.models import ModelError
 from pipeline.http.redirects import redirect
 from pipeline.interfaces import ViewError
+from pipeline.publishing.items import Items
 from pipeline.publishing.jinja import page_of
-from pipeline.publishing.json import plain
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.views import Views, noting
 
-SIZE = 50
-"""Items on one page of the list."""
 VERSION = "form-version"
 """Field with the version of the item that the visitor has seen. A member of a model has no such name."""
 
@@ -51,10 +44,11 @@ class Editing:
         index: str = "", title: str = "",
     ) -> None:
         def register(views: Views, target: type) -> None:
-            pages = _Pages(views, target, item, model, index, title or model.__name__)
+            pages = _Pages(views, target, container, item, model)
+            pages.list_name, pages.title = index, title or model.__name__
             for view, context, name, method, needed in (
                 (pages.index, container, index, "GET", read),
-                (pages.add, container, "add", "GET", permission),
+                (pages.begin, container, "add", "GET", permission),
                 (pages.store, container, "add", "POST", permission),
                 (pages.edit, item, "edit", "GET", permission),
                 (pages.change, item, "edit", "POST", permission),
@@ -66,34 +60,27 @@ class Editing:
         noting(register)(cls)
 
 
-class _Pages:
+class _Pages(Items):
     """The views of an Editing."""
 
-    def __init__(self, views: Views, target: type, item: type, model: type, list_name: str, title: str) -> None:
-        self.module, self.make, self.list_name, self.title = target.__module__, item, list_name, title
-        found = next(filter(None, (one.model_of(model) for one in views.utilities(IModels))), None)
-        who = f"{target.__module__}.{target.__qualname__}: {model.__qualname__}"
-        if found is None or not found.is_object:
-            raise ViewError(f"{who} is not a model of a scanned library, such as pipeline.publishing.pydantic")
+    list_name: str
+    title: str
+
+    def __init__(self, views: Views, target: type, container: Any, item: type, model: type) -> None:
+        super().__init__(views, target, container, item, model)
         try:
-            self.read, self.inputs = found.read, inputs_of(found.schema())
+            self.inputs = inputs_of(self.whole | {"$defs": self.parts, "properties": self.members})
         except TypeError as error:
-            raise ViewError(f"{who}: {error}. Leave it out of the model") from None
-        attributes = [name for cls in reversed(model.__mro__) for name in get_annotations(cls)]
-        if strange := [one.name for one in self.inputs if one.name not in attributes]:
-            raise ViewError(f"{who} has other names for the fields {strange}. A form needs those of its attributes")
-        self.inputs.sort(key=lambda one: attributes.index(one.name))  # msgspec sorts those of a TypedDict by name
+            raise ViewError(f"{self.who}: {error}. Leave it out of the model") from None
 
     def index(self, context: Any, request: Request, page: int = 1) -> str:
         """List the items."""
-        if not 1 <= page <= 1_000_000:
-            raise HTTPNotFound("There is no such page.")
-        found = list(islice(context.values(), (page - 1) * SIZE, page * SIZE + 1))
-        rows = [(item, self.label(item), request.absolute_url(item)) for item in found[:SIZE]]
+        items, further = self.listed(context, page)
+        rows = [(item, self.label(item), request.absolute_url(item)) for item in items]
         add = f"{request.absolute_url(context, '')}@@add"
-        return self.page(request, "list.html", context, rows=rows, add=add, number=page, further=found[SIZE:])
+        return self.page(request, "list.html", context, rows=rows, add=add, number=page, further=further)
 
-    def add(self, context: Any, request: Request) -> str:
+    def begin(self, context: Any, request: Request) -> str:
         """Show a form with the defaults of the model."""
         return self.form(request, context, {one.name: one.text_of(one.default) for one in self.inputs}, {})
 
@@ -103,15 +90,7 @@ class _Pages:
         if problems:
             response.status = 422
             return self.form(request, context, texts, problems)
-        item = self.make()
-        self.set(item, value)
-        if hasattr(context, "add"):
-            context.add(item)
-        else:
-            while (name := f"{time_ns():x}") in context:  # in the order of time, and never used again
-                pass
-            item.__parent__, item.__name__ = context, name
-            context[name] = item
+        self.add(context, value)
         return redirect(self.url(request, context), 303)
 
     def edit(self, context: Any, request: Request) -> str:
@@ -138,9 +117,7 @@ class _Pages:
             response.status = 409
             return self.page(request, "delete.html", context.__parent__, context, is_late=True)
         container = context.__parent__
-        del container[context.__name__]
-        if hasattr(context, "_p_jar"):  # of a ZODB: a change at the same time meets a conflict, and then a 404
-            context.__parent__ = None
+        self.remove(context)
         return redirect(self.url(request, container), 303)
 
     def judge(self, form: Mapping[str, Any]) -> tuple[Any, dict[str, str], dict[str, list[str]]]:
@@ -157,20 +134,10 @@ class _Pages:
                 problems.setdefault(str(place[0]) if place and place[0] in texts else "", []).append(item + rule)
         return value, texts, problems
 
-    def set(self, item: Any, value: Any) -> None:
-        """Set the attributes of an item."""
-        for one in self.inputs:
-            setattr(item, one.name, value[one.name] if isinstance(value, dict) else getattr(value, one.name))
-
     def texts(self, item: Any) -> dict[str, str]:
         """Return what a form shows of an item. An attribute that it does not have yet has its default."""
-        values = {one.name: getattr(item, one.name, one.default) for one in self.inputs}
-        ordered = {name: sorted(one, key=str) if isinstance(one, Set) else one for name, one in values.items()}
-        return {one.name: one.text_of(plain(ordered[one.name])) for one in self.inputs}
-
-    def version(self, item: Any) -> str:
-        """Return a text that differs whenever the fields of an item do."""
-        return blake2b(json.dumps(self.texts(item)).encode(), digest_size=16).hexdigest()
+        values = self.values(item)
+        return {one.name: one.text_of(values.get(one.name)) for one in self.inputs}
 
     def label(self, item: Any) -> str:
         """Return the first field of an item, or its name."""
@@ -193,4 +160,5 @@ class _Pages:
         """Return a page by a template of the site, or else by ours."""
         values |= {"title": self.title, "version_field": VERSION, "back": self.url(request, container)}
         label, version = ("", "") if item is None else (self.label(item), self.version(item))
-        return page_of(self.module, f"editing/{template}", {**values, "label": label, "version": version}, request)
+        values |= {"label": label, "version": version}
+        return page_of(self.target.__module__, f"editing/{template}", values, request)

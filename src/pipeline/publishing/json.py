@@ -52,7 +52,7 @@ def sent(value: Any) -> Any:
     try:
         body = [_encode(value).encode()]
     except ValueError as error:
-        if (place := _place_of_nan(value)) is None:
+        if (place := place_of_nan(value)) is None:
             raise
         raise ResultError(
             f"the value at {place} is not a number that JSON has; return None or text instead"
@@ -60,12 +60,12 @@ def sent(value: Any) -> Any:
     return lambda request, response: response.adopt(response.status_line, [_TYPE], body)
 
 
-def _place_of_nan(value: Any, place: str = "the result") -> str | None:
+def place_of_nan(value: Any, place: str = "the result") -> str | None:
     """Return the place of the first float in a value that is infinite or not a number."""
     if isinstance(value, float):
         return None if math.isfinite(value) else place
     members = (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
     )
-    found = (_place_of_nan(member, f"{place}[{key!r}]") for key, member in members)
+    found = (place_of_nan(member, f"{place}[{key!r}]") for key, member in members)
     return next(filter(None, found), None)

@@ -34,6 +34,7 @@ from pipeline.forms.upload import Upload
 from pipeline.http.accept import accepted
 from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError
 from pipeline.options import on_demand, resolve
+from pipeline.publishing.items import IItems
 from pipeline.request import Request
 from pipeline.response import HTML, NOSNIFF, OK, Response
 from pipeline.telling.styling import HAS_TEMPLATES, policy
@@ -146,6 +147,8 @@ class _Describing:
             return []
         found = hints_of(step).get("return")
         kinds = [one for one in (get_args(found) if is_union(found) else (found,)) if isinstance(one, type)]
+        if not kinds and (item := self.views.lookup1(implementedBy(cls), IItems)):  # type: ignore[no-untyped-call]
+            return [item]
         if not kinds:
             what = f"{cls.__module__}.{cls.__qualname__}.{getattr(step, '__name__', '__getitem__')}"
             self.left_out.append(f"{what} has no annotation of what it returns: what is below is left out")
@@ -187,7 +190,7 @@ class _Describing:
             asked = {"name": name, "in": "header", "required": required, "schema": STRING}
             operation.setdefault("parameters", []).append(asked)
         if "return" in hints:
-            result = self.schema(hints["return"])
+            result = self.schema(hints["return"]) if hints["return"] is not type(None) else {}
         else:
             result = {}
             self.left_out.append(f"{view} has no annotation of what it returns: its result is left out")
