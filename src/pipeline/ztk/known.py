@@ -66,7 +66,7 @@ class Ways(NamedTuple):
     browser: bool
     """``BrowserRequest.traverse``"""
     after_call: bool
-    """``afterCall`` and ``annotateTransaction``. No commit where nothing has joined gains 4 % of a template"""
+    """``afterCall`` and ``annotateTransaction``. No commit where nothing has joined gains 3 % of a template"""
     errors: bool
     """``handleException``, and what it calls"""
     retries: bool
