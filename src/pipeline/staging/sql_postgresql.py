@@ -1,7 +1,8 @@
 """The copy of a PostgreSQL database: another database, made of a template.
 
 A run that has changed rows alone is undone by rows that lie in a schema of the copy. After any other change, the
-copy is made again of a template, which takes the server much longer.
+copy is made again of a template. If it always were, a proof of the 900 runs of a small site would take two to three
+times as long.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ KNOWN = frozenset(
         "c8cd861dce10c384",  # HTTPRequest.get
         "0dd19cfed577114c",  # HTTPRequest.__getitem__
         "df8780460014b068",  # HTTPRequest.setServerURL
-        "f79db9fe82e9fb12",  # BaseRequest.close
         "b5eb954b7d9f2c0e",  # WSGIResponse.finalize
         "bf854358e820de9c",  # WSGIResponse.listHeaders
         "0e4520df283dbcaf",  # HTTPBaseResponse._cookie_list

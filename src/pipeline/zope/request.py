@@ -107,7 +107,7 @@ def attempt(next: Handler, request: ZopeRequest, response: Response) -> None:
     finally:
         request.failure = None
         endInteraction()
-        short.close(zope)
+        zope.close()
         clearRequest()
     try:
         if failure is None or not failure.is_raised:

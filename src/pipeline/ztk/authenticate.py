@@ -23,12 +23,8 @@ def ztk_authenticate(next: Handler) -> Handler:
 
     def ztk_authenticate(request: ZopeRequest, response: Response) -> None:
         zope = request.zope
-        ways = request.ways
-        if ways.inputs and zope.method in ("GET", "HEAD") and not zope._environ.get("QUERY_STRING"):
-            zope._environ.setdefault("QUERY_STRING", "")
-        else:
-            zope.processInputs()
-        if ways.begin:
+        zope.processInputs()
+        if request.ways.begin:
             begin(request, zope)
         else:
             zope.publication.beforeTraversal(zope)

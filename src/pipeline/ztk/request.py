@@ -10,9 +10,7 @@ from weakref import WeakKeyDictionary
 
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
 from zope.publisher.http import DirectResult
-from zope.publisher.interfaces import EndRequestEvent
 from zope.publisher.interfaces.logginginfo import ILoggingInfo
-from zope.security.management import endInteraction
 
 from pipeline.composition import Offers, element
 from pipeline.database.transactions import OFFERED, open_tm
@@ -20,12 +18,11 @@ from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.response import Response
 from pipeline.toolkit.answers import put
-from pipeline.toolkit.events import tell
 from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
 from pipeline.toolkit.site import loaded
 from pipeline.toolkit.walks import WalkedRequest, walk_of
 from pipeline.ztk.known import NONE, Ways, ways_of
-from pipeline.ztk.lean import headers_of, hide_pipeline, make_zope_request
+from pipeline.ztk.lean import hide_pipeline, make_zope_request, shorten_cookies
 from pipeline.ztk.urls import shorten
 
 if TYPE_CHECKING:
@@ -46,11 +43,6 @@ class ZopeRequest(WalkedRequest):
     """The object that traversal found and that is called, or the last one that a hook has returned."""
     ways: Ways
     """Which hooks may take the short way."""
-    asked: Any = None
-    """The authentication utility that knows no principal with the credentials of this request, if it is certain
-    that it would say the same again."""
-    logged: tuple[Any, Any] | None = None
-    """A principal, and what its ILoggingInfo says."""
 
 
 @element(
@@ -77,6 +69,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
     ``wsgi.logging_info`` and ``REMOTE_USER``.
     """
     shorten()
+    shorten_cookies()
     if factory is None:
         db = loaded() or object() if db is None else db
         factory = HTTPPublicationRequestFactory(db() if callable(db) else db)
@@ -104,11 +97,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
                 try:
                     next(request, response)
                 finally:
-                    if ways.end:
-                        endInteraction()
-                        tell(EndRequestEvent, request.published, zope)
-                    else:
-                        publication.endRequest(zope, request.published)
+                    publication.endRequest(zope, request.published)
                 put_answer(request, response, zope)
             except Exception as error:
                 if not ways.retries and request.attempts_left and request.judge(error).transient:
@@ -127,7 +116,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
 def put_answer(request: ZopeRequest, response: Response, zope: Any) -> None:
     """Put the response of Zope on ours, and the user in the environ for the log of the server."""
     answer = zope.response
-    message = logged(request, zope.principal)
+    message = logged(zope.principal)
     environ = request.environ
     environ["wsgi.logging_info"] = message
     environ.setdefault("REMOTE_USER", message)
@@ -136,15 +125,11 @@ def put_answer(request: ZopeRequest, response: Response, zope: Any) -> None:
     body = answer.consumeBodyIter()
     if type(body) is tuple or (type(body) is DirectResult and isinstance(body.body, (bytes, tuple, list))):
         body = list(body)
-    headers = headers_of(answer, type(body) is list and zope.method != "HEAD")
-    put(response, answer.getStatusString(), headers, body)
+    put(response, answer.getStatusString(), answer.getHeaders(), body)
 
 
-def logged(request: ZopeRequest, principal: Any) -> str:
+def logged(principal: Any) -> str:
     """Return what the log of the server says of a principal."""
-    if request.logged is not None and request.logged[0] is principal:
-        message = request.logged[1]
-    else:
-        info = ILoggingInfo(principal, None)
-        message = "-" if info is None else info.getLogMessage()
+    info = ILoggingInfo(principal, None)
+    message = "-" if info is None else info.getLogMessage()
     return message if isinstance(message, str) else message.decode("latin1")
