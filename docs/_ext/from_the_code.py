@@ -252,7 +252,7 @@ class EnvironKeys(FromTheCode):
 
 
 def names(found: set[str]) -> str:
-    return ", ".join(f"``{name}``" for name in sorted(found))
+    return ", ".join(f"``{name}``" for name in sorted(found)) or "none"
 
 
 def keys_of(tree: ast.AST) -> Iterator[tuple[str, str]]:

@@ -271,6 +271,25 @@ def test_a_role_at_the_new_place_grants_no_more_than_zope_does() -> None:
     assert both.check("test.View", Place(given))
 
 
+def test_roles_that_nobody_has_asked_for_are_not_kept() -> None:
+    """The permission to read is granted to someone, so his roles are not looked at. Later they are, at the root."""
+    folder, _, ob = tree()
+    root = folder.__parent__
+    both = Both("someone")
+    assert both.check("test.View", ob)
+    alsoProvides(root, IMarked)
+    registry = getGlobalSiteManager()
+    for factory, provided in ((denies, IPrincipalPermissionMap), (assigns, IPrincipalRoleMap)):
+        registry.registerAdapter(factory, (IMarked,), provided)
+    try:
+        folder.__parent__ = None
+        both.check("test.Edit", root)
+        assert not both.check("test.Edit", ob)
+    finally:
+        for factory, provided in ((denies, IPrincipalPermissionMap), (assigns, IPrincipalRoleMap)):
+            registry.unregisterAdapter(factory, (IMarked,), provided)
+
+
 def test_annotations_that_were_replaced_are_read() -> None:
     folder, closed, ob = tree()
     both = Both("someone")

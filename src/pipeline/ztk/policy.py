@@ -8,6 +8,7 @@ asked.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from enum import Enum, auto
 from sys import getrecursionlimit
 from typing import Any
@@ -116,10 +117,9 @@ class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
         """Give each object that was passed over the answers that Zope's policy would have kept at it, and pass over
         no other."""
         for question, asked in self._asked.items():
-            parts = parts_of(*question[1:]) if question[0] == "decision" else [question]
             for number, holder in asked.items():
                 told, kept = (vars(self.cache(one)) for one in (holder, self._met[number][2]))
-                for part in parts:
+                for part in parts_of(told, *question[1:]) if question[0] == "decision" else [question]:
                     copy_answer(told, kept, *part)
         self._asks_all = True
 
@@ -138,12 +138,36 @@ class QuickPolicy(ZopeSecurityPolicy):  # type: ignore[misc]
         return super().cached_principal_roles(self.holder(parent, ("principal_roles", principal)), principal)
 
 
-def parts_of(principal: str, groups: Any, permission: str) -> list[tuple[str, ...]]:
-    """Return the questions that may be asked for a decision."""
-    parts: list[tuple[str, ...]] = [("prin", principal, permission), ("principal_roles", principal)]
+def parts_of(told: Any, principal: str, groups: Any, permission: str) -> Iterator[tuple[str, ...]]:
+    """Yield the questions that were asked for a decision, by the answers to them. Others may have been asked since,
+    when the answer was another one: roles are not asked for where the permission is set."""
+    setting = yield from settings_of(told, principal, groups, permission)
+    if setting is None:
+        yield "roles", permission
+        if told.get("roles", {}).get(permission):
+            yield from (("principal_roles", one) for one in names_of(principal, groups))
+
+
+def settings_of(
+    told: Any, principal: str, groups: Any, permission: str
+) -> Generator[tuple[str, ...], None, Any]:
+    """Yield the questions that were asked for a setting, of a principal and then of its groups. Return it, or
+    None."""
+    yield "prin", principal, permission
+    setting = told.get("prin", {}).get(principal, {}).get(permission)
+    for group, more in groups if setting is None else ():
+        of_group = yield from settings_of(told, group, more, permission)
+        setting = setting if of_group is None else of_group
+        if of_group:
+            break
+    return setting
+
+
+def names_of(principal: str, groups: Any) -> Iterator[str]:
+    """Yield the names of a principal and of all its groups."""
+    yield principal
     for group, more in groups:
-        parts += parts_of(group, more, permission)
-    return [*parts, ("roles", permission)]
+        yield from names_of(group, more)
 
 
 def copy_answer(told: Any, kept: Any, *question: str) -> None:
