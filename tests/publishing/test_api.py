@@ -17,23 +17,20 @@ from typing import Annotated, Any, NotRequired
 from urllib.parse import unquote
 
 import pytest
-from BTrees.OOBTree import OOBTree
-from persistent import Persistent
 from typing_extensions import TypedDict
 
 import recipes
+import stored_things
 from asking import ask
 from docs.test_pasted import forget, paste
 from pipeline import Pipeline, element
-from pipeline.database.storages import database_at
-from pipeline.elements.authenticate import authenticate
 from pipeline.elements.cors import cors
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
-from pipeline.elements.zodb import close_all, zodb
+from pipeline.elements.zodb import close_all
 from pipeline.forms.arguments import arguments_of
 from pipeline.interfaces import ViewError
 from pipeline.proving.proof import Proof
@@ -45,6 +42,7 @@ from pipeline.testing import site
 from pipeline.testing.plugin import prove as prove
 from pipeline.tools.new import make
 from pipeline.views import Views
+from stored_things import Folder, Thing, database_of, inner_of, stored
 
 pydantic = pytest.importorskip("pydantic")
 msgspec = pytest.importorskip("msgspec")
@@ -56,16 +54,6 @@ JSON = {"Accept": "application/json"}
 ANY = {"If-Match": "*"}
 Color = Enum("Color", {"red": "r", "blue": "b"})
 Color.__module__ = __name__
-
-
-class Thing(Persistent):  # type: ignore[misc]
-    """A stored item."""
-
-
-class Folder(OOBTree):  # type: ignore[misc]
-    """The root: items by their names."""
-
-    __parent__ = __name__ = None
 
 
 class Task(pydantic.BaseModel):  # type: ignore[name-defined, misc]
@@ -82,10 +70,6 @@ class Task(pydantic.BaseModel):  # type: ignore[name-defined, misc]
         return self
 
 
-def check(request: Any, login: str, password: str) -> str | None:
-    return login if password == "right" else None
-
-
 @pytest.fixture
 def uri(tmp_path: Path) -> Iterator[str]:
     yield f"file://{tmp_path}/Data.fs"
@@ -94,37 +78,12 @@ def uri(tmp_path: Path) -> Iterator[str]:
 
 def module_with(model: Any, monkeypatch: pytest.MonkeyPatch, container: Any = Folder, **options: Any) -> str:
     """Return the name of a new module with an Api for a model."""
-    name = f"api_of_one_test_{id(options)}"
-    module = ModuleType(name)
-    monkeypatch.setitem(sys.modules, name, module)
-    options = {"item": Thing, "permission": "public", "read": "public", **options}
-
-    class Things(Api, container=container, model=model, **options):
-        """The API."""
-
-    Things.__module__ = name
-    module.Things = Things  # type: ignore[attr-defined]
-    return name
+    return stored_things.module_with(Api, model, monkeypatch, container, **options)
 
 
 def app_of(module: str, uri: str, *further: Any, root: Any = Folder) -> Pipeline:
-    made = zodb(uri=uri, root=lambda database: database.setdefault("things", root()))
-    inner = (forms(), authenticate(check=check), traverse(), publisher(scan=(module, *LIBRARIES)))
-    return Pipeline(
-        cors(origins=("https://app.example",)), retry(), made, errors(), transaction(), *further, *inner
-    )
-
-
-def stored(uri: str) -> list[dict[str, Any]]:
-    """The fields of the items of the database, as another process finds them."""
-    close_all()
-    database = database_at(uri)
-    try:
-        with database.transaction() as connection:
-            things = connection.root().get("things", {}).values()
-            return [{name: of[name] for name in of if name[0] != "_"} for of in (o.__getstate__() for o in things)]
-    finally:
-        database.close()
+    outer = cors(origins=("https://app.example",)), retry(), database_of(uri, root), errors(), transaction()
+    return Pipeline(*outer, *further, *inner_of(module, LIBRARIES))
 
 
 @pytest.fixture

@@ -10,35 +10,30 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import Enum, IntEnum
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
-from BTrees.OOBTree import OOBTree
-from persistent import Persistent
 from typing_extensions import TypedDict
 
 import recipes
+import stored_things
 from asking import ask, served
 from inis import ini_of
 from pipeline import Pipeline, element
-from pipeline.database.storages import database_at
-from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
-from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
 from pipeline.elements.shield import shield
 from pipeline.elements.transaction import transaction
-from pipeline.elements.traverse import traverse
-from pipeline.elements.zodb import close_all, zodb
+from pipeline.elements.zodb import close_all
 from pipeline.interfaces import ViewError
 from pipeline.proving.proof import Proof
-from pipeline.publisher import publisher
 from pipeline.publishing.editing import VERSION, Editing
 from pipeline.publishing.items import SIZE
 from pipeline.testing import site
 from pipeline.testing.plugin import prove as prove
+from stored_things import Folder, Thing, database_of, inner_of, module_with
 
 pydantic = pytest.importorskip("pydantic")
 msgspec = pytest.importorskip("msgspec")
@@ -50,20 +45,6 @@ Color.__module__ = Size.__module__ = __name__
 LIBRARIES = ("pipeline.publishing.pydantic", "pipeline.publishing.msgspec")
 
 
-class Thing(Persistent):  # type: ignore[misc]
-    """A stored item."""
-
-
-class Folder(OOBTree):  # type: ignore[misc]
-    """The root: items by their names."""
-
-    __parent__ = __name__ = None
-
-
-def check(request: Any, login: str, password: str) -> str | None:
-    return login if password == "right" else None
-
-
 @pytest.fixture
 def uri(tmp_path: Path) -> Iterator[str]:
     yield f"file://{tmp_path}/Data.fs"
@@ -72,36 +53,17 @@ def uri(tmp_path: Path) -> Iterator[str]:
 
 def pages_of(model: Any, monkeypatch: pytest.MonkeyPatch, container: Any = Folder, **options: Any) -> str:
     """Return the name of a new module with an Editing for a model."""
-    name = f"editing_of_one_test_{id(options)}"
-    module = ModuleType(name)
-    monkeypatch.setitem(sys.modules, name, module)
-    options = {"item": Thing, "permission": "public", "read": "public", **options}
-
-    class Things(Editing, container=container, model=model, **options):
-        """The pages."""
-
-    Things.__module__ = name
-    module.Things = Things  # type: ignore[attr-defined]
-    return name
+    return module_with(Editing, model, monkeypatch, container, **options)
 
 
 def app_of(module: str, uri: str, *further: Any, root: Any = Folder) -> Pipeline:
-    made = zodb(uri=uri, root=lambda database: database.setdefault("things", root()))
-    inner = (forms(), authenticate(check=check), traverse(), publisher(scan=(module, *LIBRARIES)))
-    return Pipeline(retry(), made, errors(), transaction(), *further, *inner)
+    outer = retry(), database_of(uri, root), errors(), transaction()
+    return Pipeline(*outer, *further, *inner_of(module, LIBRARIES))
 
 
 def stored(uri: str) -> list[Any]:
     """The items of the database, as another process finds them."""
-    close_all()
-    database = database_at(uri)
-    try:
-        with database.transaction() as connection:
-            things = connection.root().get("things", {}).values()
-            states = [one.__getstate__() for one in things]
-            return [SimpleNamespace(**{name: of[name] for name in of if name[0] != "_"}) for of in states]
-    finally:
-        database.close()
+    return [SimpleNamespace(**one) for one in stored_things.stored(uri)]
 
 
 HTML = "<script>alert(1)</script>\"'&amp;<b>"
