@@ -52,7 +52,7 @@ EXTRAS = {
     "brotli": ["brotli>=1.1"],
     "zstd": ['zstandard>=0.22; python_version < "3.14"'],
     # Two options of the element `timing`: metrics and spans. Spans need opentelemetry-sdk and an exporter as well.
-    "prometheus": ["prometheus-client>=0.17"],
+    "prometheus": ["prometheus-client>=0.18"],
     "opentelemetry": ["opentelemetry-api>=1.30"],
     # Servers for production, beside waitress: `pipeline serve --server`, `pipeline deploy`.
     "gunicorn": ["gunicorn>=25.1", "Jinja2>=3.1.6"],

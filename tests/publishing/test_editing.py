@@ -628,6 +628,7 @@ def test_two_requests_at_the_same_time_are_proved(tmp_path: Path, prove: Callabl
 @pytest.mark.once
 @pytest.mark.timeout(300)
 def test_mypy_finds_nothing_in_the_recipe(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
     (tmp_path / "lending_of_an_ini.py").write_text(text_of_the_recipe())
     (tmp_path / "mypy.ini").write_text(
         "[mypy]\nstrict = true\n[mypy-BTrees.*,persistent.*]\nignore_missing_imports = true\n"

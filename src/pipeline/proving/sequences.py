@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from http import HTTPStatus
 from random import Random
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.attack import failing
@@ -32,9 +32,9 @@ LINKS = 6
 """How many links of a page are followed."""
 MARK = "<i id=prove>"
 """A value that is HTML where it is not quoted."""
-TOKEN = re.compile(r"prove\d+q\w*")
+TOKEN = re.compile(r"prove\d+q\d")
 """A value that one sequence alone has sent. What it has stored is undone before the next one."""
-FIGURES = ("0", "1", "-1", "-1", "-5", "3", "1000")
+FIGURES = ("0", "1", "-1", "-1", "-5", "3", "10", "1000")
 """Values of fields that have a number, besides the numbers of pages."""
 TEXTS = ("0", "-1", "", "x" * 1500, "//elsewhere.example/", "ž" * 60, MARK, MARK, MARK)
 """Values of fields, besides tokens and the names of users."""
@@ -135,7 +135,7 @@ class Explorer:
         """Undo a sequence, and yield what a stranger sees of it."""
         pages = [kind for kind in sorted(self.known) if kind.method == "GET"]
         for kind in self.random.sample(pages, min(PAGES, len(pages))):
-            request = self.random.choice(self.known[kind])._replace(user=f"prove{self.number + 1}qstranger")
+            request = self.random.choice(self.known[kind])._replace(user=f"prove{self.number + 1}q9")
             yield from self.shown(" ".join(kind), self.site.afresh(request), [request])
 
     def grown(self, chosen: Sequence[Asked], steps: list[Asked]) -> Iterator[Asked]:
@@ -153,7 +153,7 @@ class Explorer:
         changing = [kind for kind in kinds if kind.method not in ("GET", "HEAD")]
         kind = self.random.choice(changing if changing and self.random.random() < 0.7 else kinds)
         request = self.random.choice(self.known[kind])
-        users = [*self.users, f"prove{self.number}qstranger"]
+        users = [*self.users, f"prove{self.number}q9"]
         if self.random.random() < 0.5:
             self.user = self.random.choice(users)
         if self.user not in (welcome := self.welcome.get(kind, users)) and self.random.random() < 0.8:
@@ -208,7 +208,8 @@ class Explorer:
             self.learn(one)
         for one in [one for one in led if one.method == "GET" and run.status is not None][:LINKS]:
             reached = self.site.ask(one._replace(user=request.user))
-            if reached.status in DEAD or (reached.status or 500) >= 500:
+            is_dead = reached.status in DEAD and not is_made_of(one.url, request)
+            if is_dead or (reached.status or 500) >= 500:
                 yield f"{what} leads to {' '.join(step_of(one))}, which is answered {reached.status}"
             yield from self.shown(f"{what}, then {' '.join(step_of(one))}", reached, sent)
             if reached.status == 200 and run.status in (302, 303):
@@ -239,6 +240,12 @@ class Explorer:
                 best = fewer
         self.where = where
         return best
+
+
+def is_made_of(url: str, request: Asked) -> bool:
+    """Return whether a URL has a value of the fields of a request, such as the way back from a login."""
+    fields = [*parse_qsl(urlsplit(request.url).query), *parse_qsl(request.body.decode("latin-1"))]
+    return any(len(value) > 3 and value in unquote(url) for _, value in fields)
 
 
 def written(steps: Sequence[Asked]) -> str:

@@ -46,7 +46,8 @@ class Msgspec:
         def schema() -> dict[str, Any]:
             template = "#/components/schemas/{name}"
             (found,), parts = msgspec.json.schema_components([annotation], ref_template=template)
-            return {**found, "$defs": parts}
+            whole = {**found, "$defs": parts}
+            return msgspec.to_builtins(whole)  # type: ignore[no-any-return]  # a default may be a set
 
         return Model(read, isinstance(info, StructType | DataclassType | TypedDictType), schema)
 
