@@ -18,6 +18,7 @@ from pipeline.elements.forms import forms
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.publisher import publisher
+from pipeline.testing import site
 
 
 class Thing(Persistent):  # type: ignore[misc]
@@ -58,6 +59,13 @@ def database_of(uri: str, root: Any = Folder) -> Element:
 def inner_of(module: str, libraries: Sequence[str]) -> tuple[Element, ...]:
     """Return the elements inside of the transaction."""
     return forms(), authenticate(check=check), traverse(), publisher(scan=(module, *libraries))
+
+
+def ann_of(app: Any) -> Any:
+    """Return a visitor who is logged in as ann."""
+    visitor = site(app)
+    visitor.authorization = ("Basic", ("ann", "right"))
+    return visitor
 
 
 def stored(uri: str) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ from pipeline.testing import site
 from pipeline.testing.plugin import prove as prove
 from pipeline.tools.new import make
 from pipeline.views import Views
-from stored_things import Folder, Thing, database_of, inner_of, stored
+from stored_things import Folder, Thing, ann_of, database_of, inner_of, stored
 
 pydantic = pytest.importorskip("pydantic")
 msgspec = pytest.importorskip("msgspec")
@@ -94,12 +94,6 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def app(tasks: str, uri: str) -> Pipeline:
     return app_of(tasks, uri)
-
-
-def ann_of(app: Any) -> Any:
-    program = site(app)
-    program.authorization = ("Basic", ("ann", "right"))
-    return program
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from pipeline.publishing.editing import VERSION, Editing
 from pipeline.publishing.items import SIZE
 from pipeline.testing import site
 from pipeline.testing.plugin import prove as prove
-from stored_things import Folder, Thing, database_of, inner_of, module_with
+from stored_things import Folder, Thing, ann_of, database_of, inner_of, module_with
 
 pydantic = pytest.importorskip("pydantic")
 msgspec = pytest.importorskip("msgspec")
@@ -265,16 +265,10 @@ def app(books: str, uri: str) -> Pipeline:
     return app_of(books, uri)
 
 
-def visitor_of(app: Any) -> Any:
-    visitor = site(app)
-    visitor.authorization = ("Basic", ("ann", "right"))
-    return visitor
-
-
 @pytest.fixture
 def ann(app: Pipeline) -> Any:
     """An editor."""
-    return visitor_of(app)
+    return ann_of(app)
 
 
 def add(visitor: Any, title: str) -> Any:
@@ -356,7 +350,7 @@ def test_a_visitor_without_the_permission_is_refused(app: Pipeline, ann: Any, ur
 
 def test_the_list_may_need_a_permission(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     app = app_of(pages_of(Book, monkeypatch, permission="edit", read="see", index="books"), uri)
-    ann = visitor_of(app)
+    ann = ann_of(app)
     assert add(ann, "Emma").request.path == "/books"
     site(app).get("/books", status=401)
     ann.get("/", status=404)
@@ -420,7 +414,7 @@ def test_a_change_at_the_same_time_is_not_lost(href: str, status: int, books: st
         return racing
 
     app = app_of(books, uri, racing())
-    ann, bob = visitor_of(app), visitor_of(app)
+    ann, bob = ann_of(app), ann_of(app)
     listed = add(ann, "Emma")
     first, second = listed.click(href="/edit"), listed.click(href=href)
     first.form["title"] = "Hers"
@@ -569,7 +563,7 @@ def recipe(monkeypatch: pytest.MonkeyPatch, uri: str) -> Pipeline:
 
 
 def test_the_recipe(recipe: Pipeline, uri: str) -> None:
-    ann = visitor_of(recipe)
+    ann = ann_of(recipe)
     page = ann.get("/").click("Add")
     assert page.form["genre"].value == "novel" and not page.form["is_lent"].checked
     page.form["title"], page.form["year"], page.form["genre"] = "Emma", "1815", "essay"
@@ -728,7 +722,7 @@ def test_each_page_in_a_browser(
             press(browser, "<b>Emma</b>")
             judge("edit")
             edit = browser.current_url
-            other = visitor_of(app).get(edit.removeprefix(address))
+            other = ann_of(app).get(edit.removeprefix(address))
             other.form["title"] = "Emma"
             other.form.submit(status=303)
             type_in(browser, title="His")

@@ -169,7 +169,7 @@ def failing(run: Run) -> Iterator[str]:
     """Yield that an answer is an error of the server."""
     if run.hangs:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
-    elif run.status is None or run.status >= 500:
+    elif run.is_error:
         yield f"it is answered {run.status or type(run.escaped).__name__}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -116,6 +116,19 @@ def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
                         failed.setdefault(identity, said(request, run))
             if get:
                 forms += [form for url, body in pages.items() for form in forms_of(site.origin, url, body)]
+    return sorted_out(wanted, tried, answered, failed)
+
+
+def sorted_out(
+    wanted: Mapping[Identity, tuple[Any, Any, str, View]],
+    tried: Mapping[Identity, Asked],
+    answered: Set[Identity],
+    failed: Mapping[Identity, str],
+) -> OfViews:
+    """Return what was found for the views, in their order.
+
+    failed  how a request was answered that was refused, or that has not reached its view
+    """
     told = {
         identity: f"{key} of {kind_name(context)} ({place_of(view.function)}): {failed.get(identity, NO_OBJECT)}"
         for identity, (context, _, key, view) in wanted.items()

@@ -49,7 +49,7 @@ def left(site: Site, whole: Whole, was_answered: bool) -> list[str]:
     """Return what is wrong with what a process has left."""
     site.copies.open_left()
     looked = site.look(Asked("GET", "/"), lambda request: getattr(request, "root", None))
-    if looked.escaped is not None or (looked.status or 500) >= 500:
+    if looked.escaped is not None or looked.is_error:
         return [f"the next process cannot answer: {looked.status or looked.escaped!r}"]
     if broken := list(broken_invariants(site)):
         return broken

@@ -81,8 +81,7 @@ def prove_faults(
         with report.line("faults", str(request), whole.run.status, len(whole.run.trace)) as line:
             run, found = judged(site, request, {}, whole, judges)
             report.add(line, request, run, found)
-            fails = run.hangs or run.status is None or run.status >= 500
-            plans = [] if fails else tried.after(run)[::-1]
+            plans = [] if run.hangs or run.is_error else tried.after(run)[::-1]
             while plans and not is_over():
                 plan = plans.pop()
                 run, found = judged(site, request, plan, whole, judges)

@@ -27,8 +27,8 @@ ROWS = 4
 """How often what adds something is asked between two looks."""
 Cached = type(lru_cache(len))
 """The class of a function with a cache."""
-STATEMENTS = ("sql.execute:before",)
-"""Points that should not come once for each row."""
+STATEMENT = "sql.execute:before"
+"""The point that should not come once for each row."""
 
 
 class Noted:
@@ -45,14 +45,14 @@ class Noted:
 
     def differing(self, later: Noted) -> Iterator[tuple[Asked, str]]:
         """Yield what is answered otherwise after other requests, although the databases are the same."""
+        noise = Noise(self.noise, later.noise)
         for request, (status, lines) in self.answers.items():
             now, afterwards = later.answers[request]
             if HTTPStatus.TOO_MANY_REQUESTS in (status, now):  # it counts, as it should
                 continue
             if status != now:
                 yield request, f"R13: from the same state, other requests before it make of {status} {now}"
-            noise = Noise(self.noise, later.noise)
-            if status == now and noise.without(lines) != noise.without(afterwards):
+            elif noise.without(lines) != noise.without(afterwards):
                 yield request, "R13: from the same state, other requests before it make another page of it"
 
 
@@ -89,7 +89,7 @@ def grown(site: Site, requests: Sequence[Asked]) -> list[str]:
             site.afresh(request).let_go()
         site.copies.reset()
         gc.collect()
-        looks.append(kept(site))
+        looks.append(kept())
     first, second, third = looks
     enough = TIMES * 4 // 5
     return [
@@ -99,7 +99,7 @@ def grown(site: Site, requests: Sequence[Asked]) -> list[str]:
     ]
 
 
-def kept(site: Site) -> Counter[str]:
+def kept() -> Counter[str]:
     """Return how much a process has of what should not become more."""
     found = Counter({"the number of threads": threading.active_count()})
     if os.path.isdir("/proc/self/fd"):
@@ -116,7 +116,7 @@ def within(name: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]
     for key, value in list(variables.items()):
         where = f"{name}.{key}"
         yield where, value
-        if getattr(value, "__module__", None) != name.partition(":")[0]:
+        if getattr(value, "__module__", None) != name:
             continue
         if isinstance(value, type):
             yield from ((f"{where}.{one}", held) for one, held in list(vars(value).items()))
@@ -158,7 +158,7 @@ def statements_of(site: Site, page: Asked) -> Counter[str]:
     found: Counter[str] = Counter()
 
     def gate(name: str) -> None:
-        if name.startswith(STATEMENTS):
+        if name == STATEMENT:
             found[place() or "a library"] += 1
 
     site.ask(page, Run(gate=gate))

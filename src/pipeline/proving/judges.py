@@ -123,7 +123,7 @@ def answers(record: Record) -> Iterator[str]:
     if run.hangs:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
         return
-    if not run.hits and (run.status is None or run.status >= 500):
+    if not run.hits and run.is_error:
         yield f"without a fault it is answered {run.status or type(run.escaped).__name__}"
 
 

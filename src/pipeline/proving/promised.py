@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from pipeline.staging.asked import Asked
 from pipeline.staging.runs import Run
@@ -14,6 +15,17 @@ STRANGER = "prove-stranger"
 """A user to whom nothing belongs."""
 NOBODY = ""
 """The user of an anonymous visitor, in the place of the user of the site."""
+
+
+class Given(NamedTuple):
+    """Functions of a request that return what an invariant may ask for, by the names of its parameters."""
+
+    root: Callable[[Any], Any]
+    session: Callable[[Any], Any]
+    request: Callable[[Any], Any]
+
+
+GIVEN = Given(root=attrgetter("root"), session=attrgetter("sql"), request=lambda request: request)._asdict()
 
 
 def broken_invariants(site: Site) -> Iterator[str]:
@@ -34,13 +46,11 @@ def broken_invariants(site: Site) -> Iterator[str]:
 
 def told_of(invariant: Callable[..., object], request: Any) -> str:
     """Return what an invariant says of the databases of a request, or "" if it holds."""
-    things = {"root": "root", "session": "sql", "request": ""}
     names = inspect.signature(invariant).parameters
+    if not names.keys() <= GIVEN.keys():
+        return f"asks for {', '.join(names)}, and it can have {', '.join(GIVEN)}"
     try:
-        given = [getattr(request, things[name]) if things[name] else request for name in names]
-        said = invariant(*given)
-    except KeyError:
-        return f"asks for {', '.join(names)}, and it can have {', '.join(things)}"
+        said = invariant(*(GIVEN[name](request) for name in names))
     except Exception as error:
         return f"cannot be asked: {type(error).__name__}: {error}"
     return "" if said is True else f"does not hold, it is {said!r}"

@@ -75,12 +75,13 @@ def prove_sequences(
                 return
             line.runs += 1
             steps, found = explorer.explore()
-            if found and explorer.has_failed:
+            last = explorer.last
+            if found and (last.hangs or last.is_error):  # it is not asked again
                 explorer.known.pop(step_of(steps[-1]), None)
             for what in found:
                 if not any((one.judge, one.what) == (line.judge, what) for one in report.found):
                     steps = explorer.shortest(steps, what)
-                report.note(line, what, str(steps[-1]), written(steps), explorer.where)
+                report.note(line, what, str(steps[-1]), written(steps), str(last.views[-1]) if last.views else "")
 
 
 class Explorer:
@@ -107,10 +108,8 @@ class Explorer:
         self.statuses: list[int | None] = []
         """Those of the sequence that ran last."""
         self.rate = 0.0
-        self.where = ""
-        """The view that was called last."""
-        self.has_failed = False
-        """True if the last request was answered by an error: it is not asked again."""
+        self.last = Run()
+        """The run of the last request of a sequence."""
         for request in requests:
             self.learn(request)
 
@@ -180,10 +179,8 @@ class Explorer:
         sent: list[Asked] = []
         for request in steps:
             sent.append(request)
-            run = self.site.ask(request)
+            run = self.last = self.site.ask(request)
             self.statuses.append(run.status)
-            self.where = str(run.views[-1]) if run.views else ""
-            self.has_failed = bool(run.hangs) or run.status is None or run.status >= 500
             if run.is_acknowledged:
                 self.welcome.setdefault(step_of(request), []).append(run.user or NOBODY)
             if found := list(dict.fromkeys(self.judged(request, run, sent))):
@@ -197,7 +194,7 @@ class Explorer:
         yield from self.shown(what, run, sent)
         if run.owners and (run.user or "") not in run.owners:
             yield from filter(None, [is_open(self.site, run.owners, run)])
-        if self.has_failed:
+        if run.hangs or run.is_error:
             return
         yield from broken_invariants(self.site)
         if "html" in run.header("Content-Type"):
@@ -206,10 +203,10 @@ class Explorer:
         led = list(leading(self.site, request, run))
         for one in led:
             self.learn(one)
-        for one in [one for one in led if one.method == "GET" and run.status is not None][:LINKS]:
+        for one in [one for one in led if one.method == "GET"][:LINKS]:
             reached = self.site.ask(one._replace(user=request.user))
             is_dead = reached.status in DEAD and not is_made_of(one.url, request)
-            if is_dead or (reached.status or 500) >= 500:
+            if is_dead or reached.is_error:
                 yield f"{what} leads to {' '.join(step_of(one))}, which is answered {reached.status}"
             yield from self.shown(f"{what}, then {' '.join(step_of(one))}", reached, sent)
             if reached.status == 200 and run.status in (302, 303):
@@ -233,12 +230,11 @@ class Explorer:
 
     def shortest(self, steps: list[Asked], what: str) -> list[Asked]:
         """Return the fewest of the requests that have the same finding; all, if it comes by chance."""
-        where, best = self.where, list(steps)
+        best = list(steps)
         for request in steps[:-1]:
             fewer = [one for one in best if one is not request]
             if what in self.run(fewer):
                 best = fewer
-        self.where = where
         return best
 
 
@@ -257,7 +253,7 @@ def written(steps: Sequence[Asked]) -> str:
 
 def is_sequence(text: str) -> bool:
     """Return whether a text is that of a sequence, and not of one request with its faults."""
-    return text.split(maxsplit=3)[2:3] != [] and text.split(maxsplit=3)[2].startswith("/")
+    return any(word.startswith("/") for word in text.split()[2:3])
 
 
 def steps_from(text: str) -> list[Asked]:

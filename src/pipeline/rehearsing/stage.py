@@ -175,10 +175,10 @@ class Stage(Site):
         recorder = Recorder(commit=not self.live)
         run, took = self.perform(request, recorder)
         left = self.left
-        if run.effects and (run.status or 500) >= 500:
+        if run.effects and run.is_error:
             left = f"it fails without {run.effects[0]}, which --allow would let happen"
         found: list[Cause] = []
-        if run.status != expected or run.escaped is not None or (run.status or 500) >= 500:
+        if run.status != expected or run.escaped is not None or run.is_error:
             late = [] if run.escaped is None else [Late("it reached the server", run.escaped)]
             found += causes(recorder.record, run.status or 500, split_name(self.path)[0].parent, late, self.missed)
         return Answer(

@@ -147,6 +147,11 @@ class Run:
         self._seen: Counter[str] = Counter()
 
     @property
+    def is_error(self) -> bool:
+        """True if the server got an error of the site, or no answer at all."""
+        return self.status is None or self.status >= 500
+
+    @property
     def is_alone(self) -> bool:
         """True if no other request runs at the same time."""
         return self.gate is None

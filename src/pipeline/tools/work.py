@@ -49,6 +49,8 @@ Exit status: 0, or 1 if the site cannot be used; with --once also if a job has f
 
 AT_ONCE = 20
 """Jobs of the queue that a worker looks at before it looks at the queue again."""
+PAUSE = 5.0
+"""Seconds between two counts of a queue that has work: each reads all of it."""
 
 log = logging.getLogger("pipeline.jobs")
 
@@ -105,11 +107,13 @@ class Worker:
         """Do jobs until there is none, or the process is to end."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.stop)
+        looked = float("-inf")
         while not self.is_stopped:
             names["abort"]()  # the queue as it is now
             queue = names["request"].job_queue
             found = queue.due(time.time(), AT_ONCE)
-            if self.has_metrics:
+            if self.has_metrics and (not found or time.monotonic() - looked > PAUSE):
+                looked = time.monotonic()
                 look_at_jobs(queue)
             names["abort"]()  # nothing is locked while a job runs
             random.shuffle(found)  # another worker has the same list
