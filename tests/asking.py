@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -104,5 +104,6 @@ def served(app: Any, host: str = "127.0.0.1") -> Iterator[str]:
                 channel.handle_close()
             server.close()
 
-        server.trigger.pull_trigger(stop)  # in its own thread, or it would wait at a socket that is closed
+        with suppress(OSError):  # a request that has just ended has woken the server, and it has stopped already
+            server.trigger.pull_trigger(stop)  # in its own thread, or it would wait at a socket that is closed
         thread.join(10)

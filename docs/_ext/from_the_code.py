@@ -24,8 +24,10 @@ from sphinx.util.docutils import SphinxDirective
 from zope.interface.interface import InterfaceClass
 
 import pipeline
+from pipeline import health, switch
 from pipeline.composition import Element
 from pipeline.telling.descriptions import Description, Option, description_of, read, split
+from pipeline.toolkit import site
 from pipeline.tools.command import commands, summary
 
 GROUPS = {
@@ -35,6 +37,9 @@ GROUPS = {
     "paste.server_factory": "server",
 }
 """The kind of the section of an ini, by the group of entry points that such a section can name."""
+
+OPTIONS = {"health": health._health, "switch": switch._switch, **dict.fromkeys(("zope", "ztk"), site._application)}
+"""The functions that declare the options of what is not an element."""
 
 NOT_IN_THE_REFERENCE = ("pipeline.__main__", "pipeline.tools", "pipeline.ztk")
 
@@ -79,9 +84,8 @@ def ends_and_elements(package: str) -> Iterator[tuple[str, str, Description]]:
             thing = point.load()
             if isinstance(thing, Element):
                 yield point.name, kind, description_of(point.name, thing)
-            else:  # the options of ``switch`` and ``health`` stand in a function of their own
-                options = vars(inspect.getmodule(thing)).get(f"_{point.name}", thing)
-                yield point.name, kind, Description(point.name, *read(thing.__doc__, options))
+            else:
+                yield point.name, kind, Description(point.name, *read(thing.__doc__, OPTIONS[point.name]))
 
 
 def table(*rows: tuple[str, ...], widths: str, header: bool = True) -> Iterator[str]:
