@@ -31,7 +31,7 @@ from around_a_view import View, ask, end, start
 from pipeline import Pipeline, Request, Response, element
 from pipeline.database import zodb_pools as module
 from pipeline.database.outages import Outage
-from pipeline.database.storages import ZEO_TIMEOUT
+from pipeline.database.storages import ZEO_TIMEOUT, storage_of
 from pipeline.database.transactions import Manager, is_open
 from pipeline.database.zodb_pools import Pool, PooledConnection
 from pipeline.elements import transaction as transaction_module
@@ -984,6 +984,21 @@ def test_new_files_are_for_their_owner_only(tmp_path: Path) -> None:
     pool(next(iter(module._pools))).db.pack()  # type: ignore[union-attr]
     assert ask(app).status_int == 200
     assert (expected | {"Data.fs.old": 0o600}).items() <= modes(tmp_path).items()
+
+
+@pytest.mark.usefixtures("common_umask")
+@pytest.mark.parametrize(
+    "uri", ["zeo://h:1?blob_dir={}", "zeo://h:1?client=1&var={}", "postgres://h/d?cache_local_dir={}"]
+)
+def test_directories_with_copies_are_for_their_owner_only__S26(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What opens the storage finds the directory, which it would have made by the umask."""
+    place = tmp_path / "var" / "copies"
+    opens = place.joinpath("cache").touch
+    monkeypatch.setattr("pipeline.database.storages.zodburi.resolve_uri", lambda uri: (opens, {}))
+    storage_of(uri.format(place))[0]()
+    assert modes(place.parent) == {"copies": 0o700}
 
 
 @pytest.mark.usefixtures("common_umask")

@@ -551,6 +551,7 @@ def test_headers_queries_and_texts_in_words() -> None:
         ("MultiDict([('password', 'a b'), ('user', 'x')])", "MultiDict([('password', (masked)), ('user', 'x')])"),
         ('the body "{\\"password\\": \\"a b\\"}"', 'the body "{\\"password\\": (masked)'),
         ("cut off: password='a b, ", "cut off: password=(masked)"),
+        ("Field 'pin', value 'a b': not a number", "Field 'pin', value (masked): not a number"),
         ("Authorization: Bearer abc; x", "Authorization: (masked); x"),
         ("Authorization: Basic {'password': 'abc'}", "Authorization: (masked)"),
         ("pin=x'password': 'abc'", "pin=(masked)"),

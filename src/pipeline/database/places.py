@@ -1,9 +1,11 @@
-"""The places of databases, read from their URIs: files, directories and servers. Nothing is opened."""
+"""The places of databases, read from their URIs: files, directories, servers. New files are private."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -19,8 +21,8 @@ OF_ONE_PROCESS = ("file", "memory", "demo")
 ALONE = (
     "one process has {} for itself. Several share a database server: zeo:// or postgres:// (docs/howto/data.rst)"
 )
-DIRECTORIES = ("blobstorage_dir", "blob_dir", "cache_local_dir")
-"""Options of URIs that name a directory."""
+DIRECTORIES = ("blobstorage_dir", "blob_dir", "cache_local_dir", "var")
+"""Options of URIs that name a directory: of blobs, or of the caches of RelStorage and of ZEO."""
 
 
 OF_FILES = ("file", "memory", "sqlite")
@@ -46,6 +48,21 @@ def files_of(uri: str) -> Iterator[str]:
         yield f"{unquote(parts.path)}/"
     options = dict(parse_qsl(parts.query))
     yield from (f"{options[name]}/" for name in DIRECTORIES if options.get(name))
+
+
+def make_directories(uri: str) -> None:
+    """Make the directories that a URI names, each private to its owner: they have what is stored (S26)."""
+    for name in files_of(uri):
+        if name.endswith("/"):
+            os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700)
+
+
+def make_file(path: str, mode: int = 0o600) -> None:
+    """Make an empty file, unless there is one: a database that made it itself would let others read it (S26)."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
 
 
 def facts_of_uris(uris: Iterable[str], probe: Callable[[Any], object]) -> Facts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -24,7 +25,7 @@ from transaction import TransactionManager
 
 from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
-from pipeline.database.places import loggable_uri, sqlite_file, without_secrets
+from pipeline.database.places import loggable_uri, make_file, sqlite_file, without_secrets
 from pipeline.database.sql_dialects import dialect_of, time_outs
 from pipeline.database.sql_drivers import execute
 from pipeline.database.sql_errors import Judge
@@ -134,6 +135,7 @@ class Database:
             event.listen(self.engine, "connect", leave_transactions_to_us)
             event.listen(self.engine, "begin", begin_in_sqlite)
             if (file := sqlite_file(self.engine.url.render_as_string(hide_password=False))) is not None:
+                event.listen(self.engine, "do_connect", partial(make_private, file))
                 event.listen(self.engine, "connect", partial(note_file, file))
                 event.listen(self.engine, "checkout", partial(refuse_other_file, file))
 
@@ -324,6 +326,12 @@ def leave_transactions_to_us(connection: Any, record: object) -> None:
 
 FILE = "pipeline.sql.file"
 """The key in the ``info`` of a connection to SQLite for its file: what ``os.stat`` says of it."""
+
+
+def make_private(file: str, *connecting: object) -> None:
+    """Make the file, if it can be made: if it cannot, SQLite says why."""
+    with suppress(OSError):
+        make_file(file)
 
 
 def note_file(file: str, connection: Any, record: Any) -> None:

@@ -25,6 +25,7 @@ from ZODB.utils import z64
 
 from pipeline.database import forks, only_look
 from pipeline.database.connections import RequestDB
+from pipeline.database.places import make_directories, make_file
 from pipeline.interfaces import Unavailable
 
 log = logging.getLogger("pipeline.database")
@@ -67,7 +68,9 @@ def storage_of(
     factory, options = zodburi.resolve_uri(uri)
     if scheme == "file":
         factory = partial(_open_file, uri, factory)
-    elif scheme == "zeo" and server_sync:
+    else:
+        factory = partial(_open_privately, uri, factory)
+    if scheme == "zeo" and server_sync:
         factory = partial(_open_synchronous, factory)
     elif scheme in RELSTORAGE and statement_timeout is not None:
         factory = partial(_open_limited, factory, statement_timeout)
@@ -119,17 +122,12 @@ def with_option(uri: str, name: str, value: object) -> str:
 def _open_file(uri: str, factory: Callable[[], Any]) -> Any:
     """Open a FileStorage. New files and directories are private to their owner."""
     path, _, query = uri.removeprefix("file://").partition("?")
-    given = dict(parse_qsl(query))
-    blobs = given.get("blobstorage_dir")
-    if not int(given.get("read_only", 0)):
+    if not int(dict(parse_qsl(query)).get("read_only", 0)):
         if not os.path.exists(path):
             tell_new(path)
         for name in (path, f"{path}.tmp"):
-            _make_file(name, 0o600)
-        if blobs:
-            os.makedirs(os.path.dirname(os.path.abspath(blobs)), exist_ok=True)
-            with suppress(FileExistsError):
-                os.mkdir(blobs, 0o700)
+            make_file(name, 0o600)
+        make_directories(uri)
     try:
         storage = _when_free(path, factory)
     except Exception as error:
@@ -244,15 +242,15 @@ def _close_half_open(error: Exception) -> None:
                     file.close()
 
 
-def _make_file(path: str, mode: int) -> None:
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
-
-
 def _pack_alike(path: str, packer: Callable[..., Any], *arguments: Any) -> Any:
     mode = os.stat(path).st_mode & 0o777
-    _make_file(f"{path}.pack", mode)
+    make_file(f"{path}.pack", mode)
     return packer(*arguments)
+
+
+def _open_privately(uri: str, factory: Callable[[], Any]) -> Any:
+    make_directories(uri)
+    return factory()
 
 
 def _open_synchronous(factory: Callable[[], Any]) -> Any:

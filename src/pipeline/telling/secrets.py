@@ -28,8 +28,9 @@ PLAIN: dict[str, bool] = {}
 HEADERS = ("HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_PROXY_AUTHORIZATION")
 WITH_A_QUERY = ("QUERY_STRING", "REQUEST_URI", "RAW_URI", "HTTP_REFERER")
 NOT_PLAIN = (*HEADERS, *WITH_A_QUERY, "SET-COOKIE", "LOCATION", "CONTENT-LOCATION", "LINK")
-_NAME = re.compile(r"""([\w.%-]++)((?:\\*+["']\s*+[=:,]|\]?+\s*+[=:])\s*+)?""")
-"""A word, and what makes it a name: ``a=``, ``a: ``, ``f[a]=``, ``'a': `` of a dict, ``('a', `` of a pair."""
+_NAME = re.compile(r"""([\w.%-]++)((?:\\*+["']\s*+(?:[=:]|,(?:\s*+value)?+)|\]?+\s*+[=:])\s*+)?""")
+"""A word, and what makes it a name: ``a=``, ``a: ``, ``f[a]=``, ``'a': `` of a dict, ``('a', `` of a pair, and
+``'a', value `` of a FieldError."""
 _VALUE = re.compile(
     r"(?:(?:basic|bearer|digest|negotiate|token)\s++)?+"
     r"""(?:[bru]{0,2}\\*+(?:"(?:[^"\\]|\\.)*+"?+|'(?:[^'\\]|\\.)*+'?+)|\[[^]]*+]?+|\([^)]*+\)?+|\{[^}]*+}?+"""
