@@ -13,6 +13,9 @@ from pipeline.response import Response
 from pipeline.running.instance import processes, state_of, verdict
 from pipeline.running.stacks import PROBES
 
+PATIENCE: dict[str, Any] = {"channel_timeout": 1, "cleanup_interval": 1, "connection_limit": 500}
+"""Clients that send half a request are closed after a second or two, before they keep a probe out."""
+
 
 @element
 def probes(*, directory: str) -> Handler:
@@ -38,7 +41,7 @@ def listen_for_probes(address: str, directory: str) -> None:
 
     address  "host:port", or the path of a UNIX socket
     """
-    options: dict[str, Any] = {"listen": address}
+    place: dict[str, Any] = {"listen": address}
     if "/" in address:
-        options = {"unix_socket": address, "unix_socket_perms": "660"}
-    create_server(Pipeline(probes(directory=directory)), map={}, threads=1, ident=PROBES, **options).run()
+        place = {"unix_socket": address, "unix_socket_perms": "660"}
+    create_server(Pipeline(probes(directory=directory)), map={}, threads=1, ident=PROBES, **place, **PATIENCE).run()
