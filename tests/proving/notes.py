@@ -5,8 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import smtplib
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from threading import Thread
 from typing import Any
+from uuid import uuid4
 
 from BTrees.Length import Length
 from BTrees.OOBTree import OOBTree
@@ -88,6 +93,19 @@ def plain(notes: Notes, request: Request) -> str:
     return "counted"
 
 
+@view(context=Notes, name="keyed", methods=("POST",), permission=PUBLIC)
+def keyed(notes: Notes, request: Any) -> Any:
+    """The new note has a name of chance, as those of many sites have."""
+    name = uuid4().hex
+    notes.all[name] = Note("keyed")
+    return f'<a href="/{name}">a note</a>'
+
+
+@view(context=Note)
+def note(note: Note, request: Request) -> str:
+    return "a note"
+
+
 @view(context=Notes, name="title", methods=("POST",), permission=PUBLIC)
 def title(notes: Notes, request: Request) -> str:
     notes.titles["first"] = "a title"  # a mapping is changed before the connection is told so
@@ -106,6 +124,36 @@ def mail(notes: Notes, request: Request) -> str:
     with smtplib.SMTP("127.0.0.1", 9):
         pass
     return "sent"
+
+
+def count_later(db: Any, wait: float) -> None:
+    time.sleep(wait)
+    with suppress(Exception), db.transaction() as connection:  # it may be closed meanwhile
+        root(connection.root()).plain.value += 1
+
+
+TURNS = count()
+
+
+@view(context=Notes, name="later", methods=("POST",), permission=PUBLIC)
+def later(notes: Any, request: Any) -> str:
+    """A thread stores something in a transaction of its own, some time after the answer."""
+    notes.count.change(1)
+    wait = (0, 0.02)[next(TURNS) % 2]
+    request.after_commit(Thread(target=count_later, args=(request.zodb.db(), wait), daemon=True).start)
+    if not wait:
+        request.after_commit(time.sleep, 0.01)
+    return "counted, and once more"
+
+
+@view(context=Notes, name="beside", methods=("POST",), permission=PUBLIC)
+def beside(notes: Any, request: Any) -> str:
+    """A thread stores something before the request is stored, whatever becomes of it."""
+    thread = Thread(target=count_later, args=(request.zodb.db(), 0))
+    thread.start()
+    thread.join()
+    notes.titles["last"] = "beside"
+    return "counted"
 
 
 @view(context=Notes, name="afresh", methods=("POST",), permission=PUBLIC)

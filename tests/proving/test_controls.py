@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from pipeline.proving.promised import NOBODY
 from pipeline.proving.proof import Proof
 from pipeline.proving.report import Report
+from pipeline.proving.sequences import Explorer
+from pipeline.staging.asked import Asked
 from proving import bugs
 
 
@@ -23,6 +27,7 @@ def found(report: Report) -> str:
 
 
 SOUND = [("GET /$", "faults"), ("stream", "faults"), ("add", "faults"), ("plain", "faults"), ("title", "faults")]
+SOUND += [("later", "faults"), ("later", "crash")]
 SOUND += [("add|plain", "pairs"), ("add", "crash"), ("add|GET /$", "attack")]
 
 
@@ -62,6 +67,7 @@ OF_SITES = [
     ("mail", "faults", "R2: before the commit, a view does what no abort takes back: socket.connect 127.0.0.1:9"),
     ("loose", "pairs", "R2: answered 200 and 200, what is stored is not what they store one after the other"),
     ("afresh", "pairs", "R2: answered 200 and 200, what is stored is not what they store one after the other"),
+    ("beside", "faults", "R3: it failed before the commit, and is stored"),
     ("undeclared", "attack", "S1: an anonymous visitor changes the database by a view that declares no permission"),
     ("hello", "attack", "S7: a page has a value of the visitor as HTML"),
     ("leave", "attack", "S8: a redirect goes where a value of the visitor says"),
@@ -74,6 +80,25 @@ OF_SITES = [
 @pytest.mark.parametrize(("view", "judge", "rule"), OF_SITES, ids=[view for view, *_ in OF_SITES])
 def test_a_bug_of_a_site_is_found(view: str, judge: str, rule: str, ini: Callable[..., str]) -> None:
     assert rule in found(proved(ini(), view, judge))
+
+
+def test_what_has_a_name_of_chance_is_not_asked_for_once_more(ini: Callable[..., str]) -> None:
+    """The same requests cannot be sent again: what the first one adds has another name."""
+    proof = Proof(ini(), view="keyed")
+    with proof.loaded():
+        explorer = Explorer(proof.site, proof.requests, [NOBODY])
+        steps = [one for one in proof.requests if one.method == "POST"][:1]
+
+        def grown() -> Iterator[Asked]:
+            yield steps[0]
+            [name] = re.findall(r"/\w{32}", explorer.last.body.decode())
+            steps.append(Asked("GET", name))
+            yield steps[1]
+
+        assert explorer.run(grown()) == []
+        assert [run.status for run in explorer.runs] == [200, 200]
+        assert list(explorer.again(steps)) == []
+        assert explorer.last.status == 404
 
 
 def test_an_element_that_swallows_exceptions_is_found(ini: Callable[..., str]) -> None:

@@ -172,7 +172,7 @@ class Proof:
         """Run a sequence, as a finding prints it. Return the statuses, and what is wrong."""
         explorer = Explorer(self.site, (), ())
         found = explorer.run(steps)
-        return explorer.statuses, found
+        return [run.status for run in explorer.runs], found
 
     def _judged(self) -> Proof:
         """Say what was found by one way to judge."""

@@ -105,8 +105,8 @@ class Explorer:
         self.user = self.users[0] if users else NOBODY
         """The user who has asked last, and is likely to go on."""
         self.number = 0
-        self.statuses: list[int | None] = []
-        """Those of the sequence that ran last."""
+        self.runs: list[Run] = []
+        """Those of the sequence that was run last."""
         self.rate = 0.0
         self.last = Run()
         """The run of the last request of a sequence."""
@@ -175,12 +175,12 @@ class Explorer:
         """Run requests on the databases as they were. Return what is wrong with the last one, behind which none
         is asked."""
         self.site.copies.reset()
-        self.statuses = []
+        self.runs = []
         sent: list[Asked] = []
         for request in steps:
             sent.append(request)
             run = self.last = self.site.ask(request)
-            self.statuses.append(run.status)
+            self.runs.append(run)
             if run.is_acknowledged:
                 self.welcome.setdefault(step_of(request), []).append(run.user or NOBODY)
             if found := list(dict.fromkeys(self.judged(request, run, sent))):
@@ -224,9 +224,12 @@ class Explorer:
 
     def again(self, steps: Sequence[Asked]) -> Iterator[str]:
         """Run a sequence once more from the same state. It is answered alike."""
-        before = list(self.statuses)
-        if self.run(steps) or (self.statuses != before and HTTPStatus.TOO_MANY_REQUESTS not in self.statuses):
-            yield f"R13: the same requests from the same state are answered otherwise, with {self.statuses[-1]}"
+        before = self.runs
+        found = self.run(steps)
+        then, now = ([run.status for run in runs] for runs in (before, self.runs))
+        is_otherwise = found or (then != now and HTTPStatus.TOO_MANY_REQUESTS not in now)
+        if is_otherwise and not any(was_renamed(steps[number], before, self.runs) for number in range(len(now))):
+            yield f"R13: the same requests from the same state are answered otherwise, with {now[-1]}"
 
     def shortest(self, steps: list[Asked], what: str) -> list[Asked]:
         """Return the fewest of the requests that have the same finding; all, if it comes by chance."""
@@ -236,6 +239,17 @@ class Explorer:
             if what in self.run(fewer):
                 best = fewer
         return best
+
+
+def was_renamed(request: Asked, before: Sequence[Run], again: Sequence[Run]) -> bool:
+    """Return whether an answer has led to a request, and not when it was asked for again: its name is of chance."""
+    path = urlsplit(request.url).path
+    pairs = zip(before, again, strict=False)
+    return len(path) > 1 and any(leads_to(path, one) and not leads_to(path, other) for one, other in pairs)
+
+
+def leads_to(path: str, run: Run) -> bool:
+    return path.encode() in run.body or path in run.header("Location")
 
 
 def is_made_of(url: str, request: Asked) -> bool:

@@ -30,7 +30,7 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.options import on_demand
 from pipeline.paste import Step
 from pipeline.staging.plain import plain
-from pipeline.staging.runs import point
+from pipeline.staging.runs import point, running
 
 if TYPE_CHECKING:
     from pipeline.staging.sql_copies import SqlCopies
@@ -208,7 +208,7 @@ class Copies:
         """Return what was stored since the last reset."""
         transactions = []
         for _, storage in sorted(self.storages.items()):
-            for transaction in storage.changes.iterator():
+            for transaction in transactions_of(storage):
                 kinds = Counter(".".join(get_pickle_metadata(record.data)) for record in transaction if record.data)
                 transactions.append((transaction.description, tuple(sorted(kinds.items()))))
         return Stored(tuple(transactions), (*self.sql.changed(), *self.changed_data()))
@@ -223,7 +223,7 @@ class Copies:
         """Return the values that were stored since the last reset, without what differs from run to run."""
         found = []
         for _, storage in sorted(self.storages.items()):
-            last = {record.oid: record.data for one in storage.changes.iterator() for record in one}
+            last = {record.oid: record.data for one in transactions_of(storage) for record in one}
             found += sorted(repr(plain(data)) for data in last.values() if data)
         return tuple(found), self.sql.changed(), *self.changed_data()
 
@@ -231,6 +231,11 @@ class Copies:
         """Raise ConfigurationError if the site has opened a database that cannot be copied."""
         if self.sql.refused:
             raise ConfigurationError(self.sql.refused)
+
+
+def transactions_of(storage: Any) -> Iterator[Any]:
+    """Yield the transactions that a run has stored, without those of jobs: they come when they come."""
+    return (one for one in storage.changes.iterator() if LATER not in one.extension)
 
 
 def content(path: Path) -> dict[str, bytes]:
@@ -260,8 +265,25 @@ class Base(DemoStorage):  # type: ignore[misc]
         """Do nothing."""
 
 
+LATER = "pipeline_later"
+"""The extension of a transaction that a thread has begun when that of the request was stored: that of a job."""
+
+
 class WatchedStorage(DemoStorage):  # type: ignore[misc]
     """A storage whose reads are points. What is written stays in ``changes``."""
+
+    is_answered = False
+    """True if the transaction of the request is stored."""
+
+    def tpc_begin(self, transaction: Any, *given: Any, **named: Any) -> None:
+        if self.is_answered and running() is None:
+            transaction.extension = {**transaction.extension, LATER: True}
+        super().tpc_begin(transaction, *given, **named)
+
+    def tpc_finish(self, transaction: Any, *given: Any) -> Any:
+        tid = super().tpc_finish(transaction, *given)
+        self.is_answered = self.is_answered or running() is not None
+        return tid
 
     def load(self, oid: bytes, version: str = "") -> Any:
         point("load")
