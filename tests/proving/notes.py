@@ -93,17 +93,14 @@ def plain(notes: Notes, request: Request) -> str:
     return "counted"
 
 
-@view(context=Notes, name="keyed", methods=("POST",), permission=PUBLIC)
+@view(context=Notes, name="keyed", methods=("GET", "POST"), permission=PUBLIC)
 def keyed(notes: Notes, request: Any) -> Any:
     """The new note has a name of chance, as those of many sites have."""
+    if request.method == "GET":
+        return notes.all[request.subpath[0]].text if request.subpath else "no note"
     name = uuid4().hex
     notes.all[name] = Note("keyed")
-    return f'<a href="/{name}">a note</a>'
-
-
-@view(context=Note)
-def note(note: Note, request: Request) -> str:
-    return "a note"
+    return f'<a href="/@@keyed/{name}">a note</a>'
 
 
 @view(context=Notes, name="title", methods=("POST",), permission=PUBLIC)
@@ -152,7 +149,7 @@ def beside(notes: Any, request: Any) -> str:
     thread = Thread(target=count_later, args=(request.zodb.db(), 0))
     thread.start()
     thread.join()
-    notes.titles["last"] = "beside"
+    notes.count.change(1)
     return "counted"
 
 
