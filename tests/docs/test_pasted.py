@@ -275,7 +275,7 @@ def test_each_ini_and_template_of_a_pasted_page_has_its_file_or_a_reason() -> No
     [
         ("crud.rst", 'request.absolute_url(member, "delete")', '"@@delete"', "POST /@@delete: .* is answered 404"),
         ("crud.rst", '(member, "edit")', '(member, "change")', "GET /1/change is answered 404"),
-        ("oidc.rst", "scan = mysite.oidc", "scan =", "mysite.oidc is not imported"),
+        ("oidc.rst", "scan = mysite\n", "scan = mysite.views\n", "mysite.oidc is not imported"),
         ("search.rst", "    from html import escape\n", "", "GET /@@search.*500"),
     ],
 )

@@ -63,6 +63,11 @@ def attacks(
         yield from growing(site, values)
 
 
+def declares(view: View) -> bool:
+    """Return whether a view says who may call it. What every visitor may read, as a style sheet, says nothing."""
+    return view.permission is not None and (view.permission, view.methods) != (PUBLIC, ("GET",))
+
+
 def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
     """Ask as an anonymous visitor."""
     needs = view.permission if view.permission != PUBLIC else None
@@ -71,7 +76,7 @@ def without_a_login(site: Site, request: Asked, view: View) -> Iterator[tuple[st
     yield from ((what, tried) for what in failing(run))
     if needs is not None and view in run.views:
         yield f"S1: an anonymous visitor reaches a view that needs {needs!r}", tried
-    elif stored and view.permission is None and any(row[3].permission for row in site.views):
+    elif stored and view.permission is None and any(declares(row[3]) for row in site.views):
         yield "S1: an anonymous visitor changes the database by a view that declares no permission", tried
     elif stored and needs is not None:
         yield f"S1: a request without {needs!r} changes the database", tried
