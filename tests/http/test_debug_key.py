@@ -48,7 +48,7 @@ def test_the_key_is_made_once_and_logged_with_its_address(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize(
     ("address", "where"),
-    [("http://127.0.0.1:8080", "http://127.0.0.1:8080/++inspect++/,"), ("", "/++inspect++/ of this site,")],
+    [("http://127.0.0.1:8080", "http://127.0.0.1:8080/++inspect++/,"), ("", "/++inspect++/,")],
 )
 def test_the_address_of_the_inspector_is_logged_at_start(
     address: str, where: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

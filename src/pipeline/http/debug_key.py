@@ -87,8 +87,7 @@ def make(tell: Teller | None = None) -> None:
 def announce(page: str, path: str) -> None:
     """Log the address of a page for developers, unless it was logged before the site was started again."""
     if not _told:
-        where = f"{_address}{path}{'' if _address else ' of this site'}"
-        log.warning("%s is at %s, for a browser that has opened the address with the key", page, where)
+        log.warning("%s is at %s%s, once a browser has opened the address with the key", page, _address, path)
 
 
 def may_see(request: Request) -> bool:
