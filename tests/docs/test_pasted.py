@@ -22,6 +22,7 @@ from docs.following import Block, blocks
 from pipeline.database import forks
 from pipeline.paste import load
 from pipeline.proving.proof import Proof
+from pipeline.publishing.jinja import environment
 from pipeline.staging.asked import Asked
 from pipeline.testing import log_in, site
 from pipeline.tools.new import make
@@ -138,6 +139,7 @@ def forget(package: str) -> None:
     """Forget the modules of a site: others of the same name are to be imported."""
     for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
         del sys.modules[name]
+    environment.cache_clear()
 
 
 VALUES = {"born": "1970", "to": "ann@example.com"}
