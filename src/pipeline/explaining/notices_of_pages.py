@@ -80,9 +80,9 @@ def of_page(request: Any, body: bytes, charset: str | None) -> Iterator[str]:
         yield "the page is an address. To lead the visitor there, return redirect(address)"
     else:
         text = body.decode("utf-8", "replace")
-        if charset == "UTF-8" and text.count("\ufffd") > body.count("\ufffd".encode()):
+        if charset == "UTF-8" and "\ufffd" in text and "\ufffd".encode() not in body:
             yield "the body is not UTF-8, as its header says. Return the text itself, and not text.encode(...)"
-        if found := SHOWN.search(text):
+        if (" object at 0x" in text or "bound method " in text) and (found := SHOWN.search(text)):
             yield f"the page shows {found[0]!r}: call the method, or show an attribute of the object"
         for name, value in values_of(request) if may_have_markup(request) else ():
             if MARKUP.search(value) and value in text:
@@ -92,7 +92,7 @@ def of_page(request: Any, body: bytes, charset: str | None) -> Iterator[str]:
                 )
         yield from Forms(text).notices
         outside = "".join(part.partition("</form>")[2] for part in f"</form>{text}".split("<form"))
-        for field in FIELD.findall(outside) if "<script" not in text else ():
+        for field in FIELD.findall(outside) if " name=" in outside and "<script" not in text else ():
             if " name=" in field and " form=" not in field:
                 yield f"{field:.200} stands outside of every form, so a browser does not send it"
 
