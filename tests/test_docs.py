@@ -158,6 +158,13 @@ def test_the_readme_is_there() -> None:
     assert "@element" in code and "next(request, response)" in code
 
 
+def test_the_index_of_the_how_to_pages_says_what_each_is_for() -> None:
+    text = (TOP / "docs" / "howto" / "index.rst").read_text("utf-8")
+    pages = sorted(path.stem for path in (TOP / "docs" / "howto").glob("*.rst") if path.stem != "index")
+    assert sorted(re.findall(r"^    ([\w-]+)$", text, re.MULTILINE)) == pages
+    assert sorted(re.findall(r"^\* :doc:`([\w-]+)`: .+", text, re.MULTILINE)) == pages
+
+
 # The reading of documents itself.
 
 DOCUMENT = """\

@@ -21,8 +21,10 @@ from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import close_all, zodb
+from pipeline.explaining.notices_of_processes import state_of
 from pipeline.http.redirects import redirect
 from pipeline.publisher import publisher
+from pipeline.views import Views
 
 COUNTS: dict[str, int] = {}
 NAMES: list[str] = []
@@ -165,6 +167,143 @@ def fills_a_cache(context: Any, request: Any, response: Any) -> str:
     return CACHE.setdefault(str(len(CACHE)), "a page")
 
 
+class Thing:
+    count = 0
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+    def touch(self) -> None:
+        self.title += "!"
+
+
+def counts_in_a_class(context: Any, request: Any, response: Any) -> str:
+    Thing.count += 1
+    return "a page"
+
+
+def compares_in_place_of_assigning(context: Any, request: Any, response: Any) -> str:
+    thing = Thing("a")
+    thing.title == "b"  # noqa: B015  # the mistake
+    return "a page"
+
+
+def assigns_what_it_compares(context: Any, request: Any, response: Any) -> str:
+    thing = Thing("a")
+    thing.title = str(thing.title == "b")
+    return "a page"
+
+
+def does_not_call_a_method(context: Any, request: Any, response: Any) -> str:
+    thing = Thing("a")
+    thing.touch  # noqa: B018  # the mistake
+    return "a page"
+
+
+def calls_a_method(context: Any, request: Any, response: Any) -> str:
+    thing = Thing("a")
+    thing.touch()
+    return "a page"
+
+
+def drops_a_text(context: Any, request: Any, response: Any) -> str:
+    title = " a page "
+    title.strip()
+    return title
+
+
+def keeps_a_text(context: Any, request: Any, response: Any) -> str:
+    title = " a page "
+    title = title.strip()
+    return title
+
+
+def makes_a_thing_in_vain(context: Any, request: Any, response: Any) -> str:
+    thing = Thing("a")  # noqa: F841  # the mistake
+    return "a page"
+
+
+def shows_a_thing(context: Any, request: Any, response: Any) -> str:
+    return f"<p>{Thing('a')}"
+
+
+def shows_its_title(context: Any, request: Any, response: Any) -> str:
+    return f"<p>{Thing('a').title}, an object at 0x10"
+
+
+def puts_a_value_into_a_statement(context: Any, request: Any, response: Any, q: str = "") -> str:
+    return str(bool(f"select title from notes where title = '{q}'"))
+
+
+def gives_a_value_to_a_statement(context: Any, request: Any, response: Any, q: str = "") -> str:
+    return str(("select title from notes where title = :q", f"Select {q} from the list"[:0]))[:1]
+
+
+def forgets_an_f(context: Any, request: Any, response: Any) -> str:
+    return "<h1>{context.title}</h1>"
+
+
+def has_braces(context: Any, request: Any, response: Any) -> str:
+    return "<style>p {color: red}</style>{{a.b}}<p>{}"
+
+
+def takes_text(context: Any, request: Any, response: Any, quote: str = "") -> str:
+    return f"<p>{escape(quote)}"
+
+
+def takes_q(context: Any, request: Any, response: Any, q: str = "", p: str = "") -> str:
+    return f"<p>{escape(q)}"
+
+
+def takes_another_field(context: Any, request: Any, response: Any, amount: int = 0) -> str:
+    return f"<p>{amount}"
+
+
+def sends_a_page_as_text(context: Any, request: Any, response: Any) -> str:
+    response.content_type = "text/plain"
+    return "<!DOCTYPE html><p>a page"
+
+
+def sends_text(context: Any, request: Any, response: Any) -> str:
+    response.content_type = "text/plain"
+    return "a text about <html>"
+
+
+def encodes_for_another_charset(context: Any, request: Any, response: Any) -> bytes:
+    return "<p>Müsli".encode("latin-1")
+
+
+def says_another_charset(context: Any, request: Any, response: Any) -> bytes:
+    response.charset = "latin-1"
+    return "<p>Müsli".encode("latin-1")
+
+
+def shows_a_replacement_character(context: Any, request: Any, response: Any) -> str:
+    return "<p>\ufffd and Müsli"
+
+
+def keeps_a_cookie_for_all(context: Any, request: Any, response: Any) -> str:
+    response.set_cookie("visitor", "7")
+    response.headers["Cache-Control"] = "public, max-age=60"
+    return "a page"
+
+
+def keeps_a_cookie_for_one(context: Any, request: Any, response: Any) -> str:
+    response.set_cookie("visitor", "7")
+    response.headers["Cache-Control"] = "private, max-age=60"
+    return "a page"
+
+
+def sends(page: str) -> Any:
+    def sends(context: Any, request: Any, response: Any) -> str:
+        return page
+
+    return sends
+
+
+TWO_FORMS = "<form method=post>{}<form method=post action=delete><button>Delete</button></form>{}"
+
+
 def deletes_while_it_walks(context: Any, request: Any, response: Any) -> str:
     tree = OOBTree({str(number): number for number in range(100)})
     for key in tree.keys():  # noqa: SIM118  # the mistake
@@ -248,6 +387,24 @@ TOLD: dict[str, tuple[Any, str, str]] = {
     "a list of the module": (appends_to_a_list, "POST /", "test_notices_of_pages.NAMES has changed in memory"),
     "a number of the module": (counts_in_a_global, "POST /", "test_notices_of_pages.TOTAL has changed in memory"),
     "a mutable default": (fills_a_default, "POST /", "a default value of a parameter of"),
+    "a number of a class": (counts_in_a_class, "POST /", "test_notices_of_pages.Thing.count has changed in memory"),
+    "a comparison": (compares_in_place_of_assigning, "POST /", "thing.title == 'b' has no effect"),
+    "a method without ()": (does_not_call_a_method, "POST /", "thing.touch has no effect"),
+    "a text that is dropped": (drops_a_text, "POST /", "title.strip() has no effect"),
+    "an object that is dropped": (makes_a_thing_in_vain, "POST /", "thing = Thing(...) makes an object that"),
+    "an object as a text": (shows_a_thing, "GET /", "test_notices_of_pages.Thing object at 0x': call the method"),
+    "a value in a statement": (puts_a_value_into_a_statement, "GET /", "a value stands in the text of a statement"),
+    "an f that is forgotten": (forgets_an_f, "GET /", "the text has a name in braces, and no f before its quotes"),
+    "a field that is not taken": (takes_text, "POST /", "'quota' was sent, and not taken. Did you mean 'quote'?"),
+    "a page as a text": (sends_a_page_as_text, "GET /", "a page is sent as text/plain"),
+    "Latin-1 as UTF-8": (encodes_for_another_charset, "GET /", "the body is not UTF-8, as its header says"),
+    "a cookie for all": (keeps_a_cookie_for_all, "GET /", "caches may keep the answer for all"),
+    "a form in a form": (sends(TWO_FORMS.format("<input name=a>", "")), "GET /", "a form stands in another one"),
+    "a field outside": (
+        sends("<form method=post><input name=a></form><textarea name=b></textarea>"),
+        "GET /",
+        "<textarea name=b> stands outside of every form",
+    ),
     "a container that is walked": (deletes_while_it_walks, "POST /", "tree is changed while the loop walks it"),
     "a swallowed error": (swallows_every_error, "POST /", "every exception is swallowed here"),
     "changes beside 403": (
@@ -272,6 +429,21 @@ QUIET: dict[str, tuple[Any, str]] = {
     "a form for a file": (makes("POST", '<input type="file" name="f"><button>Go</button>', MULTIPART), "GET /"),
     "a form for a query": (makes("", '<input name="q"><input type="submit">'), "GET /"),
     "a field that is not sent": (makes("post", "<textarea readonly></textarea><input disabled>"), "GET /"),
+    "a comparison that is used": (assigns_what_it_compares, "POST /"),
+    "a method that is called": (calls_a_method, "POST /"),
+    "a text that is kept": (keeps_a_text, "POST /"),
+    "an attribute as a text": (shows_its_title, "GET /"),
+    "a parameter of a statement": (gives_a_value_to_a_statement, "GET /"),
+    "braces of a style sheet": (has_braces, "GET /"),
+    "a field that is taken": (takes_q, "POST /"),
+    "a field of another name": (takes_another_field, "POST /"),
+    "a text as a text": (sends_text, "GET /"),
+    "Latin-1 as Latin-1": (says_another_charset, "GET /"),
+    "a replacement character": (shows_a_replacement_character, "GET /"),
+    "a cookie for one": (keeps_a_cookie_for_one, "GET /"),
+    "a form behind a form": (sends(TWO_FORMS.format("</form>", "")), "GET /"),
+    "a field of a form elsewhere": (sends("<form id=f method=post></form><input name=a form=f>"), "GET /"),
+    "a field of a script": (sends("<input name=a><script src=a.js></script>"), "GET /"),
     "a cache": (fills_a_cache, "GET /"),
     "a copy is walked": (deletes_afterwards, "POST /"),
     "an error after which nothing is stored": (swallows_what_changes_nothing, "POST /"),
@@ -301,7 +473,7 @@ def notices(name: str, asked: str, caplog: pytest.LogCaptureFixture, *inner: Any
     database = (retry(delay=0), zodb(uri="memory://notices"), errors(debug=True))
     site = Pipeline(*database, transaction(), forms(), traverse(), *inner, publisher(scan=(__name__,)))
     method, _, query = asked.partition(" /")
-    body = b"q=%3Cb%3Ebold" if method == "POST" else b""
+    body = (b"quota=1" if "not taken" in name else b"q=%3Cb%3Ebold") if method == "POST" else b""
     answer = asking.ask(
         site, f"/{PATHS[name]}{query}", method, body, CONTENT_TYPE=FORM_TYPE, HTTP_ACCEPT_ENCODING="gzip"
     )
@@ -323,6 +495,15 @@ def test_a_mistake_is_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("name", QUIET)
 def test_right_code_is_quiet(name: str, caplog: pytest.LogCaptureFixture) -> None:
     assert notices(name, QUIET[name][1], caplog) == []
+
+
+def test_what_other_packages_keep_is_not_looked_at() -> None:
+    """A module may name ``sys.modules``, which grows with each import."""
+    views = Views()
+    views.scan(__name__, "pipeline.auth.login")
+    names = list(state_of(views))
+    assert [name for name in names if name.endswith(".COUNTS")]
+    assert [name for name in names if name.startswith("pipeline.")] == []
 
 
 @pytest.mark.parametrize("name", ["markup of the query", "JSON", "a file without enctype", "a form for a file"])

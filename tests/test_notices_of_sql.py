@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,13 @@ class Book(Base):
         self.title = text.lower()
 
 
+class Visit(Base):
+    __tablename__ = "visits"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(default=datetime.now(UTC))
+    seen: Mapped[datetime] = mapped_column(default=lambda: datetime.now(UTC))
+
+
 class Page(Base):
     __tablename__ = "pages"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -76,6 +84,7 @@ LOST: dict[str, tuple[Any, str]] = {
     "a misspelt column of a new object": (add_a_strange_book, "Did you mean title?"),
     "a JSON column": (lambda r: book(r).facts.update(a=2), "Book.facts was changed in place, and is not stored"),
     "a list in a JSON column": (lambda r: book(r).facts["tags"].append("b"), "Book.facts was changed in place"),
+    "a default that is made once": (lambda r: r.sql.add(Visit()), "the default of visits.at is the time of"),
 }
 STORED: dict[str, Any] = {
     "a column": lambda r: setattr(book(r), "title", "x"),

@@ -22,6 +22,7 @@ from docs.following import Block, blocks
 from pipeline.database import forks
 from pipeline.paste import load
 from pipeline.proving.proof import Proof
+from pipeline.publishing.jinja import environment
 from pipeline.staging.asked import Asked
 from pipeline.testing import log_in, site
 from pipeline.tools.new import make
@@ -138,6 +139,7 @@ def forget(package: str) -> None:
     """Forget the modules of a site: others of the same name are to be imported."""
     for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
         del sys.modules[name]
+    environment.cache_clear()
 
 
 VALUES = {"born": "1970", "to": "ann@example.com"}
@@ -275,7 +277,7 @@ def test_each_ini_and_template_of_a_pasted_page_has_its_file_or_a_reason() -> No
     [
         ("crud.rst", 'request.absolute_url(member, "delete")', '"@@delete"', "POST /@@delete: .* is answered 404"),
         ("crud.rst", '(member, "edit")', '(member, "change")', "GET /1/change is answered 404"),
-        ("oidc.rst", "scan = mysite.oidc", "scan =", "mysite.oidc is not imported"),
+        ("oidc.rst", "scan = mysite\n", "scan = mysite.views\n", "mysite.oidc is not imported"),
         ("search.rst", "    from html import escape\n", "", "GET /@@search.*500"),
     ],
 )

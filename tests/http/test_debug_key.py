@@ -11,6 +11,7 @@ import webob
 
 from pipeline import Pipeline, Request, Response, element
 from pipeline.elements.errors import errors
+from pipeline.elements.inspector import inspector
 from pipeline.http import debug_key
 from pipeline.interfaces import ConfigurationError
 
@@ -43,6 +44,22 @@ def test_the_key_is_made_once_and_logged_with_its_address(caplog: pytest.LogCapt
     name, _, key = sent.partition("=")
     assert name == debug_key.PARAMETER and len(key) >= 43
     assert debug_key.may_see(request_of(HTTP_COOKIE=f"{debug_key.COOKIE}={key}"))
+
+
+@pytest.mark.parametrize(
+    ("address", "where"),
+    [("http://127.0.0.1:8080", "http://127.0.0.1:8080/++inspect++/,"), ("", "/++inspect++/,")],
+)
+def test_the_address_of_the_inspector_is_logged_at_start(
+    address: str, where: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_chosen", "_address", "_told"):
+        monkeypatch.setattr(debug_key, name, getattr(debug_key, name))
+    for again in (False, True):
+        debug_key.choose(KEY, address, again)
+        Pipeline(inspector(), errors(debug=True), lambda request, response: None)
+    told = [one.getMessage() for one in caplog.records if "++inspect++" in one.getMessage()]
+    assert [f"the inspector is at {where}" in one for one in told] == [True], "a site that starts again is silent"
 
 
 def test_two_processes_have_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:

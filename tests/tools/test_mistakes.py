@@ -1134,6 +1134,21 @@ MISTAKES = [
         status=0,
         page=("No line of the switch is for it", "LINE:branches"),
     ),
+    *(
+        Mistake(
+            name,
+            (shown, "HERE/n.html, line 2"),
+            code=PAGE,
+            files={"n.html": f"<p>\n{wrong}"},
+            status=0,
+            page=None,
+        )
+        for name, wrong, shown in [
+            ("value without quotes", "<input value={{ 1 }}>", "a value without quotes ends at its first blank"),
+            ("blanks in a text area", "<textarea> {{ 1 }}</textarea>", "the blanks before the value are sent"),
+            ("one brace", "<b>{ note.title }</b>", "{ note.title }: one brace is text, and no value"),
+        ]
+    ),
     Mistake(
         "relative path",
         ("the path a.log begins in the working directory", "LINE:file = a.log", "Write %(here)s/a.log"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
 from configparser import ConfigParser
+from email.message import Message
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from environments import install, make_environment, make_wheel
 from pipeline.interfaces import ConfigurationError
 from pipeline.tools.command import main
 from pipeline.tools.new import FILES, make, package_name
+from pipeline.tools.serve import parse, watched
 from processes import Process
 
 TOP = Path(__file__).resolve().parents[2]
@@ -72,9 +75,39 @@ def test_it_is_served_with_secure_headers__S24(new: Path, start: Callable[..., P
         assert answer.status == 200
         assert float(answer.headers["X-Seconds"]) >= 0
         policy = answer.headers["Content-Security-Policy"]
-        assert "default-src 'self'" in policy and "style-src 'self' 'sha256-" in policy and "unsafe" not in policy
+        assert "default-src 'self'" in policy and "unsafe" not in policy
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        assert "There is not a note yet." in answer.read().decode()
+        page = answer.read().decode()
+    assert "There is not a note yet." in page
+    for address in (*re.findall('<link .*href="(.+?)"', page), f"http://127.0.0.1:{free_port}/favicon.ico"):
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            assert answer.headers["Content-Type"].startswith(("text/css", "image/svg+xml")), address
+            assert "immutable" in answer.headers["Cache-Control"]
+
+
+def test_its_first_page_leads_to_its_files_and_to_the_documentation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, address in (("with", "https://docs.example.com/en/latest"), ("without", "")):
+        told = Message()
+        told["Project-URL"] = f"Documentation, {address}" if address else "Issues, https://example.com/issues"
+        monkeypatch.setattr("pipeline.tools.new.metadata", lambda package, told=told: told)
+        list(make(tmp_path / name, "mine"))
+        page = (tmp_path / name / "mine" / "templates" / "site.html").read_text()
+        assert "DOCS" not in page
+        assert re.findall('href="(http.+?)"', page) == [
+            f"{address}/{path}.html" for path in ("tutorial", "howto/index", "reference/index") if address
+        ]
+        named = re.findall("<dt><code>(.+?)</code>", page)
+        assert len(named) == 5 and all((tmp_path / name / file).exists() for file in named)
+
+
+def test_a_changed_style_sheet_starts_the_site_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser keeps it for ever, at an address with its hash, which is made when the site starts."""
+    list(make(tmp_path, "site_with_style"))
+    monkeypatch.syspath_prepend(tmp_path)
+    files = watched(parse([f"{tmp_path}/development.ini"]))
+    assert any(file.endswith("/site_with_style/**/*.css") for file in files)
 
 
 def test_its_production_ini_has_what_this_one_has(new: Path) -> None:
@@ -102,7 +135,7 @@ def test_its_files_are_package_data(tmp_path: Path) -> None:
     run(sys.executable, "-W", "ignore", "setup.py", "-q", "build_py", "--build-lib", tmp_path, cwd=TOP)
     built = tmp_path / "pipeline" / "tools" / "site"
     names = {str(file.relative_to(FILES)) for file in FILES.rglob("*") if file.is_file()}
-    assert len(names) == 15
+    assert len(names) == 18
     assert {str(file.relative_to(built)) for file in built.rglob("*") if file.is_file()} == names
     for variant in ("api", "ci", "sql"):
         ours, its = (top.with_name(f"site-{variant}") for top in (FILES, built))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,12 @@ from jinja2 import TemplateError, nodes
 from pipeline.publishing.jinja import environment
 from pipeline.telling.findings import Finding
 
+SLIPS = {
+    re.compile(r"<\w[^<>]*[\w-]={{"): ("a value without quotes ends at its first blank", 'Write ="{{ ... }}".'),
+    re.compile(r"<textarea[^<>]*>\s+{{"): ("the blanks before the value are sent with it", "Write >{{ ... }}<."),
+    re.compile(r"(?<![{$])\{ ?\w+\.\w+ ?\}(?!})"): ("one brace is text, and no value", "Write {{ ... }}."),
+}
+"""Mistakes that a browser shows or sends in another way than they were meant, each with its reason and remedy."""
 SUFFIXES = (".html", ".htm", ".jinja", ".jinja2", ".j2")
 """The ends of the names of files that are templates."""
 
@@ -38,6 +45,10 @@ def of_template(environment: Any, file: Path) -> Iterator[Finding]:
         remedy = "Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else "Correct it."
         yield Finding("error", f"{file}, line {line}" if line else str(file), what, remedy)
         return
+    for slip, (what, remedy) in SLIPS.items():
+        for found in slip.finditer(source):
+            line = source.count("\n", 0, found.end()) + 1
+            yield Finding("warning", f"{file}, line {line}", f"{' '.join(found[0].split())}: {what}", remedy)
     for block in tree.body:
         if known is not None and isinstance(block, nodes.Block) and block.name not in known:
             what = f"the block {block.name} is never shown: no template that {file.name} extends has it"

@@ -57,6 +57,7 @@ def inspector(next: Handler, *, keep: int = 1_000, slow: float = 0.5) -> Handler
     if keep < 1:
         raise ValueError(f"keep must be at least 1, not {keep}")
     debug_key.make()
+    debug_key.announce("the inspector", f"{PATH}/")
     inspecting = Inspector(next, keep, slow)
 
     def inspector(request: _InspectorRequest, response: Response) -> None:

@@ -25,6 +25,8 @@ STARTS = {
 """The kinds of files, by the bytes at their begin."""
 ADDRESS = re.compile(rb"(?:/|https?://)[^\s<]*")
 MARKUP = re.compile("<[a-zA-Z/!]")
+SHOWN = re.compile(r"(?:<|&lt;)(?:bound method [\w.]+|[\w.]+ object at 0x)")
+FIELD = re.compile(r"<(?:input|select|textarea)\s[^<>]*>")
 FIELDS = ("input", "select", "textarea")
 ODD = ("file", "password", '"put', '"patch', '"delete')
 """The texts of forms that are looked at."""
@@ -38,6 +40,8 @@ LONGEST = 1_000_000
 
 def of_answer(request: Any, response: Response) -> Iterator[str]:
     """Yield the notices of an answer."""
+    if "Set-Cookie" in response.headers and "public" in response.headers.get("Cache-Control", ""):
+        yield "caches may keep the answer for all, and with it the cookie of one visitor. Leave out public"
     location = "Location" in response.headers
     if response.status_line[0] == "3" and response.status_line[:3] != "304" and not location:
         yield f"{response.status_line} without a Location: a browser shows an empty page. Return redirect(address)"
@@ -50,16 +54,19 @@ def of_answer(request: Any, response: Response) -> Iterator[str]:
             "the view has returned None, and the page is empty. Return a page or a redirect, or set response.text; "
             "without a body, set response.status = 204"
         )
-    if isinstance(response.blocks, list) and response.content_type == "text/html":
+    if isinstance(response.blocks, list) and response.content_type in ("text/html", "text/plain"):
         body = b"".join(block for block in response.blocks if isinstance(block, bytes))
         encoding = response.headers.get("Content-Encoding", "")
         if encoding == "gzip":
             body = gzip.decompress(body)
-        if encoding in ("", "gzip") and len(body) < LONGEST:
-            yield from of_page(request, body)
+        if response.content_type == "text/plain":
+            if body[:15].lower().startswith((b"<!doctype html", b"<html")):
+                yield "a page is sent as text/plain, so a browser shows its tags. Leave out response.content_type"
+        elif encoding in ("", "gzip") and len(body) < LONGEST:
+            yield from of_page(request, body, response.charset)
 
 
-def of_page(request: Any, body: bytes) -> Iterator[str]:
+def of_page(request: Any, body: bytes, charset: str | None) -> Iterator[str]:
     """Yield the notices of a body that is sent as text/html."""
     kind = next((kind for start, kind in STARTS.items() if body.startswith(start)), "")
     if kind:
@@ -73,6 +80,10 @@ def of_page(request: Any, body: bytes) -> Iterator[str]:
         yield "the page is an address. To lead the visitor there, return redirect(address)"
     else:
         text = body.decode("utf-8", "replace")
+        if charset == "UTF-8" and "\ufffd" in text and "\ufffd".encode() not in body:
+            yield "the body is not UTF-8, as its header says. Return the text itself, and not text.encode(...)"
+        if (" object at 0x" in text or "bound method " in text) and (found := SHOWN.search(text)):
+            yield f"the page shows {found[0]!r}: call the method, or show an attribute of the object"
         for name, value in values_of(request) if may_have_markup(request) else ():
             if MARKUP.search(value) and value in text:
                 yield (
@@ -80,6 +91,10 @@ def of_page(request: Any, body: bytes) -> Iterator[str]:
                     f"runs. Use render() with a template, or html.escape() (S7)"
                 )
         yield from Forms(text).notices
+        outside = "".join(part.partition("</form>")[2] for part in f"</form>{text}".split("<form"))
+        for field in FIELD.findall(outside) if " name=" in outside and "<script" not in text else ():
+            if " name=" in field and " form=" not in field:
+                yield f"{field:.200} stands outside of every form, so a browser does not send it"
 
 
 def is_json(body: bytes) -> bool:
@@ -122,6 +137,8 @@ class Forms(HTMLParser):
         while start >= 0:  # to parse the rest would take as long as to make the page
             end = page.find("</form>", start)
             form = page[start : end if end >= 0 else len(page)]
+            if "<form" in form[1:]:
+                self.notices.append("a form stands in another one: a browser ignores it, and sends the outer one")
             if not is_plain(form.lower()):
                 self.feed(form)
                 self.form = None

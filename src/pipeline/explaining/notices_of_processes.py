@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from pipeline.telling.words import is_of_the_site
 from pipeline.views import Views
 
 MAPPINGS = (dict, defaultdict, Counter, OrderedDict)
@@ -34,7 +35,7 @@ def state_of(views: Views) -> dict[str, object]:
         found = _looked_at[views] = dict(looked_at(views))
     state: dict[str, object] = {}
     for name, thing in found.items():
-        if isinstance(thing, ModuleType):
+        if isinstance(thing, (ModuleType, type)):
             for variable, value in vars(thing).items():
                 if variable[:2] != "__" and (one := shallow(value)) is not None:
                     state[f"{name}.{variable}"] = one
@@ -44,12 +45,16 @@ def state_of(views: Views) -> dict[str, object]:
 
 
 def looked_at(views: Views) -> Iterator[tuple[str, Any]]:
-    """Yield the modules with views, and the functions whose parameters have default values that can change."""
+    """Yield the modules with views, the classes that they name, and the functions with default values that can
+    change."""
     for _, _, _, view in views:
         function = inspect.unwrap(view.function)
         module = function.__module__
-        if module in sys.modules:
+        if is_of_the_site(getattr(sys.modules.get(module), "__file__", None) or "<"):
             yield module, sys.modules[module]
+            for one in vars(sys.modules[module]).values():
+                if isinstance(one, type) and one.__module__.partition(".")[0] == module.partition(".")[0]:
+                    yield f"{one.__module__}.{one.__qualname__}", one
         if any(isinstance(value, (*MAPPINGS, *LISTS, set)) for value in defaults_of(function)):
             yield f"{module}.{function.__qualname__}", function
 

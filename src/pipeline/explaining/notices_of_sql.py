@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from difflib import get_close_matches
 from typing import Any
 
@@ -95,6 +96,9 @@ def note_objects(session: Any) -> None:
             by_mapper.setdefault(inspect(obj).mapper, []).append(obj)
         for mapper, objects in by_mapper.items():
             notices.update(dict.fromkeys(changed_in_place(session, mapper, objects), 1))
+            for column in mapper.columns:
+                if isinstance(getattr(column.default, "arg", None), date):
+                    notices[f"the default of {column} is the time of the start. Give a function: lambda: ..."] = 1
 
 
 def strange(obj: Any) -> Iterator[str]:

@@ -84,6 +84,12 @@ def make(tell: Teller | None = None) -> None:
         log.warning("debug mode is on: to see tracebacks in a browser, open %s once", where)
 
 
+def announce(page: str, path: str) -> None:
+    """Log the address of a page for developers, unless it was logged before the site was started again."""
+    if not _told:
+        log.warning("%s is at %s%s, once a browser has opened the address with the key", page, _address, path)
+
+
 def may_see(request: Request) -> bool:
     """Return whether the visitor has the key, and so may see the pages for developers."""
     if _key is None:

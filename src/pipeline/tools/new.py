@@ -1,7 +1,8 @@
 """``pipeline new DIR``: a site to start from. Its files stand in ``site``, with the word NAME for its package.
 
 The files of a variant stand in a directory such as ``site-api``. They replace those of ``site``; one that is empty
-leaves the file out.
+leaves the file out. The word DOCS stands for the address of the documentation. A line with it is left out if the
+package names no address.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import keyword
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
+from importlib.metadata import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -86,11 +88,15 @@ def make(directory: Path, name: str, variants: Sequence[str] = ()) -> Iterator[P
         raise ConfigurationError(f"{directory} is not empty: name a directory that is new or empty")
     tops = [FILES, *(FILES.with_name(f"{FILES.name}-{variant}") for variant in variants)]
     sources = {source.relative_to(top): source for top in tops for source in sorted(top.rglob(f"*{SUFFIX}"))}
+    urls = metadata("wsgi-pipeline").get_all("Project-URL") or ()
+    docs = dict(url.split(", ", 1) for url in urls).get("Documentation")
     for place, source in sorted(sources.items()):
         if not source.stat().st_size:
             continue
+        lines = source.read_text("utf-8").splitlines(keepends=True)
+        text = "".join(line.replace("DOCS", docs or "") for line in lines if docs or "DOCS" not in line)
         target = directory / str(place).removesuffix(SUFFIX).replace("NAME", name).replace("dot-", ".")
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("x", encoding="utf-8") as file:
-            file.write(source.read_text("utf-8").replace("NAME", name))
+            file.write(text.replace("NAME", name))
         yield target

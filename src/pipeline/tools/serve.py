@@ -55,7 +55,7 @@ BETWEEN = 0.01
 """Seconds from the end of a process that a change has stopped to the start of the next one."""
 IDLE = 0.1
 """Seconds after which a connection is idle when a change starts the site again."""
-TEMPLATES = ("html", "htm", "jinja2", "j2", "pt", "xml", "txt", "md", "rst", "mo")
+TEMPLATES = ("html", "htm", "jinja2", "j2", "pt", "xml", "txt", "md", "rst", "mo", "css", "js", "svg")
 """Suffixes of files beside the code whose change reloads the site."""
 
 
