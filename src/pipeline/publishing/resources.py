@@ -47,7 +47,6 @@ from pipeline.http.files import (
     BLOCK,
     REPRODUCIBLE,
     FileBody,
-    Unopened,
     described,
     guessed_type,
     key_of,
@@ -216,9 +215,6 @@ def show(resource: Resource, request: Request, response: Response) -> None:
             encoding = ""
     if unchanged and found.content is not None:
         response.blocks = [found.content]
-    # What most browsers send. The edge judges it, also what others send: it opens the file if it needs the bytes.
-    elif unchanged and environ.get("HTTP_IF_NONE_MATCH", "")[1:-1] == found.etag:
-        response.blocks = Unopened(request, found.size, lambda: found.open(resources.top)[0].file, [])
     else:
         body, unchanged = found.open(resources.top)
         if not unchanged:
