@@ -57,8 +57,6 @@ class Packer(NamedTuple):
 CODED = {name: ("Content-Encoding", name) for name in ("zstd", "br", "gzip")}
 CHECKED.update(CODED.values())
 ENCODED = frozenset(CODED.values())
-PLAIN = ("", "identity")
-"""Values of Content-Encoding for a body that is not compressed."""
 
 Start: TypeAlias = Callable[[int], Packer]
 """A function that returns the Packer for a body of so many bytes, or of UNKNOWN."""
@@ -122,7 +120,7 @@ def compress(
         """Return ``chunks`` compressed, or ``chunks`` itself if they are not to be compressed."""
         headers = response.headerlist
         kind, coded, control = _said(headers)
-        if response.status_line[:3] == "206" or coded not in PLAIN or "no-transform" in control:
+        if response.status_line[:3] == "206" or coded not in ("", "identity") or "no-transform" in control:
             return chunks
         if not only and not (is_of_type(kind) and _is_worth_it(response, minimum)):
             return chunks

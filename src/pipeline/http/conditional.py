@@ -41,7 +41,6 @@ CONDITIONS = (
 )
 
 FAILED = "412 Precondition Failed"
-PARTIAL = "206 Partial Content"
 
 LONGEST_DATE = 64
 """Upper limit of the characters of a date. A longer one is ignored."""
@@ -101,7 +100,7 @@ def _ranged(header: str, response: Response, body: Any) -> Any:
         return body
     kept = _without(response.headerlist, {"content-length"})
     kept += [("Content-Range", f"bytes {start}-{stop - 1}/{length}"), ("Content-Length", str(stop - start))]
-    _become(response, PARTIAL, kept)
+    _become(response, "206 Partial Content", kept)
     if type(body) is list:
         return [b"".join(body)[start:stop]]
     if hasattr(body, "app_iter_range"):

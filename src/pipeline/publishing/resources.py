@@ -188,11 +188,10 @@ def _describe(resources: Resources, path: str, file: File, current: bool, encodi
         found += [("Content-Encoding", encoding)] if encoding else []
         check_headers(found)
         CHECKED.update(found)
-        is_usual = CHECKED.issuperset(listed)
         answer.adopt(answer.status, found, answer.blocks)
         if path in resources.copies:
             vary(answer)
-        if is_usual:  # else one of them is of this request alone
+        if CHECKED.issuperset(listed):  # else one of them is of this request alone
             resources.described[key] = answer.headerlist.copy()
     else:
         listed[:] = found
