@@ -2,8 +2,9 @@
 and beside importing what it is made of.
 
 Fresh processes, in turn, which find the bytecode of all modules compiled. Time is that within the process, from its
-first statement on: what the interpreter takes to start is the same for all. Memory is what is resident. The pages
-of Flask and of Pyramid are made by one template of Jinja2, without a database, a log and a user.
+first statement on: what the interpreter takes to start is the same for all. Memory is what is resident. A server
+loads the templates as well ("served"). The pages of Flask and of Pyramid are made by one template of Jinja2,
+without a database, a log and a user.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ INI = Path(__file__).resolve().parent.parent / "etc" / "deploy.ini"
 
 IMPORTING = "import webob, paste.deploy, zope.interface, waitress, ZODB, BTrees, jinja2, nh3, markdown_it"
 LOADING = """\
+from paste.deploy import loadserver
+from pipeline.paste import load
+app = load("config:{ini}", zodb_uri="{uri}", session_keys="{directory}/keys")
+server = loadserver("config:{ini}", global_conf={{"http_port": "0"}})
+"""
+SERVING = """\
 from paste.deploy import loadserver
 from pipeline.loading.site import application_of
 app = application_of("{ini}", zodb_uri="{uri}", session_keys="{directory}/keys")
@@ -71,7 +78,7 @@ def startup(rounds: int = 15, seconds: float = 0) -> Result:
     uri = f"file://{directory}/Data.fs?blobstorage_dir={directory}/blobs"
     subprocess.run([sys.executable, "-m", "pipeline_demo.site", uri], check=True, stderr=subprocess.DEVNULL)
     peers = {name: code for name, code in (("Flask", FLASK), ("Pyramid", PYRAMID)) if find_spec(name.lower())}
-    loading = {"importing alone": IMPORTING, "etc/deploy.ini": LOADING, **peers}
+    loading = {"importing alone": IMPORTING, "etc/deploy.ini": LOADING, "etc/deploy.ini served": SERVING, **peers}
     programs = {
         name: MEASURED.replace("LOAD", code.format(ini=INI, uri=uri, directory=directory)).replace(
             "ANSWER", "" if code is IMPORTING else ANSWERING
