@@ -13,7 +13,7 @@ ARGS =
 # Processes in which `make test` runs the tests.
 WORKERS = 2
 
-.PHONY: help serve test test-all test-examples test-ztk test-zope test-plone test-adopted test-servers faults bench bench-ci docs lint dist upload-check release clean
+.PHONY: help serve test test-all test-examples test-ztk test-zope test-plone test-adopted test-servers faults bench bench-frameworks bench-ci docs lint dist upload-check release clean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make test-adopted   Kotti and Substance D, adopted and killed, on Python 3.11: two minutes and more"
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
 	@echo "make bench          the benchmarks of this pipeline and its peers, in a separate environment: 15 minutes"
+	@echo "make bench-frameworks   one of them: the pipeline of etc/deploy.ini beside eight frameworks, 2 minutes"
 	@echo "make bench-ci       a small part of them; fails if a ratio is more than twice its budget"
 	@echo "make docs           the pages of docs/, in docs/_build/html; a warning is an error"
 	@echo "make lint           ruff and mypy"
@@ -106,6 +107,9 @@ FULL_LENGTH += tests/servers/test_throughput.py tests/forms/test_sent.py
 bench:
 	@$(MAKE) --no-print-directory VENV=.venv-bench .venv-bench/bench.stamp
 	.venv-bench/bin/python -m bench $(ARGS)
+
+bench-frameworks:
+	@$(MAKE) --no-print-directory bench ARGS=frameworks
 
 bench-ci:
 	@$(MAKE) --no-print-directory VENV=.venv-bench-ci .venv-bench-ci/bench-ci.stamp

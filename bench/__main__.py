@@ -23,6 +23,7 @@ from bench.show import budget_cells, lines, show
 SUITES = {
     "inprocess": "bench.suites",
     "requests": "bench.requests",
+    "frameworks": "bench.frameworks",
     "default": "bench.default",
     "zodb": "bench.suites",
     "elements": "bench.suites",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.budgets import PYRAMID, REQUESTS, verdicts
+from bench.budgets import REQUESTS, verdicts
 from bench.charts import bars, curves
 from bench.measure import REFERENCE, RESULTS, Result, Table, kept_as, read
 from bench.show import budget_cells, cells, number
@@ -54,24 +54,7 @@ def _filled(place: re.Match[str]) -> str:
     return f".. figures: {name}\n\n{text}\n.. end"
 
 
-SUMMARY = ("page", "query of 3 fields", "POST of 5 fields", "JSON", "redirect", "404 of a browser")
-SUMMARY += ("signed session", "static file of 2 kB")
-"""The requests that a reader asks for first. docs/measurements.rst has all of them."""
 Cells = tuple[list[str], list[list[str]]]
-
-
-def _summary() -> Cells:
-    """The cost of the usual requests, beside the two peers that the budgets name."""
-    peers = ("pipeline", "Pyramid", "Falcon")
-    requests = read("requests")[1].get("requests")
-    rows = [] if requests is None else [[row, *_numbers(requests, row, peers)] for row in SUMMARY]
-    stored = read("zodb")[1].get("read")
-    if rows and stored is not None:
-        rows.append(["page out of a ZODB", *(_number(stored, row, "") for row in ("pipeline", PYRAMID)), ""])
-    shipped = read("default")[1].get("default")
-    if rows and shipped is not None:
-        rows.append(["etc/deploy.ini: the home page", _number(shipped, "the home page", "whole"), "", ""])
-    return ["µs", *peers], rows
 
 
 def _servers() -> Cells:
@@ -97,11 +80,7 @@ def _pythons() -> Cells:
     return ["", "at most", *tables], rows
 
 
-SHORT: dict[str, Callable[[], Cells]] = {"summary": _summary, "servers": _servers, "pythons": _pythons}
-
-
-def _numbers(table: Table, row: str, columns: tuple[str, ...]) -> list[str]:
-    return [_number(table, row, column) for column in columns]
+SHORT: dict[str, Callable[[], Cells]] = {"servers": _servers, "pythons": _pythons}
 
 
 def _number(table: Table, row: str, column: str) -> str:

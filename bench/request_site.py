@@ -6,8 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import jinja2
+
 from bench.site import Page
-from pipeline import Request, redirect, view
+from pipeline import Request, redirect, render, view
 from pipeline.interfaces import PUBLIC
 from pipeline.publishing.resources import Resources
 
@@ -21,6 +23,22 @@ static = Resources("bench", __name__, _directory)
 
 def user(request: Any, login: str, password: str) -> str | None:
     return None
+
+
+ROWS = [{"id": number, "name": f"item {number} & more"} for number in range(20)]
+_environment = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, auto_reload=False
+)
+
+
+def table_page() -> str:
+    """The page as the peers make it."""
+    return _environment.get_template("table.html").render(title="Items", rows=ROWS)
+
+
+@view(context=Page, name="table")
+def table(context: Page, request: Request) -> Any:
+    return render("table.html", title="Items", rows=ROWS)
 
 
 @view(context=Page, name="form")

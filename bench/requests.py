@@ -102,7 +102,8 @@ class _Root:
     application_url = ""
 
 
-def pyramid() -> Site:
+def pyramid(*packages: str) -> Site:
+    """Pyramid with some of its packages."""
     from pyramid.config import Configurator
     from pyramid.httpexceptions import HTTPSeeOther
     from pyramid.response import Response
@@ -118,6 +119,7 @@ def pyramid() -> Site:
 
     views: dict[str, Callable[[Any, Any], Any]] = {
         "": lambda context, request: Response("hello"),
+        "table": lambda context, request: Response(request_site.table_page()),
         "form": lambda context, request: Response("{a} {b} {c}".format_map(request.params)),
         "get": lambda context, request: Response("{a} {b} {c}".format_map(request.GET)),
         "arguments": lambda context, request: Response(f"{int(request.GET['a'])} {request.GET['b']}"),
@@ -129,6 +131,8 @@ def pyramid() -> Site:
         "login": lambda context, request: Response(request.session.update(user="ann") or "ok"),
     }
     config = Configurator(root_factory=lambda request: root)
+    for package in packages:
+        config.include(package)
     config.set_session_factory(SignedCookieSessionFactory("x" * 40, reissue_time=1000))
     for name, page in views.items():
         config.add_view(page, context=Page, name=name)
@@ -177,6 +181,7 @@ def falcon() -> Site:
 
     pages: dict[str, Callable[[Any, Any], None]] = {
         "": lambda request, response: show("hello", response),
+        "table": lambda request, response: show(request_site.table_page(), response),
         "form": fields,
         "get": fields,
         "arguments": arguments,
@@ -229,6 +234,7 @@ def wheezy() -> Site:
 
     pages = {
         "": shown(lambda request: "hello"),
+        "table": shown(lambda request: request_site.table_page()),
         "form": shown(fields),
         "get": shown(fields),
         "arguments": shown(lambda request: f"{int(request.get_param('a'))} {request.get_param('b')}"),
@@ -261,6 +267,7 @@ def flask() -> Site:
 
     pages: dict[str, Callable[[], Any]] = {
         "": lambda: "hello",
+        "table": request_site.table_page,
         "form": lambda: "{a} {b} {c}".format_map(request.values),
         "get": lambda: "{a} {b} {c}".format_map(request.args),
         "arguments": lambda: f"{int(request.args['a'])} {request.args['b']}",
@@ -290,11 +297,11 @@ PACKAGES = {"wheezy.web": "wheezy", "pipeline": "pipeline"}
 """The module that must be importable, where it is not the name in small letters."""
 
 
-def contenders(name: str, site: Site) -> dict[str, Contender]:
+def contenders(name: str, site: Site, kinds: Mapping[str, Kind] = KINDS) -> dict[str, Contender]:
     """The application that answers each kind of request, by the name of the row."""
     made = {}
-    for row, kind in KINDS.items():
-        if name in kind.without:
+    for row, kind in kinds.items():
+        if name in kind.without or (kind.path.endswith("/user") and not site.cookie):
             continue
         app = site.logged if "log" in row else site.app
         more = {"HTTP_COOKIE": site.cookie} if kind.path.endswith("/user") else {}
@@ -305,6 +312,8 @@ def contenders(name: str, site: Site) -> dict[str, Contender]:
             more = {"HTTP_IF_MODIFIED_SINCE": names["last-modified"]}
             if "etag" in names:
                 more = {"HTTP_IF_NONE_MATCH": names["etag"]}
+        if kind.status == "206":
+            more = {"HTTP_RANGE": f"bytes=0-{len(kind.body or b'') - 1}"}
         body = kind.body
         if row == "JSON":  # each writes its blanks as it likes
             body = get(app, kind.environ())[2]

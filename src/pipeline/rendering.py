@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from zope.interface import implementer
@@ -40,3 +42,11 @@ def render(template: str, /, **values: Any) -> Rendering:
     packages. Needs the extra ``jinja``.
     """
     return Rendering(template, values, sys._getframe(1).f_globals["__name__"])
+
+
+def with_render(modules: Iterable[str]) -> list[str]:
+    """Return those of these modules that have imported ``render``, in order; none without Jinja2."""
+    if find_spec("jinja2") is None:
+        return []
+    values = {name: vars(sys.modules[name]).values() for name in sorted(modules) if name in sys.modules}
+    return [name for name, ours in values.items() if any(value is render for value in ours)]

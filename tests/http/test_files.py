@@ -576,22 +576,6 @@ def test_HEAD_and_304_close_the_file(file: Path) -> None:
         assert server.sent == [] and "pipeline.request" not in server.environ
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_a_304_does_not_open_the_file(file: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.http.files.SETTLED", -100)
-    whole = ask(serving(file, cache="no-cache"), method=method)
-    opened = []
-    monkeypatch.setattr("pipeline.http.files._open", opened.append)
-    for asked in (
-        {"HTTP_IF_NONE_MATCH": whole.headers["ETag"]},
-        {"HTTP_IF_MODIFIED_SINCE": whole.headers["Last-Modified"]},
-    ):
-        same = ask(serving(file, cache="no-cache"), method=method, **asked)
-        assert (same.status_int, same.body, opened) == (304, b"", [])
-        assert same.headers["ETag"] == whole.headers["ETag"]
-        assert same.headers["Cache-Control"] == "no-cache"
-
-
 def test_a_304_that_an_element_takes_back_sends_the_file(file: Path) -> None:
     @element(inside={"errors": "it changes what the edge judges"})
     def unconditional(next: Any) -> Any:

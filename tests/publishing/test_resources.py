@@ -25,10 +25,24 @@ from pipeline.elements.traverse import traverse
 from pipeline.http.encodings import vary
 from pipeline.interfaces import ConfigurationError, ViewError
 from pipeline.publisher import publisher
+from pipeline.publishing import resources
 from pipeline.publishing.resources import ENCODINGS, FOR_EVER, File, Resources
 
 STYLE = "body { color: green } /* grün */" * 20
 SCRIPT = "import './js/part.js';" * 20
+
+
+@pytest.fixture(autouse=True)
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether small files are kept in memory."""
+    is_kept: bool = getattr(request, "param", True)
+    if not is_kept:
+        monkeypatch.setattr(resources, "SMALL", 0)
+    return is_kept
+
+
+kept_and_opened = pytest.mark.parametrize("small", [True, False], ids=["kept", "opened"], indirect=True)
+"""For what is said of the bytes of a file, wherever they come from."""
 
 
 @pytest.fixture
@@ -98,6 +112,7 @@ def test_there_is_no_address_of_what_is_not_served(made: Resources, path: str) -
         made.url(None, path)  # type: ignore[arg-type]
 
 
+@kept_and_opened
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
@@ -218,6 +233,7 @@ def test_another_version_is_answered_with_this_one_for_now(app: Pipeline, at: st
     assert answer.headers["Cache-Control"] == "public, no-cache"
 
 
+@kept_and_opened
 def test_the_rest_is_that_of_files(app: Pipeline, made: Resources) -> None:
     address = f"/++resource++site@{made.version}/style.css"
     whole = asking.ask(app, address)
@@ -232,15 +248,43 @@ def test_the_rest_is_that_of_files(app: Pipeline, made: Resources) -> None:
     assert asking.ask(app, address, "HEAD").headers["Content-Length"] == whole.headers["Content-Length"]
 
 
-def test_a_304_does_not_open_the_file(app: Pipeline, made: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_file_is_not_opened(app: Pipeline, made: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"/++resource++site@{made.version}/style.css"
+    monkeypatch.setattr(File, "open", None)
     whole = asking.ask(app, address)
-    opened: list[File] = []
-    monkeypatch.setattr(File, "open", lambda file, top: opened.append(file))
+    assert whole.body == STYLE.encode()
     same = asking.ask(app, address, HTTP_IF_NONE_MATCH=whole.headers["ETag"])
-    assert (same.status, opened) == (304, [])
+    assert same.status == 304
     for name in ("ETag", "Cache-Control", "Last-Modified"):
         assert same.headers[name] == whole.headers[name]
+
+
+@kept_and_opened
+def test_a_directory_keeps_no_more_than_its_limit(top: Path, module: Callable[..., str], small: bool) -> None:
+    (top / "large").write_bytes(b"x" * (16 * 1024 + 1))
+    for number in range(300):
+        (top / f"{number}.css").write_bytes(b"x" * 16 * 1024)
+    kept = [file.content for file in Resources("site", module(), top).files.values() if file.content is not None]
+    assert all(kept) and sum(map(len, kept)) <= 4 * 1024 * 1024
+    assert len(kept) > 250 if small else not kept
+
+
+def test_headers_of_a_request_are_not_kept(made: Resources) -> None:
+    """They may be secret, such as the nonce of a policy."""
+
+    @element
+    def outer(next: Any) -> Any:
+        def outer(request: Any, response: Response) -> None:
+            response.headers["X-Of-This-Request"] = request.environ["HTTP_X_SENT"]
+            next(request, response)
+
+        return outer
+
+    app = Pipeline(outer(), errors(), traverse(root=dict), publisher(scan=(made.__module__,)))
+    for sent in ("one", "two"):
+        answer = asking.ask(app, "/++resource++site/style.css", HTTP_X_SENT=sent)
+        assert answer.headers["X-Of-This-Request"] == sent
+    assert made.described == {}
 
 
 # What changes after the load.
@@ -250,6 +294,7 @@ def ask(app: Pipeline, made: Resources, path: str) -> Answer:
     return asking.ask(app, f"/++resource++site@{made.version}/{path}")
 
 
+@kept_and_opened
 def test_a_file_that_has_changed_is_not_kept(app: Pipeline, made: Resources, top: Path) -> None:
     before = ask(app, made, "style.css")
     (top / "style.css").write_text("changed")
@@ -260,6 +305,7 @@ def test_a_file_that_has_changed_is_not_kept(app: Pipeline, made: Resources, top
     assert "immutable" in ask(app, made, "app.js").headers["Cache-Control"]
 
 
+@kept_and_opened
 def test_a_file_that_is_gone_is_not_there(app: Pipeline, made: Resources, top: Path) -> None:
     (top / "style.css").unlink()
     assert ask(app, made, "style.css").status == 404
@@ -267,6 +313,7 @@ def test_a_file_that_is_gone_is_not_there(app: Pipeline, made: Resources, top: P
     assert ask(app, made, "style.css").status == 404
 
 
+@kept_and_opened
 def test_a_file_that_has_become_a_link_leads_nowhere(app: Pipeline, made: Resources, top: Path) -> None:
     (top / "style.css").unlink()
     (top / "style.css").symlink_to("../outside.txt")
@@ -278,6 +325,7 @@ def test_a_file_that_has_become_a_link_leads_nowhere(app: Pipeline, made: Resour
     assert ask(app, made, "js/part.js").status == 404
 
 
+@kept_and_opened
 @pytest.mark.timeout(20)
 def test_a_file_that_has_become_a_pipe_stops_nobody(app: Pipeline, made: Resources, top: Path) -> None:
     (top / "style.css").unlink()
@@ -318,6 +366,7 @@ def copying(copied: Resources) -> Pipeline:
     return Pipeline(errors(), traverse(root=dict), compress(minimum=0), publisher(scan=(copied.__module__,)))
 
 
+@kept_and_opened
 @pytest.mark.parametrize(
     ("accept", "encoding"),
     [
@@ -349,6 +398,7 @@ def test_the_copy_that_the_client_accepts(copying: Pipeline, copied: Resources, 
     assert (part.status, part.body) == (206, answer.body[:2])
 
 
+@kept_and_opened
 def test_each_copy_has_an_etag_of_its_own(copying: Pipeline) -> None:
     """RFC 9110, section 8.8.3.3: a strong ETag is that of the very bytes."""
     etags = {
@@ -365,6 +415,7 @@ def test_a_file_without_copies_does_not_depend_on_the_client(copied: Resources) 
     assert (answer.body, answer.headers["Content-Encoding"]) == (packed("gzip", SCRIPT), "gzip")
 
 
+@kept_and_opened
 @pytest.mark.parametrize("name", ["style.css", "style.css.br"])
 def test_a_copy_is_not_served_once_it_or_its_file_has_changed(copying: Pipeline, top: Path, name: str) -> None:
     (top / name).write_text("changed since")
@@ -373,6 +424,7 @@ def test_a_copy_is_not_served_once_it_or_its_file_has_changed(copying: Pipeline,
     assert asking.ask(copying, "/++resource++site/style.css").text == (top / "style.css").read_text()
 
 
+@kept_and_opened
 def test_a_copy_that_is_gone_is_not_missed(copying: Pipeline, top: Path) -> None:
     (top / "app.js.gz").unlink()
     assert asking.ask(copying, "/++resource++site/app.js").text == (top / "app.js").read_text()

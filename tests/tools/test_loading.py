@@ -1,4 +1,4 @@
-"""A site is loaded on trial before a reload."""
+"""A site is loaded on trial before a reload, and its templates with it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.loading import site as loading
+from pipeline.publishing.jinja import environment
 
 HANGS = """\
 import time
@@ -17,6 +18,24 @@ try:
     time.sleep(80)
 except Exception:  # as imports of optional modules are often written
     time.sleep(80)
+"""
+
+SHOWS = """\
+from pipeline import render, view
+
+@view(context=dict)
+def page(context, request):
+    return render("page.html", title="x")
+"""
+SITE = """\
+[pipeline:main]
+pipeline = traverse publisher
+[filter:traverse]
+use = egg:wsgi-pipeline#traverse
+root = builtins:dict
+[app:publisher]
+use = egg:wsgi-pipeline#publisher
+scan = {name}
 """
 
 
@@ -34,3 +53,22 @@ def test_a_site_that_hangs_is_given_up_though_its_code_catches_errors(
     assert time.monotonic() - began < 80
     assert "TimeoutError: it is not loaded after 1 s" in capsys.readouterr().err
     time.sleep(1.1)  # the alarm is off
+
+
+@pytest.mark.parametrize(("text", "is_refused"), [("{{ title }}", False), ("<p>\n{{ title }", True)])
+def test_templates_are_loaded_with_the_site_and_one_with_a_mistake_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, is_refused: bool
+) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr(loading, "set_up_logging", lambda ini, variables: None)
+    name = f"templates_site_{is_refused}"
+    (tmp_path / f"{name}.py").write_text(SHOWS)
+    (tmp_path / "page.html").write_text(text)
+    (tmp_path / "other.txt").write_text("{{ not a template")
+    ini = tmp_path / "site.ini"
+    ini.write_text(SITE.format(name=name))
+    assert loading.try_out(str(ini)) == is_refused
+    if is_refused:
+        assert f"{tmp_path / 'page.html'}, line 2: TemplateSyntaxError" in capsys.readouterr().err
+    else:
+        assert [key[1] for key in environment(name).cache] == ["page.html"]  # type: ignore[union-attr]

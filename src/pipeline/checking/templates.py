@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import TemplateError, nodes
 
-from pipeline.publishing.jinja import environment
+from pipeline.publishing.jinja import templates_of
 from pipeline.telling.findings import Finding
 
 SLIPS = {
@@ -18,18 +18,12 @@ SLIPS = {
     re.compile(r"(?<![{$])\{ ?\w+\.\w+ ?\}(?!})"): ("one brace is text, and no value", "Write {{ ... }}."),
 }
 """Mistakes that a browser shows or sends in another way than they were meant, each with its reason and remedy."""
-SUFFIXES = (".html", ".htm", ".jinja", ".jinja2", ".j2")
-"""The ends of the names of files that are templates."""
 
 
 def of_templates(modules: Iterable[str]) -> Iterator[Finding]:
     """Yield what is wrong with the templates for these modules."""
-    found: dict[int, Any] = {id(one): one for one in map(environment, modules)}
-    for one in found.values():
-        for place in map(Path, one.loader.searchpath):
-            for file in sorted(place.glob("*")):
-                if file.suffix in SUFFIXES:
-                    yield from of_template(one, file)
+    for environment, file in templates_of(modules):
+        yield from of_template(environment, file)
 
 
 def of_template(environment: Any, file: Path) -> Iterator[Finding]:

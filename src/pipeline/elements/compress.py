@@ -14,7 +14,7 @@ from pipeline.composition import element
 from pipeline.http.encodings import choose, restore_tags, vary
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
-from pipeline.response import CHECKED, Response
+from pipeline.response import CHECKED, HeaderList, Response
 
 try:
     import brotli
@@ -56,6 +56,7 @@ class Packer(NamedTuple):
 
 CODED = {name: ("Content-Encoding", name) for name in ("zstd", "br", "gzip")}
 CHECKED.update(CODED.values())
+ENCODED = frozenset(CODED.values())
 
 Start: TypeAlias = Callable[[int], Packer]
 """A function that returns the Packer for a body of so many bytes, or of UNKNOWN."""
@@ -104,31 +105,24 @@ def compress(
             restore_tags(environ)
         next(request, response)
         encoding, only = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), offered)
+        if only or response.filters or not stays(response):
+            response.add_delivery_filter(partial(packed, response, encoding, only))
+
+    def stays(response: Response) -> bool:
+        """Return whether the body is not to be compressed, whatever outer elements say of it."""
         body = response.blocks
-        if type(body) is list and not response.filters and not only and 0 < sum(map(len, body)) < minimum:
-            return
-        if encoding and CODED[encoding] in response.headerlist:  # a copy of a file, which is compressed already
-            return
-        response.add_delivery_filter(partial(packed, response, encoding, only))
+        if type(body) is list and 0 < sum(map(len, body)) < minimum:
+            return True
+        headers = response.headerlist
+        return not ENCODED.isdisjoint(headers) or not is_of_type(_type_in(headers))
 
     def packed(response: Response, encoding: str, only: bool, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Return ``chunks`` compressed, or ``chunks`` itself if they are not to be compressed."""
-        kind = coded = control = ""
         headers = response.headerlist
-        for name, value in headers:  # in one pass: each look-up in response.headers takes as long
-            letters = len(name)
-            if letters == 12 and name.lower() == "content-type":
-                kind = value.partition(";")[0].strip().lower()
-            elif letters == 16 and name.lower() == "content-encoding":
-                coded = value
-            elif letters == 13 and name.lower() == "cache-control":
-                control += value
-        if (
-            response.status_line[:3] == "206"
-            or (coded and coded.lower() != "identity")
-            or (control and "no-transform" in control.lower())
-            or not (only or (is_of_type(kind) and _is_worth_it(response, minimum)))
-        ):
+        kind, coded, control = _said(headers)
+        if response.status_line[:3] == "206" or coded not in ("", "identity") or "no-transform" in control:
+            return chunks
+        if not only and not (is_of_type(kind) and _is_worth_it(response, minimum)):
             return chunks
         vary(response)
         if not encoding:
@@ -151,6 +145,26 @@ def _check_options(encodings: tuple[str, ...], level: int) -> None:
             raise OptionError(f"the option encodings names {name!r}, which is not one of {', '.join(PACKERS)}")
         if PACKERS[name] is None:
             raise OptionError(f"the encoding {name!r} needs an extra: pip install wsgi-pipeline[{EXTRAS[name]}]")
+
+
+def _said(headers: HeaderList) -> tuple[str, str, str]:
+    """Return what the headers say: content type, encoding, and Cache-Control."""
+    coded = control = ""
+    for name, value in headers:  # in one pass: each look-up in response.headers takes as long
+        letters = len(name)
+        if letters == 16 and name.lower() == "content-encoding":
+            coded = value.lower()
+        elif letters == 13 and name.lower() == "cache-control":
+            control += value.lower()
+    return _type_in(headers), coded, control
+
+
+def _type_in(headers: HeaderList) -> str:
+    """Return the content type, which is mostly the first header."""
+    for name, value in headers:
+        if len(name) == 12 and name.lower() == "content-type":
+            return value.partition(";")[0].strip().lower()
+    return ""
 
 
 def _is_worth_it(response: Response, minimum: int) -> bool:

@@ -17,7 +17,7 @@ from time import time as clock
 from typing import Any
 
 from pipeline.http.encodings import LONGEST_HEADER, restored
-from pipeline.response import NOT_MODIFIED, HeaderList, Response
+from pipeline.response import NOT_MODIFIED, PLAIN, HeaderList, Response
 
 _ETAG = re.compile(r'(W/)?"([^"]*)"')
 _RANGE = re.compile(r"bytes[ \t]*+=[ \t,]*+([0-9]*+)[ \t]*+-[ \t]*+([0-9]*+)[ \t,]*+", re.IGNORECASE)
@@ -32,7 +32,7 @@ _OF_THE_BODY = {
 }
 _OF_THE_WHOLE = _OF_THE_BODY | {"cache-control", "etag", "expires", "last-modified"}
 
-_CONDITIONS = (
+CONDITIONS = (
     "HTTP_IF_MATCH",
     "HTTP_IF_UNMODIFIED_SINCE",
     "HTTP_IF_NONE_MATCH",
@@ -53,25 +53,21 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
 
     ``ranges`` says whether a part of the body may be sent. This is False if filters change the body.
     """
-    if environ.keys().isdisjoint(_CONDITIONS):
+    if environ.keys().isdisjoint(CONDITIONS):
         return body
     method = environ["REQUEST_METHOD"]
     if method not in ("GET", "HEAD") or response.status_line[:3] != "200":
         return body
-    kept, etag, modified = [], None, None
-    for pair in response.headerlist:
-        name = pair[0].lower()
-        if name not in _OF_THE_BODY:
-            kept.append(pair)
-            if name == "etag":
-                etag = pair[1]
-            elif name == "last-modified":
-                modified = pair[1]
+    etag = modified = None
+    for name, value in response.headerlist:
+        letters = len(name)
+        if letters == 4 and name.lower() == "etag":
+            etag = value
+        elif letters == 13 and name.lower() == "last-modified":
+            modified = value
     status = precondition(environ, etag, modified)
     if status is NOT_MODIFIED:
-        # These are our own words. All headers are checked before they are sent.
-        response.status_line = NOT_MODIFIED
-        response.headerlist[:] = kept
+        _become(response, NOT_MODIFIED, _without(response.headerlist, _OF_THE_BODY))
         return []
     if status is not None:
         return _refuse(response, status, "The resource has changed since you last read it.")
@@ -104,7 +100,7 @@ def _ranged(header: str, response: Response, body: Any) -> Any:
         return body
     kept = _without(response.headerlist, {"content-length"})
     kept += [("Content-Range", f"bytes {start}-{stop - 1}/{length}"), ("Content-Length", str(stop - start))]
-    response.status, response.headerlist = "206 Partial Content", kept
+    _become(response, "206 Partial Content", kept)
     if type(body) is list:
         return [b"".join(body)[start:stop]]
     if hasattr(body, "app_iter_range"):
@@ -204,8 +200,14 @@ def _seconds_of(date: str) -> int | None:
 def _refuse(response: Response, status: str, text: str) -> list[bytes]:
     """Answer with an error. Return the body."""
     kept = _without(response.headerlist, _OF_THE_WHOLE)
-    response.status, response.headerlist = status, [*kept, ("Content-Type", "text/plain; charset=UTF-8")]
+    _become(response, status, [*kept, PLAIN])
     return [f"{text}\n".encode()]
+
+
+def _become(response: Response, status: str, headers: HeaderList) -> None:
+    """Change status and headers, unchecked: the words are our own, and all are checked before they are sent."""
+    response.status_line = status
+    response.headerlist[:] = headers
 
 
 def _without(headers: HeaderList, names: set[str]) -> HeaderList:

@@ -17,16 +17,15 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import formatdate
 from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, BinaryIO, NoReturn
 from urllib.parse import quote
 
 from webob.exc import HTTPForbidden, HTTPNotFound
 
-from pipeline.http.conditional import precondition
 from pipeline.http.encodings import vary
 from pipeline.request import Request
-from pipeline.response import NOSNIFF, NOT_MODIFIED, HeaderList, Response, check_headers
+from pipeline.response import NOSNIFF, HeaderList, Response, check_headers
 
 BLOCK = 64 * 1024
 """Bytes per block, enough to make the cost per block negligible."""
@@ -129,7 +128,7 @@ def serve(
 
     file          a path, or a file open for reading in binary mode, which is sent from its current position and
                   closed with the request. A path that does not lead to a file is a 404. Check a path that contains
-                  input of a client: every file that it leads to is opened, except for a 304
+                  input of a client: every file that it leads to is opened
     content_type  default: guessed from the name, or application/octet-stream
     name          file name for a browser that saves the file; default: the last segment of the path
     etag          a text that changes whenever the bytes do; default: a hash of a plain file, which is read for it
@@ -145,19 +144,13 @@ def serve(
     if not inline and request.environ.get("HTTP_SEC_FETCH_DEST") in RUN:
         raise HTTPForbidden("This is a file to save. No page may run it.")
     if isinstance(file, (str, os.PathLike)):
-        path = os.fspath(file)
-        open_it = partial(_open, path)
-        file = unopened(request, response, partial(_state_at, path), open_it, etag, modified) or open_it()
-        name = name or os.path.basename(path)
-    if isinstance(file, Unopened):
-        body: Any = file
-        validators = file.validators
-    else:
-        body = FileBody(file)
-        request.on_close(body.close)
-        if body.state is not None and etag is None:
-            etag = hash_of(body.state, body.file.fileno())
-        validators = validators_of(body.state, etag, modified)
+        name = name or os.path.basename(file)
+        file = _open(os.fspath(file))
+    body = FileBody(file)
+    request.on_close(body.close)
+    if body.state is not None and etag is None:
+        etag = hash_of(body.state, body.file.fileno())
+    validators = validators_of(body.state, etag, modified)
     headers = described(content_type, name, body.left, validators, inline, cache)
     check_headers(headers)
     body.is_described = True
@@ -231,50 +224,6 @@ def disposition(name: str | None, *, inline: bool = False) -> str:
     if plain == name:
         return f'{kind}; filename="{plain}"'
     return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe=_SAFE_IN_EXTENDED)}"
-
-
-class Unopened:
-    """A plain file whose bytes the client has already, so that the edge answers 304.
-
-    It is opened only if an outer element has changed the answer, so that the bytes are sent after all.
-    """
-
-    is_described = True
-    is_plain_file = True
-
-    def __init__(self, request: Request, size: int, open: Callable[[], BinaryIO], validators: HeaderList) -> None:
-        self.request = request
-        self.left = size
-        self.open = open
-        self.validators = validators
-
-    def __iter__(self) -> Iterator[bytes]:
-        file = self.open()
-        self.request.on_close(file.close)
-        return iter(FileBody(file))
-
-
-def unopened(
-    request: Request,
-    response: Response,
-    state: Callable[[], os.stat_result],
-    open: Callable[[], BinaryIO],
-    etag: str | None,
-    modified: datetime | float | None = None,
-) -> Unopened | None:
-    """Return the file in that state, for ``open`` to open, if the answer is a 304 as things stand; else None."""
-    environ = request.environ
-    if "HTTP_IF_NONE_MATCH" not in environ and "HTTP_IF_MODIFIED_SINCE" not in environ:
-        return None
-    if environ["REQUEST_METHOD"] not in ("GET", "HEAD") or response.status[:3] != "200":
-        return None
-    found = state()
-    if etag is None and (etag := _hashes.get(key_of(found))) is None:
-        return None
-    validators = validators_of(found, etag, modified)
-    known = dict(validators)
-    is_known = precondition(environ, known["ETag"], known.get("Last-Modified")) is NOT_MODIFIED
-    return Unopened(request, found.st_size, open, validators) if is_known else None
 
 
 class FileBody:
@@ -400,24 +349,14 @@ class SentFile:
             close(read if read or self.end == self.start else None)
 
 
-def _state_at(path: str) -> os.stat_result:
-    """Return the state of the file at ``path``. Raise a 404 if it is missing, a directory or a device."""
-    try:
-        state = os.stat(path)
-    except (OSError, ValueError) as error:  # ValueError of a name with a NUL
-        _refuse_missing(error)
-    if not stat.S_ISREG(state.st_mode):
-        raise HTTPNotFound("There is no such file.")
-    return state
-
-
 def _open(path: str) -> BinaryIO:
     """Open the file at ``path``. Raise a 404 if it is missing, a directory or a device."""
-    _state_at(path)  # checked first: opening a named pipe would wait for a writer
     try:
-        return open(path, "rb", buffering=0)
-    except OSError as error:
+        if stat.S_ISREG(os.stat(path).st_mode):  # checked first: opening a named pipe would wait for a writer
+            return open(path, "rb", buffering=0)
+    except (OSError, ValueError) as error:  # ValueError of a name with a NUL
         _refuse_missing(error)
+    raise HTTPNotFound("There is no such file.")
 
 
 def _refuse_missing(error: OSError | ValueError) -> NoReturn:

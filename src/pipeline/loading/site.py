@@ -9,7 +9,9 @@ import json
 import logging.config
 import os
 import signal
+import sys
 import traceback
+from collections.abc import Iterable
 from configparser import ConfigParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +20,17 @@ from paste.deploy import loadwsgi, util
 
 from pipeline.interfaces import ConfigurationError, WSGIApp
 from pipeline.loading.command_line import make_importable, split_name
-from pipeline.options import on_demand
+from pipeline.options import on_demand, resolve
 from pipeline.paste import load, plan
+from pipeline.rendering import with_render
 from pipeline.telling.errors import put_error
 
 if TYPE_CHECKING:
     from pipeline.loading.building import build
-else:  # a site that loads does not need it
+    from pipeline.publishing.jinja import load_templates
+else:  # a site that loads does not need the one, and one without templates not the other
     build = on_demand("pipeline.loading.building:build")
+    load_templates = on_demand("pipeline.publishing.jinja:load_templates")
 
 PASTE = (loadwsgi.__file__, util.__file__)
 """The files whose code calls the factories of an ini."""
@@ -69,10 +74,21 @@ def application_of(ini: str, **variables: str) -> WSGIApp:
         if traceback.extract_tb(error.__traceback__)[-1].filename in PASTE:  # no part of the site is at work
             build(ini, [f"{variable}={value}" for variable, value in variables.items()])  # which says it plainly
         raise
-    for chain in plan(f"config:{path}", name, **variables):
+    chains = list(plan(f"config:{path}", name, **variables))
+    load_for_first_page(package for chain in chains for step in chain.steps for package in step.facts.packages)
+    for chain in chains:
         if (watch := chain.steps[-1].facts.watch) is not None:
             watch.start()
     return app
+
+
+def load_for_first_page(packages: Iterable[str]) -> None:
+    """Load what the first visitor would wait for: the templates for the views in these packages, and modules that
+    most pages need. Raise TemplateSyntaxError for a template that has a mistake."""
+    inner = tuple(f"{package}." for package in packages)
+    if modules := with_render(name for name in list(sys.modules) if f"{name}.".startswith(inner)):
+        load_templates(modules)
+    resolve("pipeline.http.finishing:finish")
 
 
 def deployed(ini: str, file: str | None = None, /, **variables: str) -> WSGIApp:

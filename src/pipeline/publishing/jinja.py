@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ except ModuleNotFoundError as error:
     message = f"render() needs {error.name}. Install it: pip install 'wsgi-pipeline[jinja]'"
     raise ModuleNotFoundError(message, name=error.name) from error
 
+SUFFIXES = (".html", ".htm", ".jinja", ".jinja2", ".j2")
+"""The ends of the names of files that are templates."""
 _OURS = Path(__file__).with_name("templates")
 
 
@@ -44,6 +46,20 @@ def _environment(places: tuple[str, ...]) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+
+
+def templates_of(modules: Iterable[str]) -> Iterator[tuple[Environment, Path]]:
+    """Yield the templates for these modules, each with its environment."""
+    for one in dict.fromkeys(map(environment, modules)):
+        for place in map(Path, one.loader.searchpath):  # type: ignore[union-attr]
+            yield from ((one, file) for file in sorted(place.glob("*")) if file.suffix in SUFFIXES)
+
+
+def load_templates(modules: Iterable[str]) -> None:
+    """Load the templates for these modules, for which a visitor would wait. Raise TemplateSyntaxError for one that
+    has a mistake."""
+    for one, file in templates_of(modules):
+        one.get_template(file.name)
 
 
 def places(module: str) -> Iterator[Path]:

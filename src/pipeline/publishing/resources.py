@@ -40,12 +40,13 @@ from urllib.parse import quote
 from webob.exc import HTTPNotFound
 from zope.interface import Interface, implementer
 
+from pipeline.http.conditional import CONDITIONS
 from pipeline.http.encodings import choose, vary
 from pipeline.http.error_pages import out_of_descriptors
 from pipeline.http.files import (
+    BLOCK,
     REPRODUCIBLE,
     FileBody,
-    Unopened,
     described,
     guessed_type,
     key_of,
@@ -63,6 +64,11 @@ ASK_AGAIN = "public, no-cache"
 
 ENCODINGS = {".br": "br", ".zst": "zstd", ".gz": "gzip"}
 """Encoding of a compressed copy, by the end of its name."""
+
+SMALL = 16 * 1024
+"""Bytes of a file that is kept in memory: it is sent without being opened, in half of the time."""
+MOST_KEPT = 4 * 1024 * 1024
+"""Bytes of small files of a directory that are kept."""
 
 _log = logging.getLogger("pipeline.resources")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -92,7 +98,7 @@ class Resources:
         self.files = dict(_files(self.top))
         self.types = {path: _type_of(path) for path in self.files}
         self.copies = dict(_copies(self.files))
-        self.described: dict[tuple[str, str, bool], HeaderList] = {}
+        self.described: dict[tuple[Any, ...], HeaderList] = {}
         self.folders = {path[:end] for path in self.files for end in range(len(path)) if path[end] == "/"}
         contents = "".join(f"{path}\0{file.sha256}\0" for path, file in self.files.items())
         self.version = hashlib.sha256(contents.encode()).hexdigest()[:16]
@@ -114,6 +120,8 @@ class File(NamedTuple):
     """The path of the file, with links resolved."""
     sha256: str
     state: tuple[int, ...]
+    content: bytes | None = None
+    """The bytes of a file that is small enough to be kept."""
 
     @property
     def size(self) -> int:
@@ -166,9 +174,12 @@ def register(views: Views, resources: Resources) -> None:
     views.add(show, Resource, "", ("GET",), None, PUBLIC)
 
 
-def _headers_of(resources: Resources, path: str, file: File, current: bool, encoding: str) -> HeaderList:
-    """Return the headers of a file, or of a compressed copy, while it is unchanged. They are made once."""
-    found = resources.described.get((path, file.path, current))
+def _describe(resources: Resources, path: str, file: File, current: bool, encoding: str, answer: Response) -> None:
+    """Put the headers of an unchanged file, or of a compressed copy, on the answer. They are made once for each set
+    of headers that outer elements send."""
+    listed = answer.headerlist
+    key = (path, file.path, current, *listed)
+    found = resources.described.get(key)
     if found is None:
         name, cache = path.rpartition("/")[2], FOR_EVER if current else ASK_AGAIN
         modified = file.modified / 1e9
@@ -177,8 +188,13 @@ def _headers_of(resources: Resources, path: str, file: File, current: bool, enco
         found += [("Content-Encoding", encoding)] if encoding else []
         check_headers(found)
         CHECKED.update(found)
-        resources.described[path, file.path, current] = found
-    return found
+        answer.adopt(answer.status, found, answer.blocks)
+        if path in resources.copies:
+            vary(answer)
+        if CHECKED.issuperset(listed):  # else one of them is of this request alone
+            resources.described[key] = answer.headerlist.copy()
+    else:
+        listed[:] = found
 
 
 def show(resource: Resource, request: Request, response: Response) -> None:
@@ -188,28 +204,25 @@ def show(resource: Resource, request: Request, response: Response) -> None:
     if environ["PATH_INFO"].endswith(("/", "/.")):  # relative links in the file would be wrong
         raise HTTPNotFound("There is no such file.")
     found, encoding = resources.files[path], ""
-    copies = resources.copies.get(path, {})
-    if copies:
+    unchanged = found.is_unchanged()
+    if unchanged and path in resources.copies:
+        copies = resources.copies[path]
         encoding, _ = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), tuple(copies))
-        if encoding and found.is_unchanged() and copies[encoding].is_unchanged():
+        if encoding and copies[encoding].is_unchanged():
             found = copies[encoding]
         else:
             encoding = ""
-    # What most browsers send. The edge judges it, also what others send: it opens the file if it needs the bytes.
-    is_known = "HTTP_IF_NONE_MATCH" in environ and environ["HTTP_IF_NONE_MATCH"][1:-1] == found.etag
-    if is_known and (encoding or found.is_unchanged()):
-        body: FileBody | Unopened = Unopened(request, found.size, lambda: found.open(resources.top)[0].file, [])
+    if unchanged and found.content is not None:
+        response.blocks = [found.content]
     else:
         body, unchanged = found.open(resources.top)
         if not unchanged:
             _serve_changed(request, response, resource, body, encoding)
             return
-        request.on_close(body.close)
-    body.is_described = True
-    response.adopt(response.status, _headers_of(resources, path, found, current, encoding).copy(), body)
-    response.conditional_response = True
-    if copies:
-        vary(response)
+        body.is_described = True
+        response.blocks = body
+    _describe(resources, path, found, current, encoding, response)
+    response.conditional_response = not environ.keys().isdisjoint(CONDITIONS)
 
 
 def _serve_changed(
@@ -262,6 +275,7 @@ class Namespace:
 
 def _files(top: str) -> Iterator[tuple[str, File]]:
     """Yield the files below a directory with their relative paths, in order."""
+    left = MOST_KEPT
     for place, folders, names in os.walk(top, onerror=_refuse):
         folders[:] = sorted(filter(_is_name, folders))
         for name in sorted(filter(_is_name, names)):
@@ -269,10 +283,14 @@ def _files(top: str) -> Iterator[tuple[str, File]]:
             if not _inside(top, path) or not os.path.isfile(path):
                 continue
             with open(path, "rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
                 state = key_of(os.fstat(file.fileno()))
+                digest = hashlib.sha256(content := file.read(SMALL + 1))
+                while block := file.read(BLOCK):
+                    digest.update(block)
+            is_kept = len(content) <= min(SMALL, left)
+            left -= len(content) * is_kept
             rest = os.path.relpath(os.path.join(place, name), top)
-            yield rest.replace(os.sep, "/"), File(path, digest, state)
+            yield rest.replace(os.sep, "/"), File(path, digest.hexdigest(), state, content if is_kept else None)
 
 
 def _copies(files: dict[str, File]) -> Iterator[tuple[str, dict[str, File]]]:

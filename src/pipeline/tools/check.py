@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,7 +21,7 @@ from pipeline.loading.building import Built, build
 from pipeline.loading.command_line import facts_of, ini_parser, options_of, parse_variables, plan_of, split_name
 from pipeline.options import resolve
 from pipeline.paste import Chain, Step, refuse_unadded
-from pipeline.rendering import render
+from pipeline.rendering import with_render
 from pipeline.request import SAFE_METHODS
 from pipeline.telling.errors import is_ours
 from pipeline.telling.findings import Finding, Level, of_error, put_findings, put_json
@@ -104,8 +102,7 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
         findings += of_views(built, planned)
         findings += of_unscanned(built, path)
         modules = {view.function.__module__ for _, views in built.views() for _, _, _, view in views}
-        rendering = [name for name in sorted(modules) if name in sys.modules and renders(sys.modules[name])]
-        if rendering and find_spec("jinja2"):
+        if rendering := with_render(modules):
             findings += resolve("pipeline.checking.templates:of_templates")(rendering)
     if findings:  # loading stops at the first package that is missing
         told = [f"{finding.where} {finding.what}" for finding in findings]
@@ -204,11 +201,6 @@ def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
                     f"and the pipeline of {step.where} has no element that reads forms",
                     f"Put {providers('form')} into the pipeline.",
                 )
-
-
-def renders(module: Any) -> bool:
-    """Return whether a module has imported ``render``."""
-    return any(value is render for value in vars(module).values())
 
 
 def of_unscanned(built: Built, path: Path) -> Iterator[Finding]:

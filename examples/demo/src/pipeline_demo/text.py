@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import nh3
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from pipeline.options import on_demand
@@ -23,11 +24,8 @@ from pipeline_demo.models import Document
 from pipeline_demo.reading import Readable, readable
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-
     from pipeline_demo.rst import rst_html
-else:  # the first document that needs a parser imports it: docutils alone takes as long as the demo
-    MarkdownIt = on_demand("markdown_it:MarkdownIt")
+else:  # the first document in this format imports its parser: docutils alone takes as long as the demo
     rst_html = on_demand("pipeline_demo.rst:rst_html")
 
 _TAGS = nh3.ALLOWED_TAGS | {"aside", "figure", "figcaption", "section"}
