@@ -69,7 +69,7 @@ def sqlite_file(url: str) -> str | None:
 
 
 def servers_of(uri: str) -> Iterator[str]:
-    """Yield the server of a URI as "host:port". A UNIX socket is not one."""
+    """Yield the servers of a URI as "host:port". A UNIX socket is not one."""
     try:
         parts = urlsplit(uri)
         port = parts.port or PORTS.get(scheme_of(uri))
@@ -77,6 +77,9 @@ def servers_of(uri: str) -> Iterator[str]:
         return
     if parts.hostname and port:
         yield f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
+    for name, host in parse_qsl(parts.query):
+        if name == "host" and port and not host.startswith("/"):
+            yield host if ":" in host else f"{host}:{port}"
 
 
 def loggable_uri(uri: str) -> str:

@@ -35,6 +35,8 @@ class Driver(NamedTuple):
     """Returns the number of the socket of a connection."""
     connect_timeout: str = ""
     """Name of the option of a URL that limits the seconds of connecting, and nothing else."""
+    knows_hosts: bool = False
+    """True if the driver takes several hosts, and finds one that answers."""
     sure: tuple[tuple[str, Any], ...] = ()
     """Arguments of connecting, with values that are right behind every proxy; each is a number in a URL."""
 
@@ -100,6 +102,7 @@ PSYCOPG = Driver(
     lambda connection: _cut_off_socket(connection.fileno()),
     lambda connection: int(connection.fileno()),
     "connect_timeout",
+    knows_hosts=True,
 )
 # Behind PgBouncer a name of a prepared statement may mean one of another client: an INSERT ran a SELECT.
 PSYCOPG_3 = PSYCOPG._replace(sure=(("prepare_threshold", None),))

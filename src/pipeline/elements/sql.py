@@ -77,7 +77,8 @@ def sql(
 ) -> Offers:
     """Provide an SQLAlchemy session.
 
-    url                URL of the database for SQLAlchemy: sqlite:///path, postgresql://...
+    url                URL of the database for SQLAlchemy: sqlite:///path, postgresql://... It may name several
+                       hosts: mysql+pymysql://user@/name?host=db1:3306&host=db2:3306
     read_urls          URLs of replicas, for PostgreSQL: GET and HEAD read from one that has what the visitor has
                        written, as ``causal`` knows. See below; default none
     max_lag            seconds by which a replica may be behind its primary before it is left out: half of
