@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from around_a_view import ask
 from faults.length import length
 from pipeline import Request, Response
+from pipeline.checking.stored import of_cluster, of_galera
 from pipeline.database import sql_databases as module
+from pipeline.database.storages import database_at
 from pipeline.testing import Ledger
 from servers.base import wait_until
 from servers.galera import Node, cluster, whole
@@ -122,3 +124,25 @@ def test_another_host_of_the_url_answers_when_a_node_is_cut_off(
     stored = nodes[0].ask("SELECT v FROM site.t WHERE v LIKE 'after-%' OR v LIKE 'before-%'").split()
     assert sorted(stored) == ["after-0", "after-1", "before-0", "before-1"]
     assert "cannot be reached" not in caplog.text
+
+
+def test_what_does_not_hold_on_several_nodes_is_told(
+    nodes: list[Node], need_packages: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """RelStorage, whose locks are those of one node, and SERIALIZABLE."""
+    need_packages("relstorage", "mysql.connector", "pymysql")
+    whole(nodes)
+    nodes[0].create("objects")
+    database = database_at(nodes[0].uri("objects"))
+    try:
+        assert "by the same node" in caplog.text
+        (told,) = of_galera("objects", database)
+        assert "locks of RelStorage hold on one node only" in told.what
+    finally:
+        database.close()
+    url = place_of(nodes[0], "pymysql", monkeypatch).url
+    for level, count in (("SERIALIZABLE", 1), ("REPEATABLE READ", 0)):
+        engine = create_engine(url, isolation_level=level)
+        with engine.connect() as connection:
+            assert len(list(of_cluster(connection))) == count
+        engine.dispose()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -77,9 +78,12 @@ def servers_of(uri: str) -> Iterator[str]:
         return
     if parts.hostname and port:
         yield f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
-    for name, host in parse_qsl(parts.query):
-        if name == "host" and port and not host.startswith("/"):
-            yield host if ":" in host else f"{host}:{port}"
+    query = parse_qsl(parts.query)
+    hosts = [host for name, value in query if name == "host" for host in value.split(",")]
+    ports = dict(query).get("port", "").split(",")
+    for host, own in zip_longest(hosts, ports[: len(hosts)]):
+        if not host.startswith("/"):
+            yield host if ":" in host else f"{host}:{own or port}"
 
 
 def loggable_uri(uri: str) -> str:

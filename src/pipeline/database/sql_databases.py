@@ -29,6 +29,7 @@ from pipeline.database.sql_dialects import dialect_of, time_outs
 from pipeline.database.sql_drivers import execute
 from pipeline.database.sql_errors import Judge
 from pipeline.database.sql_sessions import (
+    CLOSE_AT_END,
     Bound,
     Commits,
     RequestConnection,
@@ -66,10 +67,10 @@ class Database:
             own, self.driver = dialect_of(parsed.get_backend_name(), parsed.get_driver_name())
             hosts = [] if self.driver.knows_hosts else hosts_of(parsed)
             parsed = parsed.difference_update_query(["host"]) if hosts else parsed
-            if self.driver.sure:
-                given = {name: int(str(parsed.query[name])) for name, _ in self.driver.sure if name in parsed.query}
-                settings = {**settings, "connect_args": {**dict(self.driver.sure), **given}}
-                parsed = parsed.difference_update_query(given)
+            given = {name: int(str(parsed.query[name])) for name, _ in self.driver.sure if name in parsed.query}
+            self.connect_args = {**dict(self.driver.sure), **given}
+            settings = {**settings, "connect_args": self.connect_args}
+            parsed = parsed.difference_update_query(given)
             if parsed.get_dialect()().get_dialect_pool_class(parsed) is QueuePool:
                 settings = {**settings, "poolclass": Connections}
             self.engine = create_engine(parsed, **settings)
@@ -98,6 +99,7 @@ class Database:
         self.outage = Outage(f"the database {self.shown}")
         meanwhile = "requests wait for those that are open, or are answered 503"
         self.refusals = Outage(f"one more connection to the database {self.shown}", meanwhile)
+        self.writes = Outage(f"the database {self.shown}", "requests that only read are answered")
         self.managers: deque[Manager] = deque()
         self.in_use: set[Manager] = set()
         self.bounds: set[Bound] = set()
@@ -145,7 +147,7 @@ class Database:
     def on_engine_connect(self, connection: Connection) -> None:
         self.connections.add(connection)
 
-    def connect(self, dialect: Any, record: object, arguments: Any, options: dict[str, Any]) -> Any:
+    def connect(self, dialect: Any, record: Any, arguments: Any, options: dict[str, Any]) -> Any:
         """Return a connection of the driver to the first of the hosts that takes statements."""
         for left in reversed(range(len(self.hosts))):
             connection = None
@@ -153,11 +155,17 @@ class Database:
                 connection = dialect.connect(*arguments, **options | self.hosts[0])
                 if self.dialect.ready:
                     execute(connection, self.dialect.ready)
+                self.writes.end()
                 return connection
             except (self.judge.of_driver, OSError) as error:  # pg8000 raises what the socket raises
                 if connection is not None:
                     connection.close()
                 self.hosts.rotate(-1)
+                if options.get("target_session_attrs") in ("read-write", "primary"):
+                    connection = dialect.connect(*arguments, **options | {"target_session_attrs": "any"})
+                    self.writes.begin(error, "takes no writes")
+                    record.info[CLOSE_AT_END] = True  # the next request looks again for a host that does
+                    return connection
                 if not left:
                     if isinstance(error, self.judge.of_driver):
                         raise
