@@ -25,7 +25,7 @@ from servers.base import wait_until
 from servers.galera import Node, cluster, whole
 from servers.sql_places import Place, site, with_driver
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(length(600, 3600))]
 
 CUTS = length(6, 100)
 WRITERS = 9

@@ -23,7 +23,7 @@ from servers.sql_places import Place, site, with_driver
 
 pytestmark = [
     pytest.mark.servers,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(length(300, 900)),
     # pg8000 leaves its socket to the collector if it cannot connect.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

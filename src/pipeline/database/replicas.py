@@ -193,7 +193,7 @@ class Replicas:
             replica.max_lag = max_lag
         self.turns = count()
         self.doubted: dict[int, float] = {}
-        """The positions that the primary was not at when it was asked last; when a visitor first told each of them."""
+        """When a visitor first told each position that the primary was not at when it was asked last."""
 
     def open_session(self, request: Any) -> Session:
         """Open a session. The first attempt at a request with a safe method reads from a replica if one has all."""
