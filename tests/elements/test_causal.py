@@ -15,6 +15,8 @@ from ZODB import DB
 from ZODB.utils import u64
 
 from pipeline import Pipeline, Response, element
+from pipeline.auth.keys import read_keys
+from pipeline.auth.sessions import SignedCookie
 from pipeline.elements.causal import COOKIE, HEADER, causal
 from pipeline.elements.errors import errors
 from pipeline.elements.keep import keep
@@ -98,6 +100,17 @@ def two(tmp_path: Path) -> Iterator[Two]:
 
 def cookie_of(answer: Answer) -> str:
     return answer.headers["Set-Cookie"].partition(";")[0]
+
+
+def test_a_position_that_the_server_never_comes_to_is_forgotten(two: Two, tmp_path: Path) -> None:
+    """As after a backup was restored. The first answer tells where the server is."""
+    wrote = two.ask(0, "POST")
+    cookie = SignedCookie(COOKIE, "what is written", read_keys(str(tmp_path / "keys")), 60)
+    ((name, position),) = cookie.loads(wrote.headers[HEADER])[0].items()
+    answer = two.ask(0, HTTP_X_WRITTEN=str(cookie.serializer.dumps({name: position + 2**40})))
+    assert answer.text == "1"
+    assert cookie.loads(answer.headers[HEADER])[0] == {name: position}
+    assert HEADER not in two.ask(0, HTTP_X_WRITTEN=answer.headers[HEADER]).headers
 
 
 def test_a_visitor_reads_the_own_write(two: Two) -> None:

@@ -19,6 +19,9 @@ class MariaDB(Server):
         super().__init__(directory, port)
         self.data = directory / "data"
         self.socket = directory / "s"
+        self.make_data()
+
+    def make_data(self) -> None:
         options = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal"]
         self.run([find("mariadb-install-db", REMEDY), *options, "--skip-test-db"])
 

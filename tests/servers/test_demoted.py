@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,16 +11,23 @@ from typing import Any, NoReturn
 
 import pytest
 from persistent.mapping import PersistentMapping
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
 
 from around_a_view import ask, end
 from pipeline import Pipeline, Request, Response
+from pipeline.database import sql_databases as module
+from pipeline.database import zodb_pools
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
+from pipeline.interfaces import Unavailable
+from ports import unused_port
 from servers.fixtures import running
 from servers.mariadb import MariaDB
 from servers.postgres import Postgres
+from servers.sql_places import Place, site, with_driver
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
@@ -83,3 +92,102 @@ def test_a_server_that_takes_no_writes_is_a_503_until_it_does(
         record.exc_text or "" for record in caplog.records if record.name.startswith("pipeline")
     )
     assert "the database takes no writes" in caplog.text
+
+
+NO_LIMITS = {"statement_timeout": None, "lock_timeout": None}
+HOSTS = "host=127.0.0.1:{0}&host=127.0.0.1:{1}&target_session_attrs=read-write"
+
+
+@pytest.mark.parametrize(
+    ("driver", "several"), [("psycopg2", True), ("psycopg", True), ("psycopg2", False), ("pg8000", False)]
+)
+def test_tables_of_a_primary_that_takes_no_writes_are_read(
+    driver: str,
+    several: bool,
+    postgres: Postgres,
+    new_name: Callable[[], str],
+    need_packages: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The connections stay, as at a switch-over. The URL may name several hosts, and ask for one that writes."""
+    need_packages(driver)
+    postgres.create(name := new_name())
+    postgres.ask("CREATE TABLE t (v text)", name)
+    url = with_driver(make_url(postgres.url(name)), driver, monkeypatch).render_as_string()
+    if several:
+        url = url.replace(f"127.0.0.1:{postgres.port}", "") + "?" + HOSTS.format(unused_port(), postgres.port)
+
+    def show(request: Request, response: Response) -> list[bytes]:
+        if request.path == "/add":
+            request.sql.execute(text("INSERT INTO t VALUES ('new')"))
+        return [b"%d" % request.sql.scalar(text("SELECT count(*) FROM t"))]
+
+    app = site(Place("postgres", url, postgres, name), show)
+
+    def demote(yes: bool) -> None:
+        postgres.ask(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if yes else 'off'}")
+        postgres.ask("SELECT pg_reload_conf()")
+        time.sleep(0.3)
+
+    try:
+        assert ask(app, "/add").status == 200
+        demote(True)
+        for _ in range(2):
+            assert ask(app, "/add").status == 503
+            shown = [ask(app), ask(app, method="GET")]
+            assert [(answer.status, answer.text) for answer in shown] == [(200, "1")] * 2
+        demote(False)
+        assert 200 in [ask(app, "/add").status for _ in range(2)]
+        assert ask(app, "/add").status == 200
+    finally:
+        demote(False)
+        module.close_all()
+        module._databases.clear()
+
+
+def test_objects_are_read_and_written_by_several_hosts(
+    postgres: Postgres, new_name: Callable[[], str], need_packages: Callable[..., None]
+) -> None:
+    """The URI asks for a host that takes writes. Its options, and those of the database, arrive."""
+    need_packages("relstorage", "psycopg2")
+    postgres.create(name := new_name())
+    uri = f"postgres://postgres@/{name}?host=127.0.0.1,127.0.0.1&port={unused_port()},{postgres.port}"
+    uri += "&target_session_attrs=read-write&connect_timeout=7&connection_cache_size=123&keep_history=false"
+    app = Pipeline(retry(), zodb(uri=uri), errors(), transaction(), end(view=view))
+    try:
+        assert ask(app, "/count").status == 200
+        pool = zodb_pools._pools[uri]
+        assert pool.db is not None and pool.db.getCacheSize() == 123
+        connection = pool.db.storage._adapter.connmanager.open_for_load()[0]
+        given = connection.get_dsn_parameters()
+        assert (given["connect_timeout"], given["target_session_attrs"]) == ("7", "read-write")
+        with socket.socket(fileno=os.dup(connection.fileno())) as ours:
+            assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10_000
+        connection.close()
+    finally:
+        close_all()
+
+
+@pytest.mark.parametrize("driver", ["psycopg2", "psycopg"])
+@pytest.mark.parametrize(("query", "milliseconds"), [("", 10_000), ("?tcp_user_timeout=4000", 4000)])
+def test_a_machine_that_is_gone_is_noticed(
+    driver: str, query: str, milliseconds: int, postgres: Postgres, new_name: Callable[[], str]
+) -> None:
+    postgres.create(name := new_name())
+    url = make_url(postgres.url(name) + query).set(drivername=f"postgresql+{driver}")
+    engine = module.Database(url.render_as_string(), False, {}, NO_LIMITS).engine
+    with engine.connect() as connection:
+        number = os.dup(connection.connection.driver_connection.fileno())
+        with socket.socket(fileno=number) as ours:
+            assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == milliseconds
+            assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
+    engine.dispose()
+
+
+def test_a_machine_that_does_not_answer_is_a_503_in_seconds(gone: int) -> None:
+    url = f"postgresql+psycopg2://site@127.0.0.1:{gone}/site"
+    engine = module.Database(url, False, {}, NO_LIMITS).engine
+    begun = time.monotonic()
+    with pytest.raises(Unavailable):
+        engine.connect()
+    assert 2 < time.monotonic() - begun < 12

@@ -6,10 +6,12 @@ What is stored is read from PostgreSQL, without PgBouncer.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -17,16 +19,25 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from asking import ask
+from database.table import axes
+from database.table.on_postgres import tables_in_postgres
+from database.table.run import Bench
+from faults.length import length
 from pipeline import Request, Response
 from pipeline.database import sql_databases as module
+from pipeline.testing import Ledger
 from servers.fixtures import Skip, running
 from servers.pgbouncer import PgBouncer
 from servers.postgres import Postgres
 from servers.sql_places import Place, site
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(length(120, 900))]
 
 TABLES = 8
+SECONDS = length(4, 60)
+DRIVERS = ["psycopg2", "psycopg", "pg8000"]
+EACH = length(20, 1)
+"""Each driver has every twentieth row of R13's table, and other ones than the next driver."""
 
 
 @pytest.fixture
@@ -41,7 +52,10 @@ def bouncer(postgres: Postgres, servers_dir: Path, missing: Skip, new_name: Any)
         module._databases.clear()
 
 
-@pytest.mark.parametrize("driver", ["psycopg2", "psycopg", "pg8000"])
+each_driver = pytest.mark.parametrize("driver", DRIVERS)
+
+
+@each_driver
 def test_what_is_acknowledged_is_stored(driver: str, bouncer: Any, need_packages: Any) -> None:
     need_packages(driver)
     server, name = bouncer
@@ -69,3 +83,53 @@ def test_what_is_acknowledged_is_stored(driver: str, bouncer: Any, need_packages
     union = " UNION ALL ".join(f"SELECT v FROM t{number}" for number in range(TABLES))
     stored = Counter(server.server.ask(union, name).split())
     assert stored == Counter(value for _, value in answers)
+
+
+@each_driver
+def test_the_ledger_while_connections_are_ended__R4(driver: str, bouncer: Any, need_packages: Any) -> None:
+    """Connections to the server are ended again and again, in COMMIT too. No answer is a plain 500."""
+    need_packages(driver)
+    server, name = bouncer
+    url = make_url(server.server.url(name, server.port)).set(drivername=f"postgresql+{driver}")
+    place = Place("postgres", url.render_as_string(hide_password=False), server, name)
+
+    def view(request: Request, response: Response) -> list[bytes]:
+        request.sql.execute(text("INSERT INTO t0 VALUES (:v)"), {"v": request.GET["v"]})
+        return [b"done"]
+
+    app, ledger, lock = site(place, view, attempts=50, pool_size=TABLES), Ledger(), Lock()
+    answers: Counter[tuple[int, str]] = Counter()
+    end = time.monotonic() + SECONDS
+
+    def write(visitor: int) -> None:
+        while time.monotonic() < end:
+            with lock:
+                id = ledger.send()
+            answer = ask(app, f"/?v={id}", "POST")
+            outcome = answer.headers.get("X-Outcome", "")
+            with lock:
+                ledger.answered(id, answer.status, outcome)
+                answers[answer.status, outcome] += 1
+
+    kill = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{name}'"
+    with ThreadPoolExecutor(TABLES) as pool:
+        done = [pool.submit(write, visitor) for visitor in range(TABLES)]
+        while time.monotonic() < end:
+            server.server.ask(kill)
+            time.sleep(0.3)
+        for one in done:
+            one.result()
+    assert set(answers) <= {(200, ""), (503, ""), (500, "unknown")}, answers
+    assert ledger.counts()["acknowledged"] > 20
+    assert ledger.judge(server.server.ask("SELECT v FROM t0", name).split()) == []
+
+
+@each_driver
+def test_r13_each_row_is_allowed_or_raised_and_thrown_away(
+    driver: str, bouncer: Any, postgres: Postgres, new_name: Any, need_packages: Any
+) -> None:
+    need_packages(driver)
+    server, _ = bouncer
+    with Bench(lambda: tables_in_postgres(postgres, new_name, server.port, driver)) as bench:
+        rows = list(axes.rows_of(bench.kit.kind))
+        assert bench.red(rows[DRIVERS.index(driver) :: EACH]) == []

@@ -16,14 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from around_a_view import end
 from asking import ask
 from pipeline import Pipeline, Response
+from pipeline.auth.keys import read_keys
+from pipeline.auth.sessions import SignedCookie
+from pipeline.checking.stored import of_cluster
 from pipeline.database.sql_databases import _databases, close_all
-from pipeline.elements.causal import HEADER, causal
+from pipeline.elements.causal import COOKIE, HEADER, causal
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql
@@ -269,6 +273,34 @@ def test_a_replica_that_applies_nothing_is_left_out(
         for one in site.standbys:
             one.ask("SELECT pg_wal_replay_resume()")
         site.ready()
+
+
+def test_a_position_that_the_primary_never_comes_to_is_forgotten(site: Site) -> None:
+    """As after a backup was restored: soon the replicas are read again, and the visitor keeps no position."""
+    cookie = SignedCookie(COOKIE, "what is written", read_keys(str(site.keys)), 60)
+    ((name, position),) = cookie.loads(site.ask("/insert/mine", method="POST")[2])[0].items()
+    future = str(cookie.serializer.dumps({name: position + 2**40}))
+    assert site.ask("/", future)[0] == site.primary.port
+    ports = {one.port for one in site.standbys}
+    wait_until(lambda: site.ask("/", future)[0] in ports, 5, "a replica is read")
+    assert cookie.loads(site.ask("/", future)[2])[0] == {}
+
+
+def test_what_a_primary_with_replicas_does_not_promise_is_told(shared: Site) -> None:
+    """``pipeline check --database`` asks the server. The replicas are not waited for, and the URL has two hosts."""
+    url = make_url(shared.primary.url("site"))
+    several = url.set(host=None, port=None).update_query_dict({"host": [f"127.0.0.1:{url.port}", "127.0.0.1:1"]})
+    what = []
+    for one in (url, several):
+        engine = create_engine(one)
+        with engine.connect() as connection:
+            what += [finding.what for finding in of_cluster(connection)]
+        engine.dispose()
+    assert [" ".join(words.split()[:5]) for words in what] == [
+        "what was acknowledged is lost",
+        "its URL names several hosts,",
+        "what was acknowledged is lost",
+    ]
 
 
 def test_what_replicas_need(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ def of_stored(request: Any, directory: Path) -> Iterator[Finding]:
     if connection is not None:
         for name, database in connection.db().databases.items():
             yield from of_classes(name, database)
+            yield from of_galera(name, database)
+    if session is not None:
+        yield from of_cluster(session.connection())
     if session is not None and (directory / "alembic.ini").exists() and find_spec("alembic"):
         yield from of_migrations(session, directory / "alembic.ini")
 
@@ -66,6 +69,41 @@ def classes_in(storage: Any) -> tuple[dict[tuple[str, str], tuple[int, str]], bo
         if following is None:
             return found, True
     return found, False
+
+
+def of_galera(name: str, database: Any) -> Iterator[Finding]:
+    """Yield that a ZODB is in a cluster of Galera, where the locks of RelStorage are not those of all nodes."""
+    adapter: Any = getattr(database.storage, "_adapter", None)
+    if type(adapter).__name__ == "MariaDBAdapter":
+        connection, cursor = adapter.connmanager.open()
+        try:
+            if resolve("pipeline.database.mariadb:nodes_of")(cursor) > 1:
+                where = f"the database {name or database.storage.sortKey()}"
+                yield Finding("warning", where, *resolve("pipeline.database.mariadb:ON_GALERA"))
+        finally:
+            adapter.connmanager.close(connection, cursor)
+
+
+def of_cluster(connection: Any) -> Iterator[Finding]:
+    """Yield what the servers of an SQL database promise less of than they may seem to."""
+    dialect, query = connection.dialect.name, connection.engine.url.query
+    where = f"the database {connection.engine.url.render_as_string().partition('?')[0]}"
+    if dialect == "postgresql":
+        if isinstance(query.get("host"), tuple) or "," in str(query.get("host", "")):
+            what = "its URL names several hosts, and one that was cut off and still takes writes is used on"
+            yield Finding("warning", where, what, "Let a proxy ask which server is the primary, as Patroni tells.")
+        waits, replicas = (
+            connection.exec_driver_sql(question).scalar()
+            for question in ("SHOW synchronous_standby_names", "SELECT count(*) FROM pg_stat_replication")
+        )
+        if replicas and not waits:
+            what = "what was acknowledged is lost with the primary, since no replica has to have it"
+            yield Finding("warning", where, what, "Set synchronous_standby_names, or Patroni's synchronous_mode.")
+    elif dialect in ("mysql", "mariadb") and connection.get_isolation_level() == "SERIALIZABLE":
+        sizes = connection.exec_driver_sql("SHOW STATUS LIKE 'wsrep_cluster_size'").all()
+        if any(int(size) > 1 for _, size in sizes):
+            what = "on a cluster of Galera SERIALIZABLE holds among requests by the same node only"
+            yield Finding("warning", where, what, "Write by one node, or change each row that was decided by.")
 
 
 def of_migrations(session: Any, file: Path) -> Iterator[Finding]:

@@ -28,6 +28,18 @@ LONGEST_CREATION = 60
 """Seconds that a process waits for another process that makes the tables."""
 
 
+ON_GALERA = (
+    "it is a Galera cluster of several nodes, and the locks of RelStorage hold on one node only",
+    "Let all processes of all sites write by the same node, for example by a proxy that has the others as backup",
+)
+
+
+def nodes_of(cursor: Any) -> int:
+    """Return the number of nodes of the cluster of Galera that a server is in; 0 without one."""
+    cursor.execute("SHOW STATUS LIKE 'wsrep_cluster_size'")
+    return max((int(size) for _, size in cursor.fetchall()), default=0)
+
+
 class VersionDetector(MySQLVersionDetector):  # type: ignore[misc]
     """The features of MariaDB, from 10.6 on, in terms of the versions of MySQL."""
 
@@ -64,6 +76,8 @@ class SchemaInstaller(MySQLSchemaInstaller):  # type: ignore[misc]
         if list(cursor.fetchall()) != [(1,)]:  # PyMySQL returns a tuple
             raise StorageError(f"another process has been making the tables for over {LONGEST_CREATION} seconds")
         try:
+            if nodes_of(cursor) > 1:
+                log.warning("the database of RelStorage: %s. %s", *ON_GALERA)
             self._drop_unfinished(cursor)
             super()._prepare_with_connection(conn, cursor)
             conn.commit()

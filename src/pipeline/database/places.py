@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -86,7 +87,7 @@ def sqlite_file(url: str) -> str | None:
 
 
 def servers_of(uri: str) -> Iterator[str]:
-    """Yield the server of a URI as "host:port". A UNIX socket is not one."""
+    """Yield the servers of a URI as "host:port". A UNIX socket is not one."""
     try:
         parts = urlsplit(uri)
         port = parts.port or PORTS.get(scheme_of(uri))
@@ -94,6 +95,12 @@ def servers_of(uri: str) -> Iterator[str]:
         return
     if parts.hostname and port:
         yield f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
+    query = parse_qsl(parts.query)
+    hosts = [host for name, value in query if name == "host" for host in value.split(",")]
+    ports = dict(query).get("port", "").split(",")
+    for host, own in zip_longest(hosts, ports[: len(hosts)]):
+        if not host.startswith("/"):
+            yield host if ":" in host else f"{host}:{own or port}"
 
 
 def loggable_uri(uri: str) -> str:

@@ -14,18 +14,16 @@ from math import inf
 from threading import Lock, Thread, Timer
 from typing import Any
 
-from sqlalchemy import Connection, create_engine
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from pipeline.database import forks
 from pipeline.database.sql_databases import Database
-from pipeline.database.sql_dialects import dialect_of
 from pipeline.database.sql_drivers import ask, hang_up
 from pipeline.database.sql_sessions import Bound
+from pipeline.database.written import without
 from pipeline.interfaces import ConfigurationError, Unavailable
 from pipeline.request import SAFE_METHODS
 
@@ -47,7 +45,7 @@ class Replica:
         database.replica = self
         database.outage.meanwhile = database.refusals.meanwhile = "requests read elsewhere"
         self.query = database.dialect.replayed
-        self.engine = create_engine(database.engine.url, poolclass=NullPool)
+        self.engine = watching_engine(database)
         """For the thread alone: it must not wait until a request gives back a connection."""
         self.watching: Any = None
         """The driver's connection of the thread."""
@@ -92,8 +90,9 @@ class Replica:
         while self.thread is me:
             try:
                 connection = connection or self.primary.connect()
+                now = time.monotonic()
                 position = ask(connection.connection.driver_connection, self.database.dialect.position)
-                self.noted.append((time.monotonic(), position))
+                self.noted.append((now, position))
             except Exception:  # the requests that write say so
                 if connection is not None:
                     connection.invalidate()
@@ -173,16 +172,8 @@ class Replica:
         self.stop()
 
 
-def with_limit(url: str) -> str:
-    """Return a URL with a limit for the time of connecting, if it has none and the driver can have one."""
-    try:
-        parsed = make_url(url)
-        option = dialect_of(parsed.get_backend_name(), parsed.get_driver_name())[1].connect_timeout
-    except SQLAlchemyError:
-        return url  # the database says what is wrong
-    if not option or option in parsed.query:
-        return url
-    return parsed.update_query_dict({option: f"{SILENT:.0f}"}).render_as_string(hide_password=False)
+def watching_engine(database: Database) -> Engine:
+    return create_engine(database.engine.url, poolclass=NullPool, connect_args=database.connect_args)
 
 
 class Replicas:
@@ -198,9 +189,11 @@ class Replicas:
         self.primary = primary
         self.replicas = [database.replica or Replica(database) for database in replicas]
         for replica in self.replicas:
-            replica.primary = create_engine(primary.engine.url, poolclass=NullPool)
+            replica.primary = watching_engine(primary)
             replica.max_lag = max_lag
         self.turns = count()
+        self.doubted: dict[int, float] = {}
+        """When a visitor first told each position that the primary was not at when it was asked last."""
 
     def open_session(self, request: Any) -> Session:
         """Open a session. The first attempt at a request with a safe method reads from a replica if one has all."""
@@ -210,6 +203,8 @@ class Replicas:
         if asks and request.attempt == 1 and self.primary not in tm.kept:
             first = next(self.turns)
             position = request.written.get(self.primary.short_name, 0)
+            if position and self.never_comes(position):
+                position, request.written = 0, without(request.written, self.primary.short_name)
             for number in range(len(self.replicas)):
                 replica = self.replicas[(first + number) % len(self.replicas)]
                 connection = replica.connect(position)
@@ -217,6 +212,14 @@ class Replicas:
                     tm.kept[self.primary] = Bound(replica.database, tm, self.primary, connection)
                     break
         return self.primary.open_session(request)
+
+    def never_comes(self, position: int) -> bool:
+        """Return whether the primary, asked after a visitor told a position, is before it: it was restored."""
+        noted, reached = max((one.noted[-1] for one in self.replicas if one.noted), default=(0.0, position))
+        if position <= reached:
+            self.doubted.pop(position, None)
+            return False
+        return self.doubted.setdefault(position, time.monotonic()) < noted
 
     def open_primary(self, request: Any) -> Session:
         """Open a session on the primary. If the request has begun on a replica, it is tried again."""

@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakSet
 
 from sqlalchemy import Connection, create_engine, event
-from sqlalchemy.engine import ExceptionContext, make_url
+from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import InvalidatePoolError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -30,6 +30,7 @@ from pipeline.database.sql_dialects import dialect_of, time_outs
 from pipeline.database.sql_drivers import execute
 from pipeline.database.sql_errors import Judge
 from pipeline.database.sql_sessions import (
+    CLOSE_AT_END,
     Bound,
     Commits,
     RequestConnection,
@@ -65,16 +66,20 @@ class Database:
                     "sql: option 'url': with autocommit no statement can be rolled back; leave it out of the URL"
                 )
             own, self.driver = dialect_of(parsed.get_backend_name(), parsed.get_driver_name())
-            if self.driver.sure:
-                given = {name: int(str(parsed.query[name])) for name, _ in self.driver.sure if name in parsed.query}
-                settings = {**settings, "connect_args": {**dict(self.driver.sure), **given}}
-                parsed = parsed.difference_update_query(given)
+            hosts = [] if self.driver.knows_hosts else hosts_of(parsed)
+            parsed = parsed.difference_update_query(["host"]) if hosts else parsed
+            given = {name: int(str(parsed.query[name])) for name, _ in self.driver.sure if name in parsed.query}
+            self.connect_args = {**dict(self.driver.sure), **given}
+            settings = {**settings, "connect_args": self.connect_args}
+            parsed = parsed.difference_update_query(given)
             if parsed.get_dialect()().get_dialect_pool_class(parsed) is QueuePool:
                 settings = {**settings, "poolclass": Connections}
             self.engine = create_engine(parsed, **settings)
         except (SQLAlchemyError, ImportError, TypeError, ValueError) as error:
             said = without_secrets(f"{type(error).__name__}: {error}", url)
             raise ConfigurationError(f"sql: {said}") from None
+        self.hosts = deque(hosts or [{}])
+        """Arguments of connecting to each host. The first one answered last."""
         dialect = self.engine.dialect
         self.dialect = own
         self.judge = Judge(own.errors, dialect.loaded_dbapi.Error)
@@ -95,6 +100,7 @@ class Database:
         self.outage = Outage(f"the database {self.shown}")
         meanwhile = "requests wait for those that are open, or are answered 503"
         self.refusals = Outage(f"one more connection to the database {self.shown}", meanwhile)
+        self.writes = Outage(f"the database {self.shown}", "requests that only read are answered")
         self.managers: deque[Manager] = deque()
         self.in_use: set[Manager] = set()
         self.bounds: set[Bound] = set()
@@ -129,18 +135,44 @@ class Database:
         event.listen(self.engine, "handle_error", self.on_error)
         event.listen(self.engine, "checkin", on_checkin)
         event.listen(self.engine, "connect", self.on_connect)
+        event.listen(self.engine, "do_connect", self.connect)
         if self.twophase:
             event.listen(self.engine, "first_connect", self.tell_in_doubt)
         if dialect == "sqlite":
             event.listen(self.engine, "connect", leave_transactions_to_us)
             event.listen(self.engine, "begin", begin_in_sqlite)
             if (file := sqlite_file(self.engine.url.render_as_string(hide_password=False))) is not None:
-                event.listen(self.engine, "do_connect", partial(make_private, file))
+                event.listen(self.engine, "do_connect", partial(make_private, file), insert=True)
                 event.listen(self.engine, "connect", partial(note_file, file))
                 event.listen(self.engine, "checkout", partial(refuse_other_file, file))
 
     def on_engine_connect(self, connection: Connection) -> None:
         self.connections.add(connection)
+
+    def connect(self, dialect: Any, record: Any, arguments: Any, options: dict[str, Any]) -> Any:
+        """Return a connection of the driver to the first of the hosts that takes statements."""
+        for left in reversed(range(len(self.hosts))):
+            connection = None
+            try:
+                connection = dialect.connect(*arguments, **options | self.hosts[0])
+                if self.dialect.ready:
+                    execute(connection, self.dialect.ready)
+                self.writes.end()
+                return connection
+            except (self.judge.of_driver, OSError) as error:  # pg8000 raises what the socket raises
+                if connection is not None:
+                    connection.close()
+                self.hosts.rotate(-1)
+                if options.get("target_session_attrs") in ("read-write", "primary"):
+                    connection = dialect.connect(*arguments, **options | {"target_session_attrs": "any"})
+                    self.writes.begin(error, "takes no writes")
+                    record.info[CLOSE_AT_END] = True  # the next request looks again for a host that does
+                    return connection
+                if not left:
+                    if isinstance(error, self.judge.of_driver):
+                        raise
+                    raise self.judge.of_driver(f"{type(error).__name__}: {error}") from error
+        return None
 
     def on_connect(self, connection: Any, record: object) -> None:
         self.refusals.end()
@@ -307,6 +339,13 @@ class Database:
         self.outage = self.outage.anew()
 
 
+def hosts_of(url: URL) -> list[dict[str, Any]]:
+    """Return the arguments of connecting to each of several hosts in a URL: host=db1:3306&host=db2."""
+    named = url.query.get("host")
+    pairs = (one.partition(":") for one in named) if isinstance(named, tuple) else ()
+    return [{"host": host, **({"port": int(port)} if port else {})} for host, _, port in pairs]
+
+
 class Connections(QueuePool):
     """The pool of an engine. It raises Unavailable if no connection becomes free in time."""
 
@@ -315,8 +354,8 @@ class Connections(QueuePool):
             return super().connect()
         except PoolTimeout as error:
             raise Unavailable(f"every connection to the database is in use: {error}") from error
-        except OSError as error:  # pg8000 raises what the socket raises
-            raise Unavailable(f"the database cannot be reached: {type(error).__name__}: {error}") from error
+        except OSError:  # the ping of pg8000 raises what the socket raises. The pool has dropped this connection
+            return self.connect()
 
 
 def leave_transactions_to_us(connection: Any, record: object) -> None:

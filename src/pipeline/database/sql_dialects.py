@@ -72,6 +72,8 @@ class Dialect:
     database itself refuses every write (R8). Without them only plain reads are allowed."""
     end_reading: str | None = None
     """Statement that allows writing again, where the setting outlasts the transaction."""
+    ready: str = ""
+    """Executed on each new connection. It fails on a server that takes connections and no statements."""
     statement_timeout: str = ""
     """Executed on each new connection, with ``{seconds}``, ``{milliseconds}`` or ``{whole}`` (seconds)."""
     lock_timeout: str = ""
@@ -135,6 +137,7 @@ MYSQL = Dialect(
         "START TRANSACTION WITH CONSISTENT SNAPSHOT",
     ),
     end_reading="SET SESSION TRANSACTION READ WRITE",
+    ready="DO 1",  # a node of Galera without its group answers SELECT 1, and a ping
     statement_timeout="SET SESSION max_statement_time = {seconds}",
     lock_timeout="SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
     in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
@@ -144,8 +147,8 @@ MYSQL = Dialect(
         transient=frozenset({1213, 1205, 1020}),  # deadlock, lock wait timeout; MariaDB: changed since it was read
         # A statement time-out (MariaDB, MySQL), or it was cancelled; the server takes no writes.
         not_now=frozenset({1969, 3024, 1317, 1290, 1836}),
-        # 1047: a node of Galera that has lost its group. Another node may answer the next attempt.
-        gone=frozenset({1290, 1836, 1047, 1053, 1927}),
+        # 1047, 1180: a node of Galera that has lost its group. Another node may answer the next attempt.
+        gone=frozenset({1290, 1836, 1047, 1053, 1180, 1927}),
         read_only=frozenset({1792}),
         rolls_back=frozenset({1213}),
         # Deadlock, or certification by Galera; lock wait; changed since it was read; the server or the transaction

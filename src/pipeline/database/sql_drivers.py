@@ -33,10 +33,10 @@ class Driver(NamedTuple):
     """Makes every use of a connection fail, without a word to the database: the parent process uses it."""
     fileno: Callable[[Any], int] | None = None
     """Returns the number of the socket of a connection."""
-    connect_timeout: str = ""
-    """Name of the option of a URL that limits the seconds of connecting, and nothing else."""
+    knows_hosts: bool = False
+    """True if the driver takes several hosts, and finds one that answers."""
     sure: tuple[tuple[str, Any], ...] = ()
-    """Arguments of connecting, with values that are right behind every proxy; each is a number in a URL."""
+    """Arguments of connecting, with values that are safe everywhere; each is a number in a URL."""
 
 
 def _state_of_libpq(connection: Any) -> str:
@@ -93,16 +93,26 @@ PYSQLITE = Driver(
     lambda connection: connection.execute("BEGIN"),
     _cut_off_sqlite,
 )
+LIBPQ = (
+    ("connect_timeout", 3),
+    ("tcp_user_timeout", 10_000),
+    ("keepalives_idle", 10),
+    ("keepalives_interval", 3),
+    ("keepalives_count", 3),
+)
+"""Options of libpq by which a machine that is gone is noticed: in 3 seconds of connecting, and in 20 of waiting for
+an answer. By default these are minutes and hours."""
 PSYCOPG = Driver(
     _state_of_libpq,
     lambda connection: bool(connection.autocommit),
     _roll_back,
     lambda connection: _cut_off_socket(connection.fileno()),
     lambda connection: int(connection.fileno()),
-    "connect_timeout",
+    knows_hosts=True,
+    sure=LIBPQ,
 )
 # Behind PgBouncer a name of a prepared statement may mean one of another client: an INSERT ran a SELECT.
-PSYCOPG_3 = PSYCOPG._replace(sure=(("prepare_threshold", None),))
+PSYCOPG_3 = PSYCOPG._replace(sure=(*LIBPQ, ("prepare_threshold", None)))
 PG8000 = Driver(
     _state_of_pg8000,
     lambda connection: bool(connection.autocommit),

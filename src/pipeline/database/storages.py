@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import zodburi
 from zc.lockfile import LockError
@@ -27,6 +27,7 @@ from pipeline.database import forks, only_look
 from pipeline.database.connections import RequestDB
 from pipeline.database.places import make_directories, make_file
 from pipeline.interfaces import Unavailable
+from pipeline.options import resolve
 
 log = logging.getLogger("pipeline.database")
 
@@ -65,7 +66,11 @@ def storage_of(
         uri = with_option(uri, "wait_timeout", ZEO_TIMEOUT)
     if scheme in RELSTORAGE and lock_timeout is not None:
         uri = with_option(uri, "commit_lock_timeout", lock_timeout)
-    factory, options = zodburi.resolve_uri(uri)
+    if scheme == "postgres":
+        factory, of_database = resolve("pipeline.database.postgres:resolver")(uri)
+        options = zodburi.resolve_uri(f"memory://?{urlencode(of_database)}")[1]
+    else:
+        factory, options = zodburi.resolve_uri(uri)
     if scheme == "file":
         factory = partial(_open_file, uri, factory)
     else:

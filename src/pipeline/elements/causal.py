@@ -52,7 +52,8 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
     which replicas have what the visitor has written.
 
     A program without cookies sends the header ``X-Written`` of the last answer that had one. A value that is not
-    signed by one of the keys is ignored. An old one costs at most one question.
+    signed by one of the keys is ignored. An old one costs at most one question. A database that was restored from
+    a backup may never have been at a position that is sent: it is asked, and the next answer forgets the position.
     """
     cookie = SignedCookie(COOKIE, "what is written", read_keys(keys), max_age)
 
@@ -60,9 +61,10 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
         environ = request.environ
         if "HTTP_COOKIE" in environ or "HTTP_X_WRITTEN" in environ:
             request.written = sent_with(request)
+        sent = request.written
         next(request, response)
-        if request.outcome:
-            tell(request, response)
+        if request.outcome or request.written is not sent:
+            tell(request, response, sent)
 
     def names_in(request: DatabaseRequest) -> list[str]:
         header = request.environ.get("HTTP_COOKIE", "")
@@ -84,9 +86,9 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
                 pass
         return seen or NOTHING
 
-    def tell(request: DatabaseRequest, response: Response) -> None:
+    def tell(request: DatabaseRequest, response: Response, sent: Positions) -> None:
         positions = seen_by(request)
-        if positions != request.written:
+        if positions != sent:
             text = str(cookie.serializer.dumps(positions))
             cookie.set(request, response, text, f"{cookie.name_for(request)}.{secrets.token_hex(4)}")
             for name in names_in(request):

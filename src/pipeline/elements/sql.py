@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from pipeline.composition import Offers, element
 from pipeline.database.places import servers_of, sqlite_file
 from pipeline.database.refused_values import answer_for
-from pipeline.database.replicas import Replicas, with_limit
+from pipeline.database.replicas import Replicas
 from pipeline.database.sql_databases import database_of
 from pipeline.database.sql_jobs import InSql
 from pipeline.database.sql_sessions import Commits
@@ -77,7 +77,8 @@ def sql(
 ) -> Offers:
     """Provide an SQLAlchemy session.
 
-    url                URL of the database for SQLAlchemy: sqlite:///path, postgresql://...
+    url                URL of the database for SQLAlchemy: sqlite:///path, postgresql://... It may name several
+                       hosts: mysql+pymysql://user@/name?host=db1:3306&host=db2:3306
     read_urls          URLs of replicas, for PostgreSQL: GET and HEAD read from one that has what the visitor has
                        written, as ``causal`` knows. See below; default none
     max_lag            seconds by which a replica may be behind its primary before it is left out: half of
@@ -131,7 +132,7 @@ def sql(
     open_session = open_primary = database.open_session
     if read_urls:
         given["pool_pre_ping"] = False  # an attempt that finds a dead connection is followed by one on the primary
-        others = [database_of(with_limit(one), False, given, time_limits) for one in read_urls]
+        others = [database_of(one, False, given, time_limits) for one in read_urls]
         replicas = Replicas(database, others, max_lag)
         open_session, open_primary = replicas.open_session, replicas.open_primary
     sessions = {"sql": open_session, "sql_primary": open_primary, "job_queue": lambda request: InSql(request.sql)}

@@ -43,8 +43,10 @@ class Reader:
         """Keep it open."""
 
 
-def tables_in_postgres(server: Postgres, new_name: NewName) -> Tables:
-    """Return the kit for a database of PostgreSQL."""
+def tables_in_postgres(
+    server: Postgres, new_name: NewName, port: int | None = None, driver: str = "psycopg2"
+) -> Tables:
+    """Return the kit for a database of PostgreSQL. Requests reach it by a port, of a proxy for example."""
     name = create(server, new_name)
     connection = psycopg2.connect(host="127.0.0.1", port=server.port, user="postgres", dbname=name)
     connection.autocommit = True
@@ -57,7 +59,7 @@ def tables_in_postgres(server: Postgres, new_name: NewName) -> Tables:
 
     with connection.cursor() as cursor:
         cursor.execute(tables.CREATE)
-    return Tables(server.url(name), read, connection.close)
+    return Tables(server.url(name, port).replace("psycopg2", driver), read, connection.close)
 
 
 ON_POSTGRES = {"ZODB in PostgreSQL": objects_in_postgres, "PostgreSQL": tables_in_postgres}
