@@ -43,7 +43,7 @@ def test_the_demo(ini: str, tmp_path: Path, prove: Prove, capsys: pytest.Capture
 def test_a_new_site(ini: str, tmp_path: Path, prove: Prove) -> None:
     assert list(make(tmp_path / "my-blog", "my_blog"))
     proof = prove(str(tmp_path / "my-blog" / ini)).faults().attack().links().sequences().growth()
-    assert (proof.report.tried, proof.report.runs > 500) == (4, True)
+    assert (proof.report.tried, proof.report.runs > 500) == (6, True)
 
 
 STORE = ini_of(

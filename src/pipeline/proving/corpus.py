@@ -28,6 +28,7 @@ from zope.interface import Interface, implementedBy
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
 from pipeline.proving.examples import example_of
+from pipeline.staging.addresses import links_of
 from pipeline.staging.asked import AS_JSON, OWN, Asked, asked, unlike, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
@@ -96,7 +97,7 @@ def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
     failed: dict[Identity, str] = {}
     for way in ways_of(chains):
         things = list(objects(site, way))
-        pages: dict[str, bytes] = {}
+        pages: dict[str, Run] = {}
         for get in (True, False):  # the pages have the forms
             for identity, (context, request_type, key, view) in wanted.items():
                 if identity in answered or key.startswith("GET ") is not get:
@@ -107,7 +108,7 @@ def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
                         if identity not in tried or (run.status or 500) < 400:
                             tried[identity] = request
                         if get and "html" in run.header("Content-Type"):
-                            pages[request.url] = run.body
+                            pages[request.url] = run
                         if (run.status or 500) < 400:
                             answered.add(identity)
                             break
@@ -115,8 +116,26 @@ def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
                     else:
                         failed.setdefault(identity, said(request, run))
             if get:
-                forms += [form for url, body in pages.items() for form in forms_of(site.origin, url, body)]
+                forms += [form for url, run in pages.items() for form in forms_of(site.origin, url, run.body)]
+                unknown = wanted.keys() - tried.keys() - failed.keys()
+                found = linked(site, {wanted[one][3].function: one for one in unknown if one[0][:4] == "GET "}, pages)
+                tried |= found
+                answered |= found.keys()
     return sorted_out(wanted, tried, answered, failed)
+
+
+def linked(site: Site, wanted: Mapping[Any, Identity], pages: Mapping[str, Run]) -> dict[Identity, Asked]:
+    """Return requests for views of what pages lead to, and no walk from the root, such as static files.
+
+    wanted  the views by their functions
+    """
+    found: dict[Identity, Asked] = {}
+    links = [link for url, run in pages.items() if wanted for link in links_of(site.origin, url, run)]
+    for request in [Asked("GET", link) for link in dict.fromkeys(links)]:
+        run = site.afresh(request)
+        if run.status == 200:
+            found |= {wanted[one.function]: request for one in run.views if one.function in wanted}
+    return found
 
 
 def sorted_out(
