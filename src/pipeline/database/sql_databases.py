@@ -135,16 +135,16 @@ class Database:
         event.listen(self.engine, "handle_error", self.on_error)
         event.listen(self.engine, "checkin", on_checkin)
         event.listen(self.engine, "connect", self.on_connect)
-        event.listen(self.engine, "do_connect", self.connect)
         if self.twophase:
             event.listen(self.engine, "first_connect", self.tell_in_doubt)
         if dialect == "sqlite":
             event.listen(self.engine, "connect", leave_transactions_to_us)
             event.listen(self.engine, "begin", begin_in_sqlite)
             if (file := sqlite_file(self.engine.url.render_as_string(hide_password=False))) is not None:
-                event.listen(self.engine, "do_connect", partial(make_private, file), insert=True)
+                event.listen(self.engine, "do_connect", partial(make_private, file))
                 event.listen(self.engine, "connect", partial(note_file, file))
                 event.listen(self.engine, "checkout", partial(refuse_other_file, file))
+        event.listen(self.engine, "do_connect", self.connect)
 
     def on_engine_connect(self, connection: Connection) -> None:
         self.connections.add(connection)
