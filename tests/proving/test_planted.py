@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.length import by_turns
 from inis import ini_of
 from pipeline.database import forks
 from pipeline.proving.proof import Proof
@@ -122,7 +123,7 @@ def test_the_page_tells_them_all() -> None:
     assert f"{len(BUGS) - len(MISSED)} of {len(BUGS)} are found" in page
 
 
-@pytest.mark.parametrize("bug", ROWS_OF_BUGS)
+@pytest.mark.parametrize("bug", by_turns(ROWS_OF_BUGS))
 def test_a_planted_bug_is_found(bug: Bug, here: Path) -> None:
     proof = proof_of(bug.site, here, bug.planted())
     with proof.loaded():
