@@ -81,7 +81,7 @@ DOES: dict[str, Callable[[], object]] = {
     "copy": lambda: shutil.copy(PLACE / "upload", PLACE / "copied"),
     "fifo": lambda: os.mkfifo(PLACE / "fifo"),
     "sqlite": lambda: sqlite3.connect(PLACE / "own.db").execute("CREATE TABLE a (b)"),
-    "shared memory": lambda: SharedMemory(f"left{os.getpid()}", create=True, size=8),
+    "shared memory": lambda: SharedMemory(f"left{PORT}-{os.getpid()}", create=True, size=8),
     "connect": lambda: socket.create_connection(("127.0.0.1", PORT), 1),
     "datagram": datagram,
     "message": message,

@@ -63,7 +63,7 @@ class Ground:
 
     def tree(self) -> dict[str, tuple[int, float, bytes]]:
         """All files, below the site's own directory and in that for temporary files."""
-        paths = [*self.place.rglob("*"), *self.temporary.rglob("*"), *Path("/dev/shm").glob("left*")]
+        paths = [*self.place.rglob("*"), *self.temporary.rglob("*"), *Path("/dev/shm").glob(f"left{self.port}-*")]
         return {
             str(path): (path.lstat().st_mode, path.stat().st_mtime, path.read_bytes() if path.is_file() else b"")
             for path in paths
