@@ -127,14 +127,9 @@ def test_the_short_tables_are_made_of_what_was_measured(monkeypatch: pytest.Monk
     results = {
         "requests": requests(2.0),
         "requests-3.13": requests(3.0),
-        "default": {"default": Table("", "µs", {"the home page": {"whole": Figure.of([200.0])}})},
         "served": {"waitress": Table("", "requests/s", {"pipeline": {"8": Figure.of([5_000.0])}})},
     }
     monkeypatch.setattr(docs, "read", lambda suite: ({}, results.get(suite, {})))
-    head, rows = docs.SHORT["summary"]()
-    assert head == ["µs", "pipeline", "Pyramid", "Falcon"]
-    assert rows[:2] == [["page", "2.00", "10.0", ""], ["query of 3 fields", "", "", ""]]
-    assert rows[-1] == ["etc/deploy.ini: the home page", "200", "", ""]
     assert docs.SHORT["pythons"]() == (
         ["", "at most", "3.11", "3.12", "3.13"],
         [["JSON / Pyramid", "0.340", "0.20", "", "0.30"]],

@@ -19,6 +19,7 @@ import webtest
 
 from pipeline.elements.zodb import close_all
 from pipeline.http import debug_key
+from pipeline.telling import secrets
 from pipeline.telling.installed import GROUPS
 from pipeline.testing import site
 
@@ -214,6 +215,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv(debug_key.VARIABLE, "d" * 40)
     yield tmp_path
     close_all()
+    secrets.PLAIN.clear()  # a control has taken all names for plain ones
     sys.modules.pop(name, None)
 
 

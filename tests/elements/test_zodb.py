@@ -988,7 +988,7 @@ def test_new_files_are_for_their_owner_only(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("common_umask")
 @pytest.mark.parametrize(
-    "uri", ["zeo://h:1?blob_dir={}", "zeo://h:1?client=1&var={}", "postgres://h/d?cache_local_dir={}"]
+    "uri", ["zeo://h:1?blob_dir={}", "zeo://h:1?client=1&var={}", "mysql://h/d?cache_local_dir={}"]
 )
 def test_directories_with_copies_are_for_their_owner_only__S26(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

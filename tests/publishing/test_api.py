@@ -694,4 +694,4 @@ def test_the_recipe(recipe: Path) -> None:
 
 def test_the_site_of_the_recipe_is_proved(recipe: Path, prove: Callable[..., Proof]) -> None:
     proof = prove(str(recipe / "development.ini"), user="ann").faults().attack()
-    assert proof.report.found == [] and proof.report.tried == 5
+    assert proof.report.found == [] and proof.report.tried == 7
