@@ -118,9 +118,10 @@ def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
             if get:
                 forms += [form for url, run in pages.items() for form in forms_of(site.origin, url, run.body)]
                 unknown = wanted.keys() - tried.keys() - failed.keys()
-                found = linked(site, {wanted[one][3].function: one for one in unknown if one[0][:4] == "GET "}, pages)
-                tried |= found
-                answered |= found.keys()
+                functions = {wanted[one][3].function: one for one in unknown if one[0].startswith("GET ")}
+                led = linked(site, functions, pages)
+                tried |= led
+                answered |= led.keys()
     return sorted_out(wanted, tried, answered, failed)
 
 
