@@ -35,9 +35,11 @@ def probed(port: int) -> int:
     end = time.monotonic() + 9
     while True:
         try:
-            return int(urlopen(f"http://127.0.0.1:{port}/alive", timeout=3).status)
+            with urlopen(f"http://127.0.0.1:{port}/alive", timeout=3) as answer:
+                return int(answer.status)
         except HTTPError as error:
-            return error.code
+            with error:
+                return error.code
         except OSError:
             if time.monotonic() > end:
                 raise
