@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -53,6 +54,31 @@ def test_a_site_that_hangs_is_given_up_though_its_code_catches_errors(
     assert time.monotonic() - began < 80
     assert "TimeoutError: it is not loaded after 1 s" in capsys.readouterr().err
     time.sleep(1.1)  # the alarm is off
+
+
+COLLECTS = """
+import gc, time
+
+def wait(phase, info):
+    time.sleep(0.2)
+
+def make(global_conf):
+    gc.callbacks.append(wait)
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        [[] for _ in range(3000)]
+"""
+
+
+def test_a_site_that_hangs_is_given_up_while_the_collector_is_at_work(tmp_path: Path) -> None:
+    """An exception in what the collector calls is printed and lost."""
+    (tmp_path / "collecting_site.py").write_text(COLLECTS)
+    (tmp_path / "site.ini").write_text("[app:main]\npaste.app_factory = collecting_site:make\n")
+    code = "import sys, pipeline.loading.site as site; site.LONGEST_LOAD = 1; sys.exit(site.try_out(sys.argv[1]))"
+    command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "site.ini")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 1 and "TimeoutError: it is not loaded after 1 s" in ran.stderr
+    assert "Exception ignored" not in ran.stderr
 
 
 @pytest.mark.parametrize(("text", "is_refused"), [("{{ title }}", False), ("<p>\n{{ title }", True)])

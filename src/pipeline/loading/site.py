@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging.config
 import os
@@ -135,11 +136,13 @@ def try_out(ini: str, file: str | None = None, /, **variables: str) -> int:
     signal.signal(signal.SIGALRM, give_up)
     # Again each second: the code that is being imported may catch the first one.
     signal.setitimer(signal.ITIMER_REAL, LONGEST_LOAD, 1)
+    gc.disable()  # what the collector calls would print the exception, and lose it
     try:
         try:
             deployed(ini, file, **variables)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+            gc.enable()
     except Exception as error:
         put_error(f"{ini} does not load", error)
         return 1
