@@ -91,14 +91,14 @@ def test_what_has_a_name_of_chance_is_not_asked_for_once_more(ini: Callable[...,
 
         def grown() -> Iterator[Asked]:
             yield steps[0]
-            [name] = re.findall(r"/@@keyed/\w{32}", explorer.last.body.decode())
+            [name] = re.findall(r"/@@keyed/\w{32}", explorer.runs[-1].body.decode())
             steps.append(Asked("GET", name))
             yield steps[1]
 
         assert explorer.run(grown()) == []
         assert [run.status for run in explorer.runs] == [200, 200]
         assert list(explorer.again(steps)) == []
-        assert explorer.last.status == 500
+        assert explorer.runs[-1].status == 500
 
 
 def test_an_element_that_swallows_exceptions_is_found(ini: Callable[..., str]) -> None:

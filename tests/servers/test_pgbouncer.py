@@ -52,15 +52,20 @@ def bouncer(postgres: Postgres, servers_dir: Path, missing: Skip, new_name: Any)
         module._databases.clear()
 
 
+def place_of(bouncer: tuple[PgBouncer, str], driver: str) -> Place:
+    """The database behind PgBouncer, by a driver."""
+    server, name = bouncer
+    url = make_url(server.server.url(name, server.port)).set(drivername=f"postgresql+{driver}")
+    return Place("postgres", url.render_as_string(hide_password=False), server, name)
+
+
 each_driver = pytest.mark.parametrize("driver", DRIVERS)
 
 
 @each_driver
 def test_what_is_acknowledged_is_stored(driver: str, bouncer: Any, need_packages: Any) -> None:
     need_packages(driver)
-    server, name = bouncer
-    url = make_url(server.server.url(name, server.port)).set(drivername=f"postgresql+{driver}")
-    place = Place("postgres", url.render_as_string(hide_password=False), server, name)
+    (server, name), place = bouncer, place_of(bouncer, driver)
 
     def view(request: Request, response: Response) -> list[bytes]:
         visitor, _, number = request.path[1:].partition("/")
@@ -89,9 +94,7 @@ def test_what_is_acknowledged_is_stored(driver: str, bouncer: Any, need_packages
 def test_the_ledger_while_connections_are_ended__R4(driver: str, bouncer: Any, need_packages: Any) -> None:
     """Connections to the server are ended again and again, in COMMIT too. No answer is a plain 500."""
     need_packages(driver)
-    server, name = bouncer
-    url = make_url(server.server.url(name, server.port)).set(drivername=f"postgresql+{driver}")
-    place = Place("postgres", url.render_as_string(hide_password=False), server, name)
+    (server, name), place = bouncer, place_of(bouncer, driver)
 
     def view(request: Request, response: Response) -> list[bytes]:
         request.sql.execute(text("INSERT INTO t0 VALUES (:v)"), {"v": request.GET["v"]})

@@ -82,10 +82,11 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
         place = place_of(view.function)
         yield from slips_of(view.function)
         yield from (f"{place}: {notice}" for notice in of_answer(request, response))
-        sent, taken = (request.__dict__.get("form") or {}).keys(), signature(view.function).parameters.keys()
-        for name in sent - taken:
-            if near := get_close_matches(name, taken - sent, 1, 0.75):
-                yield f"{place}: the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
+        if form := request.__dict__.get("form"):
+            sent, taken = form.keys(), signature(view.function).parameters.keys()
+            for name in sent - taken:
+                if near := get_close_matches(name, taken - sent, 1, 0.75):
+                    yield f"{place}: the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
         if not is_safe:
             yield from (f"{place}: {notice}" for notice in changed(request._before_notices, request.views))
     yield from of_sessions(request)

@@ -75,7 +75,7 @@ def prove_sequences(
                 return
             line.runs += 1
             steps, found = explorer.explore()
-            last = explorer.last
+            last = explorer.runs[-1]
             if found and (last.hangs or last.is_error):  # it is not asked again
                 explorer.known.pop(step_of(steps[-1]), None)
             for what in found:
@@ -108,8 +108,6 @@ class Explorer:
         self.runs: list[Run] = []
         """Those of the sequence that was run last."""
         self.rate = 0.0
-        self.last = Run()
-        """The run of the last request of a sequence."""
         for request in requests:
             self.learn(request)
 
@@ -179,7 +177,7 @@ class Explorer:
         sent: list[Asked] = []
         for request in steps:
             sent.append(request)
-            run = self.last = self.site.ask(request)
+            run = self.site.ask(request)
             self.runs.append(run)
             if run.is_acknowledged:
                 self.welcome.setdefault(step_of(request), []).append(run.user or NOBODY)
