@@ -173,7 +173,7 @@ def failing(run: Run) -> Iterator[str]:
     if run.hangs:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
     elif run.is_error:
-        yield f"it is answered {run.status or type(run.escaped).__name__}"
+        yield f"it is answered {run.answer}"
 
 
 def with_value(

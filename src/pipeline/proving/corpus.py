@@ -178,7 +178,7 @@ def rows(site: Site, chains: Sequence[Chain]) -> Iterator[tuple[Any, Any, str, V
 
 def said(request: Asked, run: Run) -> str:
     """Return how a request was answered that did not reach its view."""
-    return f"{request} is answered {run.status or type(run.escaped).__name__}"
+    return f"{request} is answered {run.answer}"
 
 
 def ways_of(chains: Iterable[Chain]) -> Iterator[Way]:

@@ -124,7 +124,7 @@ def answers(record: Record) -> Iterator[str]:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
         return
     if not run.hits and run.is_error:
-        yield f"without a fault it is answered {run.status or type(run.escaped).__name__}"
+        yield f"without a fault it is answered {run.answer}"
 
 
 FAULTS: tuple[Judge, ...] = (

@@ -234,7 +234,7 @@ def put_progress(line: Line, done: int, of: int) -> None:
 def put_end(report: Report, replay: str) -> None:
     """Print what was found. replay is the command that runs one plan again."""
     for one in report.found:
-        print(f"\n{bold('found')}: {one.what}  ({one.count} times)")
+        print(f"\n{bold('found')}: {one.what}" + (f"  ({one.count} times)" if one.count > 1 else ""))
         print(f"    {one.request}{f', with {one.plan}' if one.plan and one.judge != 'sequences' else ''}")
         if one.where:
             print(f"    at {one.where}")

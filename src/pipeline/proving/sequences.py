@@ -205,7 +205,7 @@ class Explorer:
             reached = self.site.ask(one._replace(user=request.user))
             is_dead = reached.status in DEAD and not is_made_of(one.url, request)
             if is_dead or reached.is_error:
-                yield f"{what} leads to {' '.join(step_of(one))}, which is answered {reached.status}"
+                yield f"{what} leads to {' '.join(step_of(one))}, which is answered {reached.answer}"
             yield from self.shown(f"{what}, then {' '.join(step_of(one))}", reached, sent)
             if reached.status == 200 and run.status in (302, 303):
                 for further in leading(self.site, one, reached):

@@ -138,6 +138,8 @@ class Run:
         self.body = b""
         self.is_complete = False
         self.escaped: BaseException | None = None
+        self.raised = ""
+        """The exception that a part of the pipeline has raised last without a fault, and the line of the site."""
         self.keeps_request = False
         self.user: str | None = None
         self.depth = 0
@@ -150,6 +152,12 @@ class Run:
     def is_error(self) -> bool:
         """True if the server got an error of the site, or no answer at all."""
         return self.status is None or self.status >= 500
+
+    @property
+    def answer(self) -> str:
+        """The status in words, with the reason of an error of the site."""
+        told = str(self.status or type(self.escaped).__name__)
+        return f"{told}, since {self.raised}" if self.is_error and self.raised else told
 
     @property
     def is_alone(self) -> bool:

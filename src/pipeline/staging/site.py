@@ -25,6 +25,7 @@ from pipeline.staging.asked import Asked
 from pipeline.staging.copies import Copies
 from pipeline.staging.effects import OF_DATABASES, EffectRefused, Effects
 from pipeline.staging.runs import Gone, Run, joining, place, point, running, started, watched
+from pipeline.telling.words import line_of_the_site
 from pipeline.views import View, Views
 
 NUMBER = re.compile(r"\d+")
@@ -150,6 +151,11 @@ class Site:
             run.identify = True
         try:
             handler(request, response)
+        except Exception as error:
+            if not run.hits:
+                line = line_of_the_site(error)
+                run.raised = f"{type(error).__name__} was raised{line and f' by {line}'}"
+            raise
         finally:
             run.depth -= 1
             run.commits_errors = run.commits_errors or bool(getattr(request, "commit_on_error", False))
