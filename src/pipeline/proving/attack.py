@@ -10,6 +10,7 @@ from unittest import mock
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pipeline.interfaces import PUBLIC
+from pipeline.proving.hostile import HOSTILE, is_markup
 from pipeline.proving.promised import NOBODY, open_to_others
 from pipeline.proving.report import Report
 from pipeline.staging.asked import FORM, Asked
@@ -21,8 +22,6 @@ from pipeline.views import View
 ELSEWHERE = "http://elsewhere.example"
 READ = (PUBLIC, ("GET",))
 """Permission and methods of what every visitor may read, such as a style sheet: it says nothing of other views."""
-MARK = "<prove x='\"&>"
-"""A value that is no longer itself where it is quoted as HTML."""
 SECRET = "prove-7d1f09ac"
 """Password of the visitor, which no log has by chance."""
 LONG = (*((part, "") for part in ("a", " ", "<", "(", "a@", "&#", "\n*")), ("a", "!"), (" ", "!"))
@@ -93,14 +92,13 @@ def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str
 
 
 def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
-    """Ask with values that would be HTML, or an address."""
-    for value in (MARK, f"{ELSEWHERE}/"):
+    """Ask with values that would be markup, an address, or a line of a header."""
+    for value in (*HOSTILE, f"{ELSEWHERE}/"):
         for tried in with_value(request, view, value):
             run = site.afresh(tried)
             yield from ((what, tried) for what in failing(run))
-            is_page = "html" in run.header("Content-Type")
             target = urlsplit(run.header("Location"))
-            if is_page and MARK.encode() in run.body:
+            if is_markup(run):
                 yield "S7: a page has a value of the visitor as HTML", tried
             elif target.netloc and f"{target.scheme}://{target.netloc}" != site.origin:
                 yield f"S8: a redirect goes where a value of the visitor says: {run.header('Location')}", tried
@@ -169,11 +167,13 @@ def long_values(request: Asked, view: View) -> Iterator[tuple[Asked, ...]]:
 
 
 def failing(run: Run) -> Iterator[str]:
-    """Yield that an answer is an error of the server."""
+    """Yield that an answer is an error of the server, or nothing at all."""
     if run.hangs:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
     elif run.is_error:
         yield f"it is answered {run.answer}"
+    elif run.returns_none and run.status == 200 and not run.body and "html" in run.header("Content-Type"):
+        yield "the view has returned None, and the page is empty"
 
 
 def with_value(

@@ -10,8 +10,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from http import HTTPStatus
+from itertools import pairwise
 from types import FunctionType
 from typing import Any
+
+from persistent import Persistent
 
 from pipeline.proving.attack import failing
 from pipeline.proving.noise import Noise
@@ -76,9 +79,23 @@ def prove_growth(site: Site, first: Noted, report: Report, is_over: Callable[[],
                 if is_over():
                     return
         line.runs += 3 * TIMES * len(requests)
+        for request in requests:
+            if request.method == "GET" and counts(site, request):
+                report.note(line, "R13: a page counts the requests of this process", str(request), "", "")
+        for what in objects_held():
+            report.note(line, what, "all requests", "", "")
         later = Noted(site, list(first.answers))
         for request, what in (*first.differing(later), *for_each_row(site, requests)):
             report.note(line, what, str(request), "", "")
+
+
+def counts(site: Site, request: Asked) -> bool:
+    """Return whether a number of a page becomes more by the same amount each time, from the same state."""
+    pages = [NUMBER.findall(site.afresh(request).body.decode("latin-1")) for _ in range(TIMES)]
+    if len({*map(len, pages)}) > 1:
+        return False
+    steps = ({int(b[-15:]) - int(a[-15:]) for a, b in pairwise(numbers)} for numbers in zip(*pages, strict=True))
+    return any(len(one) == 1 and one != {0} for one in steps)
 
 
 def grown(site: Site, requests: Sequence[Asked]) -> list[str]:
@@ -104,11 +121,28 @@ def kept() -> Counter[str]:
     found = Counter({"the number of threads": threading.active_count()})
     if os.path.isdir("/proc/self/fd"):
         found["the number of open files and sockets"] = len(os.listdir("/proc/self/fd"))
+    for where, thing in variables():
+        found[where] = size_of(thing)
+    return found
+
+
+def variables() -> Iterator[tuple[str, Any]]:
+    """Yield what the modules of the site hold, by names."""
     for name, module in list(sys.modules.items()):
         if is_of_the_site(getattr(module, "__file__", None) or "<"):
-            for place, thing in within(name, vars(module)):
-                found[place] = size_of(thing)
-    return found
+            yield from within(name, vars(module))
+
+
+def objects_held() -> Iterator[str]:
+    """Yield the variables that hold an object of a connection. One request after the other has the connection."""
+    zodb = sys.modules.get("pipeline.database.zodb_pools")
+    connections = {*map(id, zodb.idle_connections())} if zodb is not None else set()
+    for where, thing in variables():
+        several = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, deque)) else ()
+        for one in (thing, *several):
+            if isinstance(one, Persistent) and id(one._p_jar) in connections:
+                yield f"R13: {where} holds a {type(one).__name__} of a connection that other requests have, too"
+                break
 
 
 def within(name: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.attack import failing
+from pipeline.proving.hostile import MARK, SCRIPT, is_markup
 from pipeline.proving.links import DEAD, leading
 from pipeline.proving.promised import NOBODY, broken_invariants, is_open
 from pipeline.proving.report import Report
@@ -19,9 +20,12 @@ from pipeline.staging.asked import AS_JSON, FORM, OWN, Asked, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import NUMBER, Site
 from pipeline.telling.secrets import masked_query
+from pipeline.views import View
 
 SEQUENCES = 150
-"""How many sequences are tried."""
+"""How many sequences are tried at least."""
+FOR_EACH = 25
+"""How many sequences are tried for each view that changes something."""
 LONGEST = 6
 """Requests of a sequence."""
 ALIKE = 5
@@ -30,16 +34,15 @@ PAGES = 2
 """How many pages a stranger looks at after each sequence."""
 LINKS = 6
 """How many links of a page are followed."""
-MARK = "<i id=prove>"
-"""A value that is HTML where it is not quoted."""
 TOKEN = re.compile(r"prove\d+q\d")
 """A value that one sequence alone has sent. What it has stored is undone before the next one."""
 FIGURES = ("0", "1", "-1", "-1", "-5", "3", "10", "1000")
 """Values of fields that have a number, besides the numbers of pages."""
-TEXTS = ("0", "-1", "", "x" * 1500, "//elsewhere.example/", "ž" * 60, MARK, MARK, MARK)
+TEXTS = ("0", "-1", "", "x" * 1500, "//elsewhere.example/", "ž" * 60, MARK, MARK, MARK, SCRIPT)
 """Values of fields, besides tokens and the names of users."""
 RATES = (0.0, 0.3, 0.5, 0.7)
 """Parts of the fields of a request that get other values."""
+REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 NUMBERS = 8
 """How many numbers of the last pages are known: a stock, say, of which one more is ordered."""
 
@@ -64,13 +67,15 @@ def prove_sequences(
     users: Sequence[str] = (),
     most: int = SEQUENCES,
 ) -> None:
-    """Try sequences of requests by the user of the site, further users and strangers."""
+    """Try sequences of requests by the user of the site, further users and strangers: ``most``, or more if the site
+    has many views that change something."""
     explorer = Explorer(site, requests, [site.user or NOBODY, *users, NOBODY])
     with report.line("sequences", "several requests one after the other", None, 0) as line:
         site.copies.reset()
         for what in broken_invariants(site):
             report.note(line, what, "before any request", "", "")
-        for _ in range(most):
+        changing = [request for request in requests if request.method not in ("GET", "HEAD")]
+        for _ in range(max(most, FOR_EACH * len(changing)) if most == SEQUENCES else most):
             if is_over() or not explorer.known:
                 return
             line.runs += 1
@@ -101,7 +106,13 @@ class Explorer:
         """Sequences at whose end a view was called with success for the first time. Others begin with them."""
         self.welcome: dict[Step, list[str]] = {}
         """The users who were not refused, by what they have asked."""
+        self.refused: dict[Step, set[str]] = {}
+        """The users who were."""
         self.numbers: list[str] = []
+        self.asked: dict[Step, View | None] = {}
+        """The views that were reached, by what was asked."""
+        self.last: object = None
+        """The view that was reached last."""
         self.user = self.users[0] if users else NOBODY
         """The user who has asked last, and is likely to go on."""
         self.number = 0
@@ -110,6 +121,7 @@ class Explorer:
         self.rate = 0.0
         for request in requests:
             self.learn(request)
+        self.given = frozenset(self.known)
 
     def learn(self, request: Asked) -> None:
         """Note a request that may be made later, but for a secret in its URL, which a finding would print."""
@@ -147,14 +159,25 @@ class Explorer:
     def next(self) -> Asked:
         """Return a request with values of chance, by a user of chance."""
         kinds = sorted(self.known)
-        changing = [kind for kind in kinds if kind.method not in ("GET", "HEAD")]
-        kind = self.random.choice(changing if changing and self.random.random() < 0.7 else kinds)
+        by_view: dict[object, list[Step]] = {}
+        for kind in kinds:  # many objects have the views of one
+            by_view.setdefault(self.asked.get(kind) or kind, []).append(kind)
+        new = [kind for kind in kinds if kind not in self.asked]
+        changing = [alike for alike in by_view.values() if alike[0].method not in ("GET", "HEAD")]
+        chance = self.random.random()
+        if chance < 0.15 and new:
+            alike = new
+        elif chance < 0.45 and self.last in by_view:  # the second loan of a book, the third of a visitor
+            alike = by_view[self.last]
+        else:
+            alike = self.random.choice(changing if changing and chance < 0.85 else [*by_view.values()])
+        kind = self.random.choice(alike)
         request = self.random.choice(self.known[kind])
         users = [*self.users, f"prove{self.number}q9"]
         if self.random.random() < 0.5:
             self.user = self.random.choice(users)
-        if self.user not in (welcome := self.welcome.get(kind, users)) and self.random.random() < 0.8:
-            self.user = self.random.choice(welcome)
+        if self.user in self.refused.get(kind, ()) and self.random.random() < 0.8:
+            self.user = self.random.choice(self.welcome.get(kind, users))
         self.rate = self.random.choice(RATES)
         return with_values(request, self.value)._replace(user=self.user)
 
@@ -167,7 +190,9 @@ class Explorer:
             shown = [self.random.choice(self.numbers)] if self.numbers else []
             value = self.random.choice([*FIGURES, *shown, *shown, *(str(int(one) + 1) for one in shown)])
             return type(old)(value)
-        return self.random.choice([*TEXTS, token, token, *filter(None, self.users)])
+        parts = {part for kind in self.known for part in kind.path.split("/") if part and part[0] != "@"}
+        names = self.random.sample(sorted(parts), min(2, len(parts)))
+        return self.random.choice([*TEXTS, token, token, *filter(None, self.users), *names])
 
     def run(self, steps: Iterable[Asked]) -> list[str]:
         """Run requests on the databases as they were. Return what is wrong with the last one, behind which none
@@ -179,8 +204,14 @@ class Explorer:
             sent.append(request)
             run = self.site.ask(request)
             self.runs.append(run)
+            kind = step_of(request)
+            self.last = self.asked[kind] = run.views[-1] if run.views else None
             if run.is_acknowledged:
-                self.welcome.setdefault(step_of(request), []).append(run.user or NOBODY)
+                self.welcome.setdefault(kind, []).append(run.user or NOBODY)
+            elif run.status in REFUSED:
+                self.refused.setdefault(kind, set()).add(run.user or NOBODY)
+            if run.status == HTTPStatus.NOT_FOUND and not run.views and kind not in self.given:
+                self.known.pop(kind, None)  # it is there after other requests
             if found := list(dict.fromkeys(self.judged(request, run, sent))):
                 return found
         return []
@@ -201,7 +232,10 @@ class Explorer:
         led = list(leading(self.site, request, run))
         for one in led:
             self.learn(one)
-        for one in [one for one in led if one.method == "GET"][:LINKS]:
+        links = [one for one in led if one.method == "GET"]
+        new = [one for one in links if step_of(one) not in self.asked]
+        for one in [*new[:LINKS], *self.random.sample(links, min(PAGES, len(links)))]:
+            self.asked.setdefault(step_of(one), None)
             reached = self.site.ask(one._replace(user=request.user))
             is_dead = reached.status in DEAD and not is_made_of(one.url, request)
             if is_dead or reached.is_error:
@@ -213,7 +247,7 @@ class Explorer:
 
     def shown(self, what: str, run: Run, sent: Sequence[Asked]) -> Iterator[str]:
         """Yield what a page must not show: a value as HTML, or one of a sequence that was undone."""
-        if "html" in run.header("Content-Type") and MARK.encode() in run.body:
+        if is_markup(run):
             yield f"S7: a page has a value of a visitor as HTML: {what}"
         text = " ".join(f"{one.user} {one.url} {one.body.decode('latin-1')}" for one in sent)
         page = f"{run.headers} {run.body.decode('latin-1')}"

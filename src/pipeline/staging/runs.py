@@ -125,6 +125,8 @@ class Run:
         """The bodies that views have returned, but for lists."""
         self.views: list[Any] = []
         """The views that were called."""
+        self.returns_none = False
+        """True if the last of them has returned None."""
         self.owners: set[str] = set()
         """The users to whom the objects of these views belong, as their declarations say (``belongs_to``)."""
         self.effects: list[str] = []

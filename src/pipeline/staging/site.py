@@ -24,7 +24,7 @@ from pipeline.promises import IInvariant, IOwnerOf, OwnerOf
 from pipeline.staging.asked import Asked
 from pipeline.staging.copies import Copies
 from pipeline.staging.effects import OF_DATABASES, EffectRefused, Effects
-from pipeline.staging.runs import Gone, Run, joining, place, point, running, started, watched
+from pipeline.staging.runs import LONGEST, Gone, Hangs, Run, joining, place, point, running, started, watched
 from pipeline.telling.words import line_of_the_site
 from pipeline.views import View, Views
 
@@ -89,7 +89,7 @@ class Site:
             stack.enter_context(watching_joins(joining))
             stack.enter_context(quiet())
             stack.enter_context(Effects(self.refuse, self._is_ours, self.of_databases).refused())
-            stack.enter_context(mock.patch("time.sleep", lambda seconds: None))
+            stack.enter_context(mock.patch("time.sleep", sleep))
             found = self.load()
             self.origin = f"http://{host_of(self.chains)}"
             calls: dict[View, Callable[..., Any]] = {}
@@ -187,6 +187,8 @@ class Site:
                     close_one(request, run)
             point("view:enter", str(view))
             result = call(context, request, *response)
+            if run is not None:
+                run.returns_none = result is None
             point("view:exit", str(view))
             return result
 
@@ -250,6 +252,14 @@ class Site:
         if run is not None and not run.finished:
             run.effects.append(f"{event} {name}, by {place() or 'a thread'}")
         raise EffectRefused(f"prove: {event} {name}: nothing outside of the databases is touched. --allow {name}")
+
+
+def sleep(seconds: float) -> None:
+    """Let no time pass. A request that would sleep for too long hangs."""
+    run = running()
+    if run is not None and seconds >= LONGEST:
+        run.hangs = place() or "code of a library"
+        raise Hangs
 
 
 def close_one(request: Any, run: Run) -> None:
