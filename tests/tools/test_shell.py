@@ -33,6 +33,14 @@ def test_nothing_is_stored_unless_the_code_commits(stored: Callable[..., tuple[i
     assert stored("print(root)") == (0, "{'count': 5}")
 
 
+def test_debug_mode_takes_no_code_for_a_view_that_writes(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.write(DATABASE.replace("#errors\n", "#errors\ndebug = true\n"), STORED)
+    for number in range(2):
+        assert site.run("shell", "-c", f"root['count'] = {number}; commit()") == (0, "")
+    assert "debug mode is on" in caplog.text
+    assert "a GET has changed the database" not in caplog.text
+
+
 def test_a_script_that_fails_stores_nothing_and_says_why(stored: Callable[..., tuple[int, str]]) -> None:
     status, said = stored("root['count'] = 7\nroot['no']")
     assert status == 1

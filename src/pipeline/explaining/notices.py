@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import lru_cache
-from inspect import signature
+from itertools import islice
 from typing import Any
 
 from pipeline.database.stored import comparable
-from pipeline.explaining.notices_of_pages import of_answer
+from pipeline.explaining.notices_of_pages import form_of, of_answer
 from pipeline.explaining.notices_of_processes import changed, state_of
 from pipeline.explaining.slips import slips_of
 from pipeline.options import resolve
@@ -44,8 +44,8 @@ _listening: list[Any] = []
 def begin_to_notice(request: Any) -> None:
     """Note what a notice compares with, before the view of a request is called. Raises nothing."""
     try:
-        if request.views is not None and request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
-            request._before_notices = state_of(request.views)
+        is_told = request.views is not None and request.environ["REQUEST_METHOD"] not in SAFE_METHODS
+        request._before_notices = state_of(request.views) if is_told else {}
         if "sqlalchemy.orm" in sys.modules and not _listening:
             _listening.append(resolve("pipeline.explaining.notices_of_sql:listen")())
         for here in _listening:
@@ -64,9 +64,7 @@ def tell_notices(request: Any, response: Response) -> None:
     """Log the notices of a request that was answered. Raises nothing."""
     end_notices()
     try:
-        for number, notice in enumerate(notices_of(request, response)):
-            if number == MOST:
-                break
+        for notice in islice(notices_of(request, response), MOST):
             log.warning("%s %s: %s", request.method, request.path_info_safe, notice)
             if request.debug:
                 response.headers.add(HEADER, notice.encode("ascii", "backslashreplace").decode())
@@ -79,17 +77,14 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     yield from misspelt(request)
     is_safe = request.method in SAFE_METHODS
     if view := view_of(request):
-        place = place_of(view.function)
         yield from slips_of(view.function)
-        yield from (f"{place}: {notice}" for notice in of_answer(request, response))
-        if form := request.__dict__.get("form"):
-            sent, taken = form.keys(), signature(view.function).parameters.keys()
-            for name in sent - taken:
-                if near := get_close_matches(name, taken - sent, 1, 0.75):
-                    yield f"{place}: the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
-        if not is_safe:
-            yield from (f"{place}: {notice}" for notice in changed(request._before_notices, request.views))
-    yield from of_sessions(request)
+        found = [*of_answer(request, response), *of_fields(request, view.fill)]
+        found += () if is_safe else changed(request._before_notices, request.views)
+        place = place_of(view.function) if found else ""
+        yield from (f"{place}: {notice}" for notice in found)
+    called = view or request.views is None  # the code of ``pipeline shell`` takes the place of a view
+    for session in sessions_of(request):
+        yield from session.info.get("pipeline.notices", ())
     pooled = getattr(request, "zodb_pooled", None)
     connections = [] if pooled is None else list(pooled.connection.connections.values())
     if not is_safe:
@@ -101,11 +96,20 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
                 f"the changes were dropped, since the view has set the status {response.status}. To store them all "
                 f"the same, set request.commit_on_error = True (R3)"
             )
-    elif request.outcome == "committed" and not any(map(made_root, connections)):
+    elif request.outcome == "committed" and called and not any(map(made_root, connections)):
         yield (
             "a GET has changed the database. A crawler or a browser that loads pages ahead does so, too: change "
             "something in a view for POST"
         )
+
+
+def of_fields(request: Any, fill: Any) -> Iterator[str]:
+    """Yield the fields of a form that a view does not take, if it takes one of nearly that name."""
+    form = form_of(request) if fill is not None else {}
+    if form and not any(one.is_whole for one in getattr(fill, "arguments", ())):
+        for name in form.keys() - {*fill.names}:
+            if near := get_close_matches(name, {*fill.names} - form.keys(), 1, 0.75):
+                yield f"the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
 
 
 def view_of(request: Any) -> Any:
@@ -114,12 +118,6 @@ def view_of(request: Any) -> Any:
         return None
     method = "GET" if request.method == "HEAD" else request.method
     return request.views.find(request.context, request, method, request.view_name)
-
-
-def of_sessions(request: Any) -> Iterator[str]:
-    """Yield the notices of the sessions of ``sql``."""
-    for session in sessions_of(request) if _listening else ():
-        yield from resolve("pipeline.explaining.notices_of_sql:of_session")(session)
 
 
 def sessions_of(request: Any) -> list[Any]:

@@ -51,11 +51,6 @@ def listen() -> Here:
     return here
 
 
-def of_session(session: Any) -> list[str]:
-    """Return the notices of a session."""
-    return [*session.info.get(NOTICES, ())]
-
-
 def note_statement(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
     """Count a statement. Note it when it is executed too often."""
     if isinstance(connection, RequestConnection) and here.wanted:
