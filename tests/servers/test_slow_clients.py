@@ -81,9 +81,11 @@ LIMITS: dict[str, set[str]] = {
     "nginx --behind uwsgi": set(),
     "apache": BODIES,
     "apache --embedded": {*HEADERS, *BODIES},
+    "mod_python": {"does not read an answer", *HEADERS, *BODIES} - {"sends chunks of a byte"},
+    "uwsgi": {*HEADERS, *BODIES},
     "lighttpd": set(),
 }
-"""Kinds that stop a server, since it has a thread for each such client. docs/deployments.rst says so."""
+"""Kinds that stop a server, or delay others by 5 s, as each has a thread. docs/deployments.rst says so."""
 
 
 @contextmanager
