@@ -100,7 +100,7 @@ faults: $(VENV)/test.stamp
 	PIPELINE_CI=1 PIPELINE_FAULTS=full $(VENV)/bin/python -m pytest tests/faults $(FULL_LENGTH) $(ARGS)
 
 # The other tests that run longer at full length.
-FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance draining galera killed_servers mistakes_in_a_browser pgbouncer reload restarts rolling_update slow_clients)
+FULL_LENGTH = $(patsubst %,tests/servers/test_%.py,add_instance draining galera killed_servers mistakes_in_a_browser pgbouncer refused_bodies reload restarts rolling_update slow_clients top)
 FULL_LENGTH += tests/servers/test_throughput.py tests/forms/test_sent.py
 
 # The peers need an environment of their own.

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,6 +87,8 @@ class Deployed:
                     start_new_session=True,
                 )
             self.running.append(started)
+            # It is not left as a zombie, for whose end the commands that stop would wait.
+            threading.Thread(target=started.wait, daemon=True).start()
         self.wait_until_ready()
 
     def wait_until_ready(self, seconds: float = 40) -> None:
@@ -128,7 +131,7 @@ class Deployed:
     def kill(self) -> None:
         """End what is left."""
         for process in self.running:
-            family = [process.pid, *children(process.pid)]
+            family = [process.pid, *children(process.pid)] if process.poll() is None else []
             for pid in family:
                 try:
                     os.kill(pid, signal.SIGKILL)

@@ -5,6 +5,7 @@ What they install is there already: the environment of this directory's tests st
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import subprocess
 import textwrap
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,7 +23,7 @@ import pytest
 from pipeline.tools.new import make
 from ports import unused_port
 from servers.base import Missing, children, find
-from servers.deployed import TOP, Deployed, as_user, own
+from servers.deployed import TOP, Deployed
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
@@ -38,7 +39,30 @@ def block(text: str, words: str) -> str:
     return textwrap.dedent(found[1]).strip()
 
 
-@pytest.mark.parametrize("as_who", [as_user, list], ids=["user", "root"])
+HOMES = {"root": "", "with a home": "--create-home", "without a home": "--home-dir /nonexistent"}
+"""Options of ``useradd`` for the user who follows the page; none for root."""
+
+
+@pytest.fixture(params=HOMES)
+def user(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A new system user, or root, or the user that runs the tests. Nothing but the site is there for it."""
+    if os.getuid() != 0:
+        if request.param != "with a home":
+            pytest.skip("only root can add users")
+        yield getpass.getuser()
+    elif request.param == "root":
+        yield "root"
+    else:
+        name = f"pipeline-{os.getpid()}"
+        options = [*HOMES[request.param].split(), "--user-group", "--shell", "/bin/sh"]
+        subprocess.run([find("useradd", "apt install passwd"), "--system", *options, name], check=True)
+        try:
+            yield name
+        finally:
+            remove = [find("userdel", "apt install passwd"), "--remove", name]
+            subprocess.run(remove, check=True, capture_output=True)
+
+
 @pytest.mark.parametrize(
     ("title", "count", "programs"),
     [
@@ -50,7 +74,7 @@ def test_first_steps(
     title: str,
     count: int,
     programs: tuple[str, ...],
-    as_who: Callable[[list[str]], list[str]],
+    user: str,
     python: Path,
     public_dir: Path,
     missing: Callable[[str, str], NoReturn],
@@ -60,20 +84,23 @@ def test_first_steps(
             find(program, f"apt install {program}")
         except Missing as error:
             missing(*error.args)
-    here = public_dir / programs[0]
+    here = public_dir / f"{programs[0]}-{user}"
     assert len(list(make(here, "notes"))) > 10
     ini = here / "production.ini"
     ini.write_text(ini.read_text().replace("served_hosts = www.example.com", "served_hosts = localhost"))
     (here / "venv").symlink_to(python.parent.parent)
-    if as_who is as_user:
-        own(here)
-    elif os.getuid() != 0 or programs == ("apache2",):
-        pytest.skip("it is about nginx that root starts, whose processes have another user")
+    as_who: list[str] = []
+    if os.getuid() == 0 and user != "root":
+        subprocess.run(["chown", "-R", f"{user}:{user}", here], check=True)
+        options = [f"--reuid={user}", f"--regid={user}", "--clear-groups", "--reset-env", "--"]
+        as_who = [find("setpriv", "apt install util-linux"), *options]
     port = unused_port()
     lines = block(SERVING, title).splitlines()
     assert len(lines) == count
     left = [line for line in lines if not re.search(r"\bapt install|-m venv|pip install", line)]
     assert len(left) == count - 2
+    if user == "root" and programs == ("apache2",):
+        left.insert(1, block(SERVING, "As root, before the start"))
     running = []
     try:
         for line in left:
@@ -81,12 +108,12 @@ def test_first_steps(
             if " deploy " in line:
                 line += f" --port {port}"
             started = subprocess.Popen(
-                as_who(["/bin/sh", "-c", f"PATH=$PATH:/usr/sbin; exec {line}"]),
+                [*as_who, "/bin/sh", "-c", f"PATH=$PATH:/usr/sbin; {line}"],
                 env=Deployed.environ(),
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-            if " deploy " in line:
+            if " deploy " in line or "chown" in line:
                 assert started.wait(60) == 0
             else:
                 running.append(started)
@@ -109,7 +136,7 @@ def page(url: str) -> bytes:
         try:
             with urllib.request.urlopen(url, timeout=30) as answer:
                 return bytes(answer.read())
-        except OSError:
-            if time.monotonic() > end:
+        except OSError as error:
+            if time.monotonic() > end or getattr(error, "code", 0) == 500:
                 raise
             time.sleep(0.2)

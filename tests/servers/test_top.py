@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,11 +20,12 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from faults.length import FULL, length
 from inis import ini_of
 from ports import unused_port
 from processes import Process
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(1200 if FULL else 120)]
 
 VIEWS = """\
 import os, time
@@ -49,6 +51,10 @@ def stream(context, request):
         time.sleep(0.05)
 """
 INI = """\
+[server:main]
+use = egg:gunicorn#main
+timeout = 0
+
 [composite:main]
 use = egg:wsgi-pipeline#switch
 branches =
@@ -70,6 +76,8 @@ watch = %(here)s/watch
 """
 INI += ini_of(["errors", "traverse"], "top_views", "site", traverse="root = builtins:dict")
 THREADS = 2
+PROBES = length(short=20, full=1200)
+"""Of a process that hangs; at full length for ten minutes."""
 AT = re.compile(r"top_views\.py, line 1[45], in hang\n")
 
 
@@ -197,7 +205,8 @@ def test_the_request_that_hangs_is_found_in_one_command(site: Site) -> None:
 
 def test_a_process_that_does_nothing_at_all_is_named(site: Site) -> None:
     """One call into C can keep the lock of the interpreter; a signal stops all threads in the same way. The process
-    that answers the probes is another one, or nobody answers, which fails the probe as well."""
+    that answers the probes is another one, or nobody answers, which fails the probe as well. However often it is
+    asked, it says the same: the queue of the socket is full after 17 questions, and that is no other state."""
     pids = {one["pid"] for one in site.top()["processes"]}
     stopped = next(pid for pid in sorted(pids) if not listens(pid, site.probe))
     os.kill(stopped, signal.SIGSTOP)
@@ -206,6 +215,13 @@ def test_a_process_that_does_nothing_at_all_is_named(site: Site) -> None:
         status, text = site.ask("/alive")
         others = [line for line in text.splitlines()[1:] if str(stopped) not in line]
         assert status == 200 and len(others) == 1 and others[0].endswith(" ready"), "it does not count itself"
+        found: Counter[tuple[int, bool]] = Counter()
+        for number in range(PROBES):
+            status, text = site.ask(("/alive", "/ready")[number % 2])
+            found[status, f"process {stopped} hangs" in text] += 1
+            time.sleep(0.5 if FULL else 0)
+        print(f"{PROBES} probes of two processes, one of which hangs: {dict(found)}")
+        assert found == {(200, True): PROBES}
         assert f"process {stopped}: hangs" in site.run()
     finally:
         os.kill(stopped, signal.SIGCONT)
