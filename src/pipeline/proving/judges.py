@@ -119,12 +119,16 @@ def nothing_outside(record: Record) -> Iterator[str]:
 
 def answers(record: Record) -> Iterator[str]:
     """Without a fault, no answer is an error of the server, and it comes (S12)."""
-    run = record.run
+    if record.run.hangs or not record.run.hits:
+        yield from failing(record.run, "without a fault ")
+
+
+def failing(run: Run, when: str = "") -> Iterator[str]:
+    """Yield that an answer is an error of the server, or that none comes."""
     if run.hangs:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
-        return
-    if not run.hits and run.is_error:
-        yield f"without a fault it is answered {run.status or type(run.escaped).__name__}"
+    elif run.is_error:
+        yield f"{when}it is answered {run.status or type(run.escaped).__name__}"
 
 
 FAULTS: tuple[Judge, ...] = (
