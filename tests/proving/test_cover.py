@@ -63,3 +63,28 @@ def test_objects_of_a_container_without_names_are_found_by_the_links_of_the_firs
     with proof.loaded():
         assert proof.report.untried == []
         assert [str(one) for one in proof.requests] == ["GET /", "GET /kitchen", "GET /kitchen/@@edit"]
+
+
+NUMBERED = """
+from pipeline import view
+@view(context=object)
+def front(context, request):
+    return '<form method="post"><input name="title"><input name="born"></form>'
+@view(context=object, methods=("POST",))
+def save(context, request, response, title: str, born: str):
+    if not born.isdigit():
+        response.status = 422
+    return "saved"
+"""
+
+
+def test_a_form_whose_text_has_to_be_a_number_is_sent_with_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numbered.py").write_text(NUMBERED)
+    monkeypatch.syspath_prepend(tmp_path)
+    elements = errors(), forms(), traverse(root=lambda request: {})
+    proof = Proof(Pipeline(*elements, publisher(scan=("numbered",))))
+    with proof.loaded():
+        assert proof.report.refused == []
+        assert proof.requests[-1].body == b"title=2009&born=2009"

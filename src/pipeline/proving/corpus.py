@@ -58,6 +58,8 @@ VALUES: dict[Any, Any] = {
 """A field for a parameter of a type."""
 INPUTS = {"email": "prove@example.com", "number": "1", "date": "2009-11-01", "url": "http://localhost/"}
 """A value for an input of a form that is empty, by its type."""
+YEAR = "2009"
+"""A word for all texts of a form, which one that refuses other words may take: a number, an amount or a year."""
 
 MULTIPART = "multipart/form-data; boundary=----------prove"
 
@@ -260,6 +262,7 @@ def candidates(
             path = urlsplit(form.url).path
             if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
                 yield form
+                yield with_values(form, lambda old: YEAR if old == "prove" else old)
     fields = list(fields_of(view, models, method in ("GET", "HEAD")))
     query = urlencode(fields) if method in ("GET", "HEAD") else ""
     for url in urls:
