@@ -11,6 +11,7 @@ import pytest
 from persistent.mapping import PersistentMapping
 from ZODB.serialize import ObjectWriter
 
+from pipeline.proving.noise import Noise
 from pipeline.staging.plain import plain
 
 
@@ -38,3 +39,11 @@ def test_what_differs_from_run_to_run_is_not(make: Any) -> None:
 def float_of_cents(value: Any) -> bool:
     """Whether chance has made an amount."""
     return isinstance(value, float) and value == round(value, 2)
+
+
+def test_a_name_of_chance_of_an_object_is_noise_and_its_other_values_are_not() -> None:
+    first, second, third = (f"('Task', [('name', '{name}'), ('title', 'tea')])" for name in ("a1", "b2", "c3"))
+    noise = Noise()
+    noise.learn((first,), (second,))
+    assert noise.without((first,)) == noise.without((third,))
+    assert noise.without((first,)) != noise.without((third.replace("tea", "cake"),))

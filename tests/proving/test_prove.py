@@ -254,7 +254,7 @@ def test_json_and_junit(ini: Callable[..., str], tmp_path: Path, capsys: pytest.
     assert main(["prove", ini(SWALLOWING), *arguments]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["findings"][0]["rule"] == "R1"
-    assert told["views"] == {"all": 19, "tried": 19, "untried": []}
+    assert told["views"] == {"all": 19, "tried": 19, "untried": [], "succeeded": 19}
     suite = ElementTree.parse(junit).getroot()
     assert suite.get("failures") == str(len(told["findings"]))
     assert [case.get("name") for case in suite] == ["views tried", "POST /@@plain"]

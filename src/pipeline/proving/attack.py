@@ -11,11 +11,12 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pipeline.interfaces import PUBLIC
 from pipeline.proving.hostile import HOSTILE, is_markup
+from pipeline.proving.judges import failing
 from pipeline.proving.promised import NOBODY, open_to_others
 from pipeline.proving.report import Report
 from pipeline.staging.asked import FORM, Asked
 from pipeline.staging.runs import LONGEST, Run
-from pipeline.staging.site import Site
+from pipeline.staging.site import Site, quiet
 from pipeline.telling.secrets import is_secret
 from pipeline.views import View
 
@@ -30,9 +31,7 @@ MOST = {"GET": 6_000, "POST": 60_000}
 """Characters of a long value: those of a query have to pass the server."""
 
 
-def prove_attack(
-    site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool], users: Sequence[str] = ()
-) -> None:
+def prove_attack(site: Site, requests: Sequence[Asked], report: Report, users: Sequence[str] = ()) -> None:
     """Ask for each view as an anonymous visitor, from another site, and with hostile values."""
     for request in requests:
         own = site.afresh(request)
@@ -42,7 +41,7 @@ def prove_attack(
                 line.runs += 1
                 if what:
                     report.note(line, what, str(tried), "", str(next(iter(own.views), "")))
-        if is_over():
+        if report.is_over():
             return
 
 
@@ -125,13 +124,8 @@ def logged() -> Iterator[list[str]]:
     def keep(logger: logging.Logger, record: logging.LogRecord) -> None:
         lines.append(formatter.format(record))
 
-    before = logging.root.manager.disable
-    logging.disable(logging.NOTSET)
-    try:
-        with mock.patch.object(logging.Logger, "callHandlers", keep):
-            yield lines
-    finally:
-        logging.disable(before)
+    with quiet(logging.NOTSET), mock.patch.object(logging.Logger, "callHandlers", keep):
+        yield lines
 
 
 def seconds(site: Site, request: Asked) -> float:
@@ -164,16 +158,6 @@ def long_values(request: Asked, view: View) -> Iterator[tuple[Asked, ...]]:
         texts = (part * number + end for number in (count // 16, count // 4, count))
         lengths = (with_value(request, view, text, bool) for text in texts)
         yield from zip(*lengths, strict=True)
-
-
-def failing(run: Run) -> Iterator[str]:
-    """Yield that an answer is an error of the server, or nothing at all."""
-    if run.hangs:
-        yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
-    elif run.is_error:
-        yield f"it is answered {run.answer}"
-    elif run.returns_none and run.status == 200 and not run.body and "html" in run.header("Content-Type"):
-        yield "the view has returned None, and the page is empty"
 
 
 def with_value(

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--budget", metavar="SECONDS", type=float, help="try no more after so many seconds")
     parser.add_argument("--seed", type=int, default=7, help="of the random numbers; default 7")
-    parser.add_argument("--cover", type=float, default=0.9, help="least part of the views to be tried; default 0.9")
+    parser.add_argument("--cover", type=float, default=0.9, help="least part of the views to succeed; default 0.9")
     parser.add_argument("--allow", metavar="EFFECT", action="append", default=[], help="host:port, or a program")
     parser.add_argument("--replay", metavar="PLAN", help="run one request with one plan, as a finding prints it")
     parser.add_argument("--junit", metavar="FILE", help="write the report as XML that CI servers read")

@@ -58,10 +58,14 @@ VALUES: dict[Any, Any] = {
 """A field for a parameter of a type."""
 INPUTS = {"email": "prove@example.com", "number": "1", "date": "2009-11-01", "url": "http://localhost/"}
 """A value for an input of a form that is empty, by its type."""
+YEAR = "2009"
+"""A word for all texts of a form, which one that refuses other words may take: a number, an amount or a year."""
 
 MULTIPART = "multipart/form-data; boundary=----------prove"
 
 Identity = tuple[str, str, str, Any]
+Row = tuple[Any, Any, str, View]
+"""A registration: context, type of the request, method and name, view."""
 
 
 class Way(NamedTuple):
@@ -86,6 +90,8 @@ class OfViews(NamedTuple):
     tried: list[Asked]
     untried: list[str]
     refused: list[str]
+    succeeded: int
+    """How many views have answered without refusing. One that asks for a password counts: ``prove`` knows none."""
 
 
 def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
@@ -99,12 +105,12 @@ def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
         things = list(objects(site, way))
         pages: dict[str, Run] = {}
         for get in (True, False):  # the pages have the forms
-            for identity, (context, request_type, key, view) in wanted.items():
-                if identity in answered or key.startswith("GET ") is not get:
+            for identity, row in wanted.items():
+                if identity in answered or row[2].startswith("GET ") is not get:
                     continue
-                for request in candidates(context, request_type, key, view, things, way, forms, site.models):
+                for request in candidates(row, things, way, forms, site.models):
                     run = site.afresh(request)
-                    if any(one.function is view.function for one in run.views):
+                    if any(one.function is row[3].function for one in run.views):
                         if identity not in tried or (run.status or 500) < 400:
                             tried[identity] = request
                         if get and "html" in run.header("Content-Type"):
@@ -140,7 +146,7 @@ def linked(site: Site, wanted: Mapping[Any, Identity], pages: Mapping[str, Run])
 
 
 def sorted_out(
-    wanted: Mapping[Identity, tuple[Any, Any, str, View]],
+    wanted: Mapping[Identity, Row],
     tried: Mapping[Identity, Asked],
     answered: Set[Identity],
     failed: Mapping[Identity, str],
@@ -158,16 +164,17 @@ def sorted_out(
         [tried[identity] for identity in wanted if identity in tried],
         [text for identity, text in told.items() if identity not in tried],
         [text for identity, text in told.items() if identity in tried],
+        sum(identity in answered or b"password" in request.body for identity, request in tried.items()),
     )
 
 
-def identity_of(row: tuple[Any, Any, str, View]) -> Identity:
+def identity_of(row: Row) -> Identity:
     """Return what is one view: several publishers may have it."""
     context, request_type, key, view = row
     return key, kind_name(context), kind_name(request_type), view.function
 
 
-def rows(site: Site, chains: Sequence[Chain]) -> Iterator[tuple[Any, Any, str, View]]:
+def rows(site: Site, chains: Sequence[Chain]) -> Iterator[Row]:
     """Yield the registrations that need a request of their own, and that a pipeline of the ini can reach."""
     ways = [chain.way() for chain in chains]
     for row in site.views:
@@ -225,27 +232,23 @@ def objects(site: Site, way: Way) -> Iterator[Thing]:
             walk(root, "/", 0)
         for path in site.made:  # containers that cannot be walked by their names
             made: Any = root
-            with suppress(Exception):  # it is of another user, or of another end
+            at = ""
+            with suppress(Exception):  # it is of another user, or of another end, or the name of a view
                 for name in path.strip("/").split("/"):
-                    made = made[unquote(name)]
-                if path not in [thing.path for thing in found]:
-                    found.append(Thing(path, type(made)))
+                    made, at = made[unquote(name)], f"{at}/{name}"
+                    kinds = [thing.kind for thing in found if thing.path.rstrip("/") != at]
+                    if len(kinds) == len(found) and kinds.count(type(made)) < OF_A_KIND:
+                        found.append(Thing(at, type(made)))
 
     site.look(Asked("GET", way.path, headers=way.headers), look)
     return iter(found)
 
 
 def candidates(
-    context: Any,
-    request_type: Any,
-    key: str,
-    view: View,
-    things: Sequence[Thing],
-    way: Way,
-    forms: Sequence[Asked],
-    models: Sequence[Any],
+    row: Row, things: Sequence[Thing], way: Way, forms: Sequence[Asked], models: Sequence[Any]
 ) -> Iterator[Asked]:
     """Yield requests that may be answered by a view, the likeliest first."""
+    context, request_type, key, view = row
     method, _, name = key.partition(" ")
     end = f"@@{quote(name)}" if name else ""
     fitting = [thing.path for thing in things if is_for(context, thing.kind)]
@@ -259,6 +262,7 @@ def candidates(
             path = urlsplit(form.url).path
             if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
                 yield form
+                yield with_values(form, lambda old: YEAR if old == "prove" else old)
     fields = list(fields_of(view, models, method in ("GET", "HEAD")))
     query = urlencode(fields) if method in ("GET", "HEAD") else ""
     for url in urls:

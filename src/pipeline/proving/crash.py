@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pipeline.proving.faults import Whole
 from pipeline.proving.promised import broken_invariants
@@ -14,7 +14,7 @@ from pipeline.staging.runs import Hit, Run
 from pipeline.staging.site import Site
 
 
-def prove_crash(site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool]) -> None:
+def prove_crash(site: Site, requests: Sequence[Asked], report: Report) -> None:
     """End a process at each point of each request. What it has stored is all or nothing, and all of it if the
     answer was begun."""
     for request in requests:
@@ -28,7 +28,7 @@ def prove_crash(site: Site, requests: Sequence[Asked], report: Report, is_over: 
                 run = Run()
                 run.hits.append(Hit("crash", point, ""))
                 report.add(line, request, run, left(site, whole, "start_response" in trace[:number]))
-                if is_over():
+                if report.is_over():
                     return
 
 

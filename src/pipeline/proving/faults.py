@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.proving.judges import Judge, Record
@@ -68,12 +68,7 @@ class Tried(NamedTuple):
 
 
 def prove_faults(
-    site: Site,
-    requests: Sequence[Asked],
-    report: Report,
-    judges: Sequence[Judge],
-    tried: Tried,
-    is_over: Callable[[], bool],
+    site: Site, requests: Sequence[Asked], report: Report, judges: Sequence[Judge], tried: Tried
 ) -> None:
     """Run each request with every plan, and report what is wrong."""
     for request in requests:
@@ -82,7 +77,7 @@ def prove_faults(
             run, found = judged(site, request, {}, whole, judges)
             report.add(line, request, run, found)
             plans = [] if run.hangs or run.is_error else tried.after(run)[::-1]
-            while plans and not is_over():
+            while plans and not report.is_over():
                 plan = plans.pop()
                 run, found = judged(site, request, plan, whole, judges)
                 report.add(line, request, run, found)
@@ -91,5 +86,5 @@ def prove_faults(
                     plans += tried.after(run, last + 1)[::-1]
                 report.progress(line, line.runs, line.runs + len(plans))
             line.left = len(plans)
-        if is_over():
+        if report.is_over():
             return

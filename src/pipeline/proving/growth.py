@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from http import HTTPStatus
 from itertools import pairwise
@@ -16,7 +16,7 @@ from typing import Any
 
 from persistent import Persistent
 
-from pipeline.proving.attack import failing
+from pipeline.proving.judges import failing
 from pipeline.proving.noise import Noise
 from pipeline.proving.report import Report
 from pipeline.staging.asked import Asked, unlike, with_values
@@ -65,7 +65,7 @@ def answer_of(run: Run) -> tuple[int | None, tuple[str, ...]]:
     return run.status, tuple(text.splitlines())
 
 
-def prove_growth(site: Site, first: Noted, report: Report, is_over: Callable[[], bool]) -> None:
+def prove_growth(site: Site, first: Noted, report: Report) -> None:
     """Ask each request again and again, and then each page while what it shows becomes more.
 
     first  the requests, as they were answered before all others
@@ -76,7 +76,7 @@ def prove_growth(site: Site, first: Noted, report: Report, is_over: Callable[[],
             for request in requests:
                 for what in grown(site, [request]):
                     report.note(line, f"R13: {what} with each request", str(request), "", "")
-                if is_over():
+                if report.is_over():
                     return
         line.runs += 3 * TIMES * len(requests)
         for request in requests:

@@ -119,12 +119,18 @@ def nothing_outside(record: Record) -> Iterator[str]:
 
 def answers(record: Record) -> Iterator[str]:
     """Without a fault, no answer is an error of the server, and it comes (S12)."""
-    run = record.run
+    if record.run.hangs or not record.run.hits:
+        yield from failing(record.run, "without a fault ")
+
+
+def failing(run: Run, when: str = "") -> Iterator[str]:
+    """Yield that an answer is an error of the server, or that none comes."""
     if run.hangs:
         yield f"S12: it has not answered after {LONGEST:.0f} s, at {run.hangs}"
-        return
-    if not run.hits and run.is_error:
-        yield f"without a fault it is answered {run.answer}"
+    elif run.is_error:
+        yield f"{when}it is answered {run.answer}"
+    elif run.returns_none and run.status == 200 and not run.body and "html" in run.header("Content-Type"):
+        yield "the view has returned None, and the page is empty"
 
 
 FAULTS: tuple[Judge, ...] = (

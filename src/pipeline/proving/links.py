@@ -5,10 +5,10 @@ A page that leads to nothing is a finding: a form whose button is a 404 was neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from pipeline.proving.attack import failing
 from pipeline.proving.corpus import forms_of
+from pipeline.proving.judges import failing
 from pipeline.proving.report import Report
 from pipeline.staging.addresses import links_of, of_this_site
 from pipeline.staging.asked import Asked
@@ -21,14 +21,14 @@ DEAD = (404, 405, 410)
 """Statuses of a link or a form that leads to nothing."""
 
 
-def prove_links(site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool]) -> None:
+def prove_links(site: Site, requests: Sequence[Asked], report: Report) -> None:
     """Follow the links and forms of all pages, from the root and from the requests on."""
     with report.line("links", "the links and forms of all pages", None, 0) as line:
         for page, request, run in followed(site, requests):
             line.runs += 1
             for what in wrong(site, request, run):
                 report.note(line, what, str(request), "", f"the page {page.url}")
-            if is_over():
+            if report.is_over():
                 return
 
 

@@ -50,6 +50,6 @@ def common(left: str, right: str) -> str:
     """Return the expression that both match, if they have the same parts and at least one is the same; else ""."""
     first, second = TOKEN.findall(left), TOKEN.findall(right)
     pairs = list(zip(first, second, strict=False))
-    if len(first) != len(second) or not any(a == b and a.isalnum() for a, b in pairs):
+    if len(first) != len(second) or not any(a == b and a.strip("'").isalnum() for a, b in pairs):
         return ""
     return "".join(re.escape(a) if a == b else r"('[^']*'|[\w.+-]+)" for a, b in pairs)

@@ -82,14 +82,12 @@ class Scheduler:
             self.changed.notify_all()
 
 
-def prove_pairs(
-    site: Site, requests: Sequence[Asked], report: Report, is_over: Callable[[], bool], most: int = SCHEDULES
-) -> None:
+def prove_pairs(site: Site, requests: Sequence[Asked], report: Report, most: int = SCHEDULES) -> None:
     """Run each pair of the requests that store something."""
     storing = [request for request in requests if site.afresh(request) and site.has_stored]
     for first, second in combinations_with_replacement(storing, 2):
         prove_pair(site, first, second, report, most)
-        if is_over():
+        if report.is_over():
             return
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.staging.asked import Asked
 from pipeline.staging.runs import Run
@@ -17,15 +17,12 @@ NOBODY = ""
 """The user of an anonymous visitor, in the place of the user of the site."""
 
 
-class Given(NamedTuple):
-    """Functions of a request that return what an invariant may ask for, by the names of its parameters."""
-
-    root: Callable[[Any], Any]
-    session: Callable[[Any], Any]
-    request: Callable[[Any], Any]
-
-
-GIVEN = Given(root=attrgetter("root"), session=attrgetter("sql"), request=lambda request: request)._asdict()
+GIVEN: dict[str, Callable[[Any], Any]] = {
+    "root": attrgetter("root"),
+    "session": attrgetter("sql"),
+    "request": lambda request: request,
+}
+"""Functions of a request that return what an invariant may ask for, by the names of its parameters."""
 
 
 def broken_invariants(site: Site) -> Iterator[str]:

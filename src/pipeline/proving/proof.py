@@ -50,7 +50,7 @@ class Proof:
     allow   effects that views may have, such as ``localhost:25``
     budget  seconds, after which nothing more is tried; None means any time
     seed    of the random numbers
-    cover   the least part of the views that must be tried
+    cover   the least part of the views that must be tried with success
     points  regular expression; only points that it is found in have faults
     corpus  the requests, in place of those for the views
     more    judges beside those that are known
@@ -86,15 +86,10 @@ class Proof:
         self.points = re.compile(points)
         self.waived = waived
         self.strict = strict
-        self.ends = None if budget is None else monotonic() + budget
         self.report = Report(self.site.name, cover=0.0 if view or corpus else cover)
+        if budget is not None:
+            self.report.ends = monotonic() + budget
         self.requests: list[Asked] = []
-
-    def is_over(self) -> bool:
-        """Return whether the budget is used up."""
-        if self.ends is not None and monotonic() > self.ends:
-            self.report.is_over_budget = True
-        return self.report.is_over_budget
 
     @contextmanager
     def loaded(self) -> Iterator[Proof]:
@@ -104,7 +99,7 @@ class Proof:
             found = self._made(chains)
             self.report.views = len({identity_of(row) for row in rows(self.site, chains)})
             self.report.untried, self.report.refused = found.untried, found.refused
-            self.report.tried = self.report.views - len(found.untried)
+            self.report.tried, self.report.succeeded = len(found.tried), found.succeeded
             logged = list(of_log(self.log)) if self.log is not None else []
             asked = [*self.corpus] if self.corpus else [*found.tried, *logged]
             if not asked:  # a mounted application has no views of ours
@@ -128,44 +123,38 @@ class Proof:
 
     def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
         """Try every fault at every point."""
-        prove_faults(
-            self.site,
-            self.requests,
-            self.report,
-            self.judges,
-            Tried(depth, tuple(kinds), self.points),
-            self.is_over,
-        )
+        tried = Tried(depth, tuple(kinds), self.points)
+        prove_faults(self.site, self.requests, self.report, self.judges, tried)
         return self._judged()
 
     def attack(self) -> Proof:
         """Ask as an outsider does: without a login, from another site, with hostile values."""
-        prove_attack(self.site, self.requests, self.report, self.is_over, self.users)
+        prove_attack(self.site, self.requests, self.report, self.users)
         return self._judged()
 
     def links(self) -> Proof:
         """Follow the links and forms of the pages."""
-        prove_links(self.site, self.requests, self.report, self.is_over)
+        prove_links(self.site, self.requests, self.report)
         return self._judged()
 
     def sequences(self, most: int = SEQUENCES) -> Proof:
         """Try so many sequences of requests by several users."""
-        prove_sequences(self.site, self.requests, self.report, self.is_over, self.users, most)
+        prove_sequences(self.site, self.requests, self.report, self.users, most)
         return self._judged()
 
     def growth(self) -> Proof:
         """Look for what a process has more of after the same requests."""
-        prove_growth(self.site, self.first, self.report, self.is_over)
+        prove_growth(self.site, self.first, self.report)
         return self._judged()
 
     def crash(self) -> Proof:
         """End the process at each point."""
-        prove_crash(self.site, self.requests, self.report, self.is_over)
+        prove_crash(self.site, self.requests, self.report)
         return self._judged()
 
     def pairs(self, most: int = SCHEDULES) -> Proof:
         """Run each pair of the requests that store something at the same time, in at most so many orders."""
-        prove_pairs(self.site, self.requests, self.report, self.is_over, most)
+        prove_pairs(self.site, self.requests, self.report, most)
         return self._judged()
 
     def replay_steps(self, steps: Sequence[Asked]) -> tuple[list[int | None], list[str]]:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import perf_counter
+from math import inf
+from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -75,17 +76,26 @@ class Report:
     ini: str
     views: int = 0
     tried: int = 0
+    succeeded: int = 0
+    """The views that have answered a request without refusing it."""
     untried: list[str] = field(default_factory=list)
     """The views that no request has called, each with the reason."""
     refused: list[str] = field(default_factory=list)
     """The views that have refused every request, such as a login without its password; each with the answer."""
     lines: list[Line] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
+    ends: float = inf
+    """The time of ``monotonic()`` at which the budget is used up."""
     is_over_budget: bool = False
     cover: float = 0.9
-    """The least part of the views that must be tried."""
+    """The least part of the views that must succeed."""
     follow: bool = False
     """True if the lines are printed while they are made."""
+
+    def is_over(self) -> bool:
+        """Return whether the budget is used up."""
+        self.is_over_budget = self.is_over_budget or monotonic() > self.ends
+        return self.is_over_budget
 
     def progress(self, line: Line, done: int, of: int) -> None:
         """Note how far the runs of a request are."""
@@ -144,7 +154,7 @@ class Report:
         """Return the findings, and the views that were not tried, as lines."""
         lines = [f"{one.what}: {one.request} {one.plan}, at {one.where}" for one in self.found]
         if not self.is_covered:
-            lines += [f"{self.tried} of {self.views} views are tried", *self.untried]
+            lines += [self.coverage, *self.untried, *self.refused]
         return "\n".join(lines)
 
     @property
@@ -153,9 +163,14 @@ class Report:
         return sum(line.runs for line in self.lines)
 
     @property
+    def coverage(self) -> str:
+        """How many of the views have succeeded, in words."""
+        return f"{self.succeeded} of {self.views} views are tried with success"
+
+    @property
     def is_covered(self) -> bool:
-        """True if enough of the views were tried."""
-        return self.tried >= self.cover * self.views
+        """True if enough of the views have succeeded."""
+        return self.succeeded >= self.cover * self.views
 
     @property
     def exit_status(self) -> int:
@@ -168,7 +183,7 @@ class Report:
         """Return the report for JSON."""
         return {
             "ini": self.ini,
-            "views": {"all": self.views, "tried": self.tried, "untried": self.untried},
+            "views": {"all": self.views, "tried": self.tried, "untried": self.untried, "succeeded": self.succeeded},
             "refused": self.refused,
             "requests": [vars(line) for line in self.lines],
             "findings": [{**vars(one), "rule": one.rule} for one in self.found],
@@ -183,7 +198,7 @@ class Report:
         )
         case = ElementTree.SubElement(suite, "testcase", classname="cover", name="views tried")
         if not self.is_covered:
-            ElementTree.SubElement(case, "failure", message=f"{self.tried} of {self.views} views are tried")
+            ElementTree.SubElement(case, "failure", message=self.coverage)
         for line in self.lines:
             case = ElementTree.SubElement(suite, "testcase", classname=line.judge, name=line.request)
             case.set("time", f"{line.seconds:.3f}")
@@ -195,7 +210,8 @@ class Report:
 
 def put_begin(report: Report) -> None:
     """Print what of the site is tried."""
-    print(bold(f"{report.tried} of {report.views} views of {report.ini} are tried"))
+    refused = f", {len(report.refused)} are only refused" if report.refused else ""
+    print(bold(f"{report.tried} of {report.views} views of {report.ini} are tried{refused}"))
     for word, views in (("not tried", report.untried), ("only refused", report.refused)):
         for one in views:
             print(f"  {word}: {one}")
@@ -245,8 +261,8 @@ def put_end(report: Report, replay: str) -> None:
     print(f"\n{report.runs} runs, {len(report.found)} kinds of findings")
     if not report.is_covered:
         print(
-            f"{report.tried} of {report.views} views are tried, and --cover asks for {report.cover:.0%}. Other "
-            f"requests come from an access log (--log), and views for users need --user"
+            f"{report.coverage}, and --cover asks for {report.cover:.0%}. Other requests come from an access log "
+            f"(--log), and views for users need --user"
         )
     if report.is_over_budget:
         print("the budget of seconds is over; --budget gives more")

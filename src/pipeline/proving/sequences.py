@@ -4,15 +4,15 @@ the site show then. A sequence that fails is made as short as it can be."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from random import Random
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.attack import failing
 from pipeline.proving.hostile import MARK, SCRIPT, is_markup
+from pipeline.proving.judges import failing
 from pipeline.proving.links import DEAD, leading
 from pipeline.proving.promised import NOBODY, broken_invariants, is_open
 from pipeline.proving.report import Report
@@ -60,12 +60,7 @@ def step_of(request: Asked) -> Step:
 
 
 def prove_sequences(
-    site: Site,
-    requests: Sequence[Asked],
-    report: Report,
-    is_over: Callable[[], bool],
-    users: Sequence[str] = (),
-    most: int = SEQUENCES,
+    site: Site, requests: Sequence[Asked], report: Report, users: Sequence[str] = (), most: int = SEQUENCES
 ) -> None:
     """Try sequences of requests by the user of the site, further users and strangers: ``most``, or more if the site
     has many views that change something."""
@@ -76,7 +71,7 @@ def prove_sequences(
             report.note(line, what, "before any request", "", "")
         changing = [request for request in requests if request.method not in ("GET", "HEAD")]
         for _ in range(max(most, FOR_EACH * len(changing)) if most == SEQUENCES else most):
-            if is_over() or not explorer.known:
+            if report.is_over() or not explorer.known:
                 return
             line.runs += 1
             steps, found = explorer.explore()

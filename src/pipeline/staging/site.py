@@ -7,7 +7,7 @@ import os
 import random
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 from unittest import mock
@@ -21,6 +21,7 @@ from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of
 from pipeline.paste import Chain, Step
 from pipeline.promises import IInvariant, IOwnerOf, OwnerOf
+from pipeline.staging.addresses import links_of
 from pipeline.staging.asked import Asked
 from pipeline.staging.copies import Copies
 from pipeline.staging.effects import OF_DATABASES, EffectRefused, Effects
@@ -67,8 +68,8 @@ class Site:
         self.invariants: list[Callable[..., object]] = []
         self.owner_of: dict[Callable[..., Any], OwnerOf] = {}
         """Functions that tell the owner of the object of a view, by the function of the view."""
-        self.made: list[str] = []
-        """The paths of the objects that requests have made, as their answers say (Location)."""
+        self.made: dict[str, None] = {}
+        """The paths of objects that requests have made (Location), or that the page / or an answer links to."""
         self._look: Callable[[Any], object] | None = None
         self._thread = threading.get_ident()
         self._at_work: Run | None = None
@@ -92,19 +93,16 @@ class Site:
             stack.enter_context(mock.patch("time.sleep", sleep))
             found = self.load()
             self.origin = f"http://{host_of(self.chains)}"
-            calls: dict[View, Callable[..., Any]] = {}
             for views in found:
                 self.models += views.utilities(IModels)
                 self.invariants += views.utilities(IInvariant)
                 for row in views:
                     self.views.append(row)
-                    calls.setdefault(row[3], row[3].call)
                     if owner_of := views.named(IOwnerOf, str(row[3])):
                         self.owner_of[row[3].function] = owner_of
-            stack.callback(give_back, calls)
-            for view, call in calls.items():
-                view.call = self.watched_view(view, call)
-            self.grow(Asked("GET", "/"))  # a site makes its root, and more, for its first request
+            for view in dict.fromkeys(row[3] for row in self.views):
+                stack.enter_context(mock.patch.object(view, "call", self.watched_view(view, view.call)))
+            self.grow()  # a site makes its root, and more, for its first request
             yield
 
     def load(self) -> list[Views]:
@@ -120,9 +118,10 @@ class Site:
     def grow(self, *requests: Asked) -> None:
         """Let what these requests store be part of the state before each run."""
         self.copies.thaw()
-        for request in requests:
-            made = urlsplit(self.ask(request).header("Location")).path
-            self.made += [made] if made not in ("", *self.made) else []
+        for request in (*requests, Asked("GET", "/")):
+            run = self.ask(request)
+            urls = (run.header("Location"), *links_of(self.origin, request.url, run))
+            self.made |= dict.fromkeys(filter(None, (urlsplit(url).path for url in urls)))
         self.copies.freeze()
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
@@ -273,12 +272,6 @@ def close_one(request: Any, run: Run) -> None:
     request.on_close(closer)
 
 
-def give_back(calls: Mapping[View, Callable[..., Any]]) -> None:
-    """Have the views be called as before."""
-    for view, call in calls.items():
-        view.call = call
-
-
 def serve(app: Any, environ: dict[str, Any], run: Run) -> None:
     """Take the answer of an app as a server does, with a point at ``start_response`` and at each block."""
 
@@ -311,10 +304,10 @@ def serve(app: Any, environ: dict[str, Any], run: Run) -> None:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Have nothing logged: each fault would be."""
+def quiet(level: int = logging.CRITICAL) -> Iterator[None]:
+    """Have nothing logged up to a level: each fault would be."""
     before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    logging.disable(level)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The interface of the copy of an SQL database. Each engine has a class of its own."""
+"""The base of the copies of SQL databases. Each engine has a class of its own, which derives from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SqlCopy(Protocol):
         """Have the driver connect to the copy."""
 
     def check(self, statement: str) -> None:
-        """Raise an exception if a statement reaches the original."""
+        """Raise ConfigurationError if a statement reaches the original."""
 
     def freeze(self) -> None:
         """Let what is stored now be the state before each run."""
@@ -41,4 +41,4 @@ class SqlCopy(Protocol):
         """
 
     def drop(self) -> None:
-        """Remove the copy."""
+        """Remove what is not in the directory of the copies."""

@@ -105,7 +105,7 @@ class MariaDB(ServerCopy):
         if not self.structure and not self.known:
             return
         with self.look.connect() as connection:
-            self.end_others(connection)
+            self.end_others(connection, self.copy)
             if number(connection) != self.known or not self.known:
                 now = structure(connection, self.copy)
                 run(connection, "SET SESSION foreign_key_checks = 0")
@@ -124,9 +124,8 @@ class MariaDB(ServerCopy):
                 return ()
         return self.changed_rows()
 
-    def end_others(self, connection: Connection) -> None:
-        """End the connections that a run has left open."""
-        for one in run(connection, OTHERS.format(self.copy)).scalars().all():
+    def end_others(self, connection: Connection, database: str) -> None:
+        for one in run(connection, OTHERS.format(database)).scalars().all():
             try:
                 run(connection, f"KILL {one}")
             except DBAPIError:  # it has ended in the meantime
@@ -141,15 +140,6 @@ class MariaDB(ServerCopy):
         one = cursor.fetchall()[0][0]
         with self.look.connect() as connection:
             run(connection, f"KILL {one}")
-
-    def drop(self) -> None:
-        try:
-            with self.original.connect() as connection:
-                for database in (self.copy, self.frozen):
-                    run(connection, f"DROP DATABASE IF EXISTS {database}")
-        except DBAPIError:
-            if hasattr(self, "look"):  # it was made
-                raise
 
 
 def number(connection: Connection) -> str:

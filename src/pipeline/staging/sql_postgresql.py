@@ -88,7 +88,7 @@ class PostgreSQL(ServerCopy):
         try:
             run(connection, f'CREATE DATABASE {self.copy} TEMPLATE "{self.name}"')
         except DBAPIError as error:
-            if state_of(error) not in (IN_USE, NOT_ALLOWED):
+            if code_of(error.orig) not in (IN_USE, NOT_ALLOWED):
                 raise
             self.load(connection, error)
 
@@ -132,11 +132,11 @@ class PostgreSQL(ServerCopy):
     def freeze(self) -> None:
         self.close_control()
         with self.look.connect() as connection:
-            end_others(connection, self.copy)
+            self.end_others(connection, self.copy)
             run(connection, f"DROP SCHEMA IF EXISTS {FROZEN} CASCADE")
         self.note_rows()
         with self.look.connect() as connection:
-            end_others(connection, self.copy)
+            self.end_others(connection, self.copy)
             self.refill = list(self.kept(connection))
             self.structure = run(connection, STRUCTURE).scalar()
             run(connection, f"DROP DATABASE IF EXISTS {self.frozen}")
@@ -147,13 +147,13 @@ class PostgreSQL(ServerCopy):
     def reset(self) -> None:
         if self.control is None:
             return
-        end_others(self.control, self.copy)
+        self.end_others(self.control, self.copy)
         if run(self.control, PREPARED.format(self.copy)).first() is not None:
             self.end_prepared()
         if not self.has_stored():
             return
         if not self.is_refilled():
-            end_others(self.control, self.copy)
+            self.end_others(self.control, self.copy)
             run(self.control, f"DROP DATABASE IF EXISTS {self.copy}")
             run(self.control, f"CREATE DATABASE {self.copy} TEMPLATE {self.frozen}")
         self.first = int(run(self.control, NEXT).scalar_one())
@@ -208,7 +208,7 @@ class PostgreSQL(ServerCopy):
         with self.look.connect() as connection:
             for (gid,) in run(connection, PREPARED.format(self.copy)):
                 run(connection, f"ROLLBACK PREPARED '{gid}'")
-            end_others(connection, self.copy)
+            self.end_others(connection, self.copy)
 
     def close_control(self) -> None:
         """Close the connection to the template."""
@@ -225,26 +225,12 @@ class PostgreSQL(ServerCopy):
         with self.look.connect() as connection:
             run(connection, f"SELECT pg_terminate_backend({number})")
 
+    def end_others(self, connection: Connection, database: str) -> None:
+        for _ in range(1000):  # until they have ended
+            if not run(connection, END_OTHERS.format(database)).all():
+                return
+
     def drop(self) -> None:
-        try:
-            if hasattr(self, "control"):
-                self.close_control()
-            with self.original.connect() as connection:
-                for database in (self.copy, self.frozen):
-                    end_others(connection, database)
-                    run(connection, f"DROP DATABASE IF EXISTS {database}")
-        except DBAPIError:
-            if hasattr(self, "look"):  # it was made
-                raise
-
-
-def end_others(connection: Connection, database: str) -> None:
-    """End the connections that a run has left open, and wait until they have ended."""
-    for _ in range(1000):
-        if not run(connection, END_OTHERS.format(database)).all():
-            return
-
-
-def state_of(error: DBAPIError) -> Any:
-    """Return the SQLSTATE of an error."""
-    return code_of(error.orig)
+        if hasattr(self, "control"):
+            self.close_control()
+        super().drop()

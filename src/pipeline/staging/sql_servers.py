@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from pipeline.database.places import without_secrets
 from pipeline.interfaces import ConfigurationError
-from pipeline.staging.sql_copy import TIME, Faults
+from pipeline.staging.sql_copy import TIME, Faults, SqlCopy
 
 Table = tuple[str | None, str]
 """Schema, None for that of the connection, and name."""
@@ -27,7 +27,7 @@ FROZEN = "prove_frozen"
 """The schema of PostgreSQL that has the rows before each run."""
 
 
-class ServerCopy:
+class ServerCopy(SqlCopy):
     """The copy of a database, as another database of the same server."""
 
     asks_for_name = ""
@@ -83,9 +83,6 @@ class ServerCopy:
     def redirect(self, arguments: list[Any], options: dict[str, Any]) -> None:
         options[self.word] = self.copy
 
-    def check(self, statement: str) -> None:
-        """Do nothing: a statement reaches the database of its connection alone."""
-
     def note_rows(self) -> None:
         """Note the rows that are there before each run."""
         with self.look.connect() as connection:
@@ -120,9 +117,20 @@ class ServerCopy:
         """Have the server end the connection of a cursor."""
         raise NotImplementedError
 
+    def end_others(self, connection: Connection, database: str) -> None:
+        """End the connections to a database that a run has left open."""
+        raise NotImplementedError
+
     def drop(self) -> None:
         """Remove what was made."""
-        raise NotImplementedError
+        try:
+            with self.original.connect() as connection:
+                for database in (self.copy, self.frozen):
+                    self.end_others(connection, database)
+                    run(connection, f"DROP DATABASE IF EXISTS {database}")
+        except DBAPIError:
+            if hasattr(self, "look"):  # it was made
+                raise
 
 
 def connection_of(target: Any) -> Any:

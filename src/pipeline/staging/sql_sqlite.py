@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from pipeline.staging.runs import running
-from pipeline.staging.sql_copy import TIME, Faults
+from pipeline.staging.sql_copy import TIME, Faults, SqlCopy
 
 Signature = tuple[bytes, int, int]
 LOCKED = 0.1
@@ -15,8 +16,8 @@ LOCKED = 0.1
 NOTHING: Signature = (b"", 0, 0)
 
 
-class SQLite:
-    """The copy of an SQLite file."""
+class SQLite(SqlCopy):
+    """The copy of an SQLite file. A statement that attaches a file opens it, which is noticed as an effect."""
 
     def __init__(self, directory: Path, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> None:
         self.name = str(arguments[0]) if arguments else ":memory:"
@@ -39,9 +40,6 @@ class SQLite:
         if run is not None and run.is_alone:
             options["timeout"] = LOCKED
 
-    def check(self, statement: str) -> None:
-        """Do nothing: a statement that attaches a file opens it, which is noticed as an effect."""
-
     def freeze(self) -> None:
         self.image, self.known = self.file.read_bytes(), signature(self.file)
 
@@ -56,8 +54,12 @@ class SQLite:
         """Return all that is in the file, or () if it is as before."""
         if not self.file.exists() or signature(self.file) == self.known:
             return ()
-        lines = dump(self.file)
-        return () if lines == dump_of(self.image) else lines
+        now, before = sqlite3.connect(self.file), sqlite3.connect(":memory:")
+        with closing(now), closing(before):
+            if self.image:
+                before.deserialize(self.image)
+            lines = dump(now)
+            return () if lines == dump(before) else lines
 
     def faults(self, target: Any, has_ended: bool) -> Faults:
         def busy(text: str) -> BaseException:
@@ -74,9 +76,6 @@ class SQLite:
         error.__dict__.update(sqlite_errorname=name, sqlite_errorcode=code)
         return error
 
-    def drop(self) -> None:
-        """Do nothing: the directory is removed."""
-
 
 def signature(file: Path) -> Signature:
     """Return what differs after a transaction that has changed a file: SQLite's counter of changes, and the
@@ -90,29 +89,10 @@ def signature(file: Path) -> Signature:
 def copied(file: Path, copy: Path) -> None:
     """Copy an SQLite file that others may write to."""
     source = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
-    target = sqlite3.connect(copy)
-    try:
+    with closing(source), closing(sqlite3.connect(copy)) as target:
         source.backup(target)
-    finally:
-        source.close()
-        target.close()
 
 
-def dump(file: Path) -> tuple[str, ...]:
-    """Return all that is in an SQLite file, with one word for each time of day."""
-    connection = sqlite3.connect(file)
-    try:
-        return tuple(TIME.sub("TIME", line) for line in connection.iterdump())
-    finally:
-        connection.close()
-
-
-def dump_of(image: bytes) -> tuple[str, ...]:
-    """Return all that is in the image of an SQLite file."""
-    connection = sqlite3.connect(":memory:")
-    try:
-        if image:
-            connection.deserialize(image)
-        return tuple(TIME.sub("TIME", line) for line in connection.iterdump())
-    finally:
-        connection.close()
+def dump(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Return all that is in an SQLite database, with one word for each time of day."""
+    return tuple(TIME.sub("TIME", line) for line in connection.iterdump())
