@@ -10,7 +10,9 @@ import pytest
 from pipeline import Pipeline
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
+from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
+from pipeline.elements.zodb import zodb
 from pipeline.proving.proof import Proof
 from pipeline.publisher import publisher
 
@@ -49,6 +51,7 @@ def test_a_view_that_only_refuses_is_not_covered_unless_it_asks_for_a_password(
     proof = Proof(Pipeline(errors(), forms(), traverse(root=lambda request: {}), publisher(scan=(module,))))
     with proof.loaded():
         assert proof.report.tried == 2
+        proof.sequences(3)
         assert proof.report.is_covered is (succeeded == 2)
         assert f"{succeeded} of 2 views are tried with success" in (proof.report.coverage, proof.report.text())
 
@@ -63,6 +66,36 @@ def test_objects_of_a_container_without_names_are_found_by_the_links_of_the_firs
     with proof.loaded():
         assert proof.report.untried == []
         assert [str(one) for one in proof.requests] == ["GET /", "GET /kitchen", "GET /kitchen/@@edit"]
+
+
+LENT = """
+from pipeline import view
+@view(context=object)
+def front(context, request):
+    return "<form method='post' action='/@@lend'></form><form method='post' action='/@@bring'></form>"
+@view(context=object, name="lend", methods=("POST",))
+def lend(context, request, response):
+    request.root["lent"] = True
+    return "lent"
+@view(context=object, name="bring", methods=("POST",))
+def bring(context, request, response):
+    if not request.root.get("lent"):
+        response.status = 400
+    return "brought"
+"""
+
+
+def test_a_view_that_succeeds_behind_another_one_is_covered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lent_books.py").write_text(LENT)
+    monkeypatch.syspath_prepend(tmp_path)
+    elements = zodb(uri="memory://lent"), errors(), transaction(), traverse()
+    proof = Proof(Pipeline(*elements, publisher(scan=("lent_books",))))
+    with proof.loaded():
+        assert ("bring" in proof.report.refused[0], proof.report.succeeded) == (True, 2)
+        proof.sequences()
+        assert (proof.report.refused, proof.report.succeeded) == ([], 3)
 
 
 NUMBERED = """

@@ -1,4 +1,4 @@
-"""``prove`` finds the bugs that teams have made in three sites, and nothing in the sites without them."""
+"""``prove`` finds the bugs that teams have made in four sites, and nothing in the sites without them."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def proof_of(site: str, here: Path, text: str | None = None) -> Proof:
             database.executescript(ROWS)
         sql = f"url = sqlite:///{here}/shop.sqlite"
         ini = ini_of(ORDER.format("sql").split(), module, sql=sql, traverse=f"root = {module}:root")
-    elif site == "office":
+    elif site in ("office", "library"):
         zodb = f"uri = file://{here}/Data.fs\nroot = {module}:root"
         ini = ini_of(ORDER.format("zodb").split(), module, zodb=zodb)
     (here / "site.ini").write_text(ini)
     return Proof(str(here / "site.ini"), users=("ann", "bob"))
 
 
-@pytest.mark.parametrize("site", ["shop", "office", "club"])
+@pytest.mark.parametrize("site", ["shop", "office", "club", "library"])
 def test_nothing_is_found_in_a_site_without_a_bug(site: str, here: Path) -> None:
     proof = proof_of(site, here)
     with proof.loaded():

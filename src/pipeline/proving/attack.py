@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from pipeline.interfaces import PUBLIC
 from pipeline.proving.hostile import HOSTILE, is_markup
 from pipeline.proving.judges import failing
+from pipeline.proving.links import leading
 from pipeline.proving.promised import NOBODY, open_to_others
 from pipeline.proving.report import Report
 from pipeline.staging.asked import FORM, Asked
@@ -97,7 +98,8 @@ def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tupl
             run = site.afresh(tried)
             yield from ((what, tried) for what in failing(run))
             target = urlsplit(run.header("Location"))
-            if is_markup(run):
+            shown = [site.ask(one) for one in leading(site, tried, run)] if target.path else []
+            if any(map(is_markup, (run, *shown))):
                 yield "S7: a page has a value of the visitor as HTML", tried
             elif target.netloc and f"{target.scheme}://{target.netloc}" != site.origin:
                 yield f"S8: a redirect goes where a value of the visitor says: {run.header('Location')}", tried

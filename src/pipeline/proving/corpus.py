@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -89,9 +89,8 @@ class OfViews(NamedTuple):
 
     tried: list[Asked]
     untried: list[str]
-    refused: list[str]
-    succeeded: int
-    """How many views have answered without refusing. One that asks for a password counts: ``prove`` knows none."""
+    refused: dict[str, tuple[Callable[..., Any], bool]]
+    """The functions of the last, and whether they ask for a password: ``prove`` knows none."""
 
 
 def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
@@ -163,8 +162,7 @@ def sorted_out(
     return OfViews(
         [tried[identity] for identity in wanted if identity in tried],
         [text for identity, text in told.items() if identity not in tried],
-        [text for identity, text in told.items() if identity in tried],
-        sum(identity in answered or b"password" in request.body for identity, request in tried.items()),
+        {text: (one[3], b"password" in tried[one].body) for one, text in told.items() if one in tried},
     )
 
 

@@ -140,7 +140,8 @@ def objects_held() -> Iterator[str]:
     for where, thing in variables():
         several = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, deque)) else ()
         for one in (thing, *several):
-            if isinstance(one, Persistent) and id(one._p_jar) in connections:
+            jar = one._p_jar if isinstance(one, Persistent) else None
+            if jar is not None and (id(jar) in connections or getattr(jar, "opened", True) is None):
                 yield f"R13: {where} holds a {type(one).__name__} of a connection that other requests have, too"
                 break
 

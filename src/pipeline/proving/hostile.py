@@ -28,7 +28,7 @@ class Markup(HTMLParser):
         for name, value in attrs:
             text = value or ""
             self.found |= name == "prove" or (name[:2] == "on" and OPEN.search(text) is not None)
-            self.found |= name in ADDRESSES and text.strip().lower().startswith(SCRIPT)
+            self.found |= name in ADDRESSES and text.strip().startswith(SCRIPT)
 
     def handle_data(self, data: str) -> None:
         self.found |= self.in_script and OPEN.search(data) is not None

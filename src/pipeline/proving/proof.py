@@ -98,8 +98,9 @@ class Proof:
             chains = self.site.chains
             found = self._made(chains)
             self.report.views = len({identity_of(row) for row in rows(self.site, chains)})
-            self.report.untried, self.report.refused = found.untried, found.refused
-            self.report.tried, self.report.succeeded = len(found.tried), found.succeeded
+            self.report.tried, self.report.untried = len(found.tried), found.untried
+            self.refused = found.refused
+            self._note_refused()
             logged = list(of_log(self.log)) if self.log is not None else []
             asked = [*self.corpus] if self.corpus else [*found.tried, *logged]
             if not asked:  # a mounted application has no views of ours
@@ -120,6 +121,13 @@ class Proof:
                 break
             found = again
         return found
+
+    def _note_refused(self) -> None:
+        """Note which views have refused all requests until now: a book must be lent before it is brought back."""
+        done = self.site.succeeded
+        left = {text: asks for text, (function, asks) in self.refused.items() if function not in done}
+        self.report.refused = list(left)
+        self.report.succeeded = self.report.tried - len(left) + sum(left.values())
 
     def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
         """Try every fault at every point."""
@@ -166,6 +174,7 @@ class Proof:
     def _judged(self) -> Proof:
         """Say what was found by one way to judge."""
         judge = self.report.lines[-1].judge if self.report.lines else ""
+        self._note_refused()
         if self.report.follow and judge:
             put_judge([line for line in self.report.lines if line.judge == judge])
         self.report.waive([one for one in self.waived if one.judge == judge])

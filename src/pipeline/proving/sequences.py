@@ -24,7 +24,7 @@ from pipeline.views import View
 
 SEQUENCES = 150
 """How many sequences are tried at least."""
-FOR_EACH = 25
+FOR_EACH = 40
 """How many sequences are tried for each view that changes something."""
 LONGEST = 6
 """Requests of a sequence."""
@@ -98,7 +98,9 @@ class Explorer:
         self.known: dict[Step, list[Asked]] = {}
         """The last requests that pages have led to, by what they are instances of."""
         self.begins: list[list[Asked]] = [[]]
-        """Sequences at whose end a view was called with success for the first time. Others begin with them."""
+        """Sequences at whose end a user has called a view with success for the first time. Others begin so."""
+        self.planned: list[list[Asked]] = []
+        """The same, with the last request once more: by the same user, and by each other one."""
         self.welcome: dict[Step, list[str]] = {}
         """The users who were not refused, by what they have asked."""
         self.refused: dict[Step, set[str]] = {}
@@ -129,6 +131,8 @@ class Explorer:
         """Run a new sequence. Return its requests, and what is wrong with the last one."""
         self.number += 1
         chosen = self.random.choice(self.begins)[: LONGEST - 2] if self.random.random() < 0.7 else []
+        if self.planned and self.number % 2:
+            chosen = self.planned.pop(0)
         steps: list[Asked] = []
         found = self.run(self.grown(chosen, steps))
         if not found and self.number % 4 == 0:
@@ -144,12 +148,15 @@ class Explorer:
 
     def grown(self, chosen: Sequence[Asked], steps: list[Asked]) -> Iterator[Asked]:
         """Yield the chosen requests and some more, each made when its turn comes. They are noted as ``steps``."""
-        for number in range(self.random.randint(3, LONGEST)):
+        for number in range(max(len(chosen), self.random.randint(3, LONGEST))):
             steps.append(chosen[number] if number < len(chosen) else self.next())
-            known = len(self.welcome)
+            kind, known = step_of(steps[-1]), [*self.welcome.get(step_of(steps[-1]), ())]
             yield steps[-1]
-            if len(self.welcome) > known:
+            if {*self.welcome.get(kind, ())} > {*known}:
                 self.begins.append(list(steps))
+                if kind.method not in ("GET", "HEAD") and len(steps) < LONGEST:
+                    users = filter(None, self.users)
+                    self.planned += [[*steps, steps[-1]._replace(user=user)] for user in users]
 
     def next(self) -> Asked:
         """Return a request with values of chance, by a user of chance."""

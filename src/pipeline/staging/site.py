@@ -72,6 +72,8 @@ class Site:
         """The paths of objects that requests have made (Location), or that the page / or an answer links to."""
         self._look: Callable[[Any], object] | None = None
         self._thread = threading.get_ident()
+        self.succeeded: set[Callable[..., Any]] = set()
+        """The functions of the views that have not refused a request."""
         self._at_work: Run | None = None
         """The run that began last: other threads do its work."""
         self.hung: dict[tuple[str, str], str] = {}
@@ -217,6 +219,8 @@ class Site:
             raise KeyboardInterrupt
         if run.hangs:
             self.hung[kind] = run.hangs
+        if run.is_acknowledged:
+            self.succeeded.update(view.function for view in run.views)
         run.keeps_request = "pipeline.request" in environ
         self.copies.refuse_refused()
         return run
