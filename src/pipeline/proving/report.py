@@ -211,8 +211,9 @@ class Report:
 
 def put_begin(report: Report) -> None:
     """Print what of the site is tried."""
-    refused = f", {len(report.refused)} are only refused" if report.refused else ""
-    print(bold(f"{report.tried} of {report.views} views of {report.ini} are tried{refused}"))
+    refused = report.tried - report.succeeded
+    told = f", {refused} {'is' if refused == 1 else 'are'} only refused" if refused else ""
+    print(bold(f"{report.tried} of {report.views} views of {report.ini} are tried{told}"))
     for word, views in (("not tried", report.untried), ("only refused", report.refused)):
         for one in views:
             print(f"  {word}: {one}")
