@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,17 +40,29 @@ VIEWS = {
 }
 
 
+Proven = Callable[..., Proof]
+
+
+@pytest.fixture
+def proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proven:
+    """``proven(module, text, *elements)``: the proof of a site whose views are in a module with this text."""
+
+    def proven(module: str, text: str, *elements: Any) -> Proof:
+        (tmp_path / f"{module}.py").write_text(text)
+        return Proof(Pipeline(*elements, publisher(scan=(module,))))
+
+    monkeypatch.syspath_prepend(tmp_path)
+    return proven
+
+
 @pytest.mark.parametrize(
     ("names", "succeeded"), [(["front", "save"], 2), (["front", "full"], 1), (["front", "enter"], 2)]
 )
 def test_a_view_that_only_refuses_is_not_covered_unless_it_asks_for_a_password(
-    names: list[str], succeeded: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    names: list[str], succeeded: int, proven: Proven
 ) -> None:
-    module = f"covered_{'_'.join(names)}"
-    lines = ["from pipeline import view", *(VIEWS[name] for name in names)]
-    (tmp_path / f"{module}.py").write_text("\n".join(lines))
-    monkeypatch.syspath_prepend(tmp_path)
-    proof = Proof(Pipeline(errors(), forms(), traverse(root=lambda request: {}), publisher(scan=(module,))))
+    text = "\n".join(["from pipeline import view", *(VIEWS[name] for name in names)])
+    proof = proven(f"covered_{'_'.join(names)}", text, errors(), forms(), traverse(root=lambda request: {}))
     with proof.loaded():
         assert proof.report.tried == 2
         proof.sequences(3)
@@ -56,13 +70,9 @@ def test_a_view_that_only_refuses_is_not_covered_unless_it_asks_for_a_password(
         assert f"{succeeded} of 2 views are tried with success" in (proof.report.coverage, proof.report.text())
 
 
-def test_objects_of_a_container_without_names_are_found_by_the_links_of_the_first_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "linked_house.py").write_text(LINKED)
-    monkeypatch.syspath_prepend(tmp_path)
-    house = import_module("linked_house").House()
-    proof = Proof(Pipeline(errors(), traverse(root=lambda request: house), publisher(scan=("linked_house",))))
+def test_objects_of_a_container_without_names_are_found_by_the_links_of_the_first_page(proven: Proven) -> None:
+    root = traverse(root=lambda request: import_module("linked_house").House())
+    proof = proven("linked_house", LINKED, errors(), root)
     with proof.loaded():
         assert proof.report.untried == []
         assert [str(one) for one in proof.requests] == ["GET /", "GET /kitchen", "GET /kitchen/@@edit"]
@@ -85,13 +95,8 @@ def bring(context, request, response):
 """
 
 
-def test_a_view_that_succeeds_behind_another_one_is_covered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "lent_books.py").write_text(LENT)
-    monkeypatch.syspath_prepend(tmp_path)
-    elements = zodb(uri="memory://lent"), errors(), transaction(), traverse()
-    proof = Proof(Pipeline(*elements, publisher(scan=("lent_books",))))
+def test_a_view_that_succeeds_behind_another_one_is_covered(proven: Proven) -> None:
+    proof = proven("lent_books", LENT, zodb(uri="memory://lent"), errors(), transaction(), traverse())
     with proof.loaded():
         assert ("bring" in proof.report.refused[0], proof.report.succeeded) == (True, 2)
         proof.sequences()
@@ -111,13 +116,8 @@ def save(context, request, response, title: str, born: str):
 """
 
 
-def test_a_form_whose_text_has_to_be_a_number_is_sent_with_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "numbered.py").write_text(NUMBERED)
-    monkeypatch.syspath_prepend(tmp_path)
-    elements = errors(), forms(), traverse(root=lambda request: {})
-    proof = Proof(Pipeline(*elements, publisher(scan=("numbered",))))
+def test_a_form_whose_text_has_to_be_a_number_is_sent_with_one(proven: Proven) -> None:
+    proof = proven("numbered", NUMBERED, errors(), forms(), traverse(root=lambda request: {}))
     with proof.loaded():
         assert proof.report.refused == []
         assert proof.requests[-1].body == b"title=2009&born=2009"

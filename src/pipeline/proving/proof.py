@@ -21,7 +21,7 @@ from pipeline.proving.judges import Judge, judges
 from pipeline.proving.links import followed, prove_links
 from pipeline.proving.pairs import SCHEDULES, prove_pairs
 from pipeline.proving.report import Report, Waiver, put_judge
-from pipeline.proving.sequences import SEQUENCES, Explorer, prove_sequences
+from pipeline.proving.sequences import Explorer, prove_sequences
 from pipeline.staging.asked import Asked
 from pipeline.staging.logged import of_log
 from pipeline.staging.runs import FAULTS, Plan, Run
@@ -145,8 +145,8 @@ class Proof:
         prove_links(self.site, self.requests, self.report)
         return self._judged()
 
-    def sequences(self, most: int = SEQUENCES) -> Proof:
-        """Try so many sequences of requests by several users."""
+    def sequences(self, most: int | None = None) -> Proof:
+        """Try so many sequences of requests by several users; None: as many as the site asks for."""
         prove_sequences(self.site, self.requests, self.report, self.users, most)
         return self._judged()
 

@@ -23,7 +23,7 @@ from pipeline.telling.secrets import masked_query
 from pipeline.views import View
 
 SEQUENCES = 150
-"""How many sequences are tried at least."""
+"""How many sequences are tried at least, unless their number is given."""
 FOR_EACH = 40
 """How many sequences are tried for each view that changes something."""
 LONGEST = 6
@@ -43,6 +43,7 @@ TEXTS = ("0", "-1", "", "x" * 1500, "//elsewhere.example/", "ž" * 60, MARK, MAR
 RATES = (0.0, 0.3, 0.5, 0.7)
 """Parts of the fields of a request that get other values."""
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+"""Statuses by which a user is sent away, who is then seldom the one to ask again."""
 NUMBERS = 8
 """How many numbers of the last pages are known: a stock, say, of which one more is ordered."""
 
@@ -60,17 +61,17 @@ def step_of(request: Asked) -> Step:
 
 
 def prove_sequences(
-    site: Site, requests: Sequence[Asked], report: Report, users: Sequence[str] = (), most: int = SEQUENCES
+    site: Site, requests: Sequence[Asked], report: Report, users: Sequence[str] = (), most: int | None = None
 ) -> None:
-    """Try sequences of requests by the user of the site, further users and strangers: ``most``, or more if the site
-    has many views that change something."""
+    """Try sequences of requests by the user of the site, further users and strangers: ``most``, or as many as the
+    views that change something ask for."""
     explorer = Explorer(site, requests, [site.user or NOBODY, *users, NOBODY])
     with report.line("sequences", "several requests one after the other", None, 0) as line:
         site.copies.reset()
         for what in broken_invariants(site):
             report.note(line, what, "before any request", "", "")
-        changing = [request for request in requests if request.method not in ("GET", "HEAD")]
-        for _ in range(max(most, FOR_EACH * len(changing)) if most == SEQUENCES else most):
+        changing = sum(request.method not in ("GET", "HEAD") for request in requests)
+        for _ in range(max(SEQUENCES, FOR_EACH * changing) if most is None else most):
             if report.is_over() or not explorer.known:
                 return
             line.runs += 1
@@ -150,9 +151,10 @@ class Explorer:
         """Yield the chosen requests and some more, each made when its turn comes. They are noted as ``steps``."""
         for number in range(max(len(chosen), self.random.randint(3, LONGEST))):
             steps.append(chosen[number] if number < len(chosen) else self.next())
-            kind, known = step_of(steps[-1]), [*self.welcome.get(step_of(steps[-1]), ())]
+            kind = step_of(steps[-1])
+            known = {*self.welcome.get(kind, ())}
             yield steps[-1]
-            if {*self.welcome.get(kind, ())} > {*known}:
+            if {*self.welcome.get(kind, ())} > known:
                 self.begins.append(list(steps))
                 if kind.method not in ("GET", "HEAD") and len(steps) < LONGEST:
                     users = filter(None, self.users)

@@ -277,6 +277,14 @@ def watched(run: Run, request: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def sleep(seconds: float) -> None:
+    """Let no time pass, in the place of ``time.sleep``. A request that would sleep for too long hangs."""
+    run = running()
+    if run is not None and seconds >= LONGEST:
+        run.hangs = place() or "code of a library"
+        raise Hangs
+
+
 def place(begin: FrameType | None = None) -> str:
     """Return ``file, line N`` of the line of the site that is at work in this thread, or ""."""
     for frame, line in walk_stack(begin or sys._getframe(1)):

@@ -25,7 +25,7 @@ from pipeline.staging.addresses import links_of
 from pipeline.staging.asked import Asked
 from pipeline.staging.copies import Copies
 from pipeline.staging.effects import OF_DATABASES, EffectRefused, Effects
-from pipeline.staging.runs import LONGEST, Gone, Hangs, Run, joining, place, point, running, started, watched
+from pipeline.staging.runs import Gone, Run, joining, place, point, running, sleep, started, watched
 from pipeline.telling.words import line_of_the_site
 from pipeline.views import View, Views
 
@@ -255,14 +255,6 @@ class Site:
         if run is not None and not run.finished:
             run.effects.append(f"{event} {name}, by {place() or 'a thread'}")
         raise EffectRefused(f"prove: {event} {name}: nothing outside of the databases is touched. --allow {name}")
-
-
-def sleep(seconds: float) -> None:
-    """Let no time pass. A request that would sleep for too long hangs."""
-    run = running()
-    if run is not None and seconds >= LONGEST:
-        run.hangs = place() or "code of a library"
-        raise Hangs
 
 
 def close_one(request: Any, run: Run) -> None:
