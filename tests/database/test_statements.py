@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.database.statements import (
     LONGEST,
+    TRIGGERS,
     called_by,
     is_ordinary,
     is_plain_read,
@@ -183,11 +184,12 @@ def test_what_postgresql_refuses_itself(statement: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "called"),
     [
-        ("INSERT INTO t (a, b) VALUES (1, lower(c)) ON CONFLICT (a) DO NOTHING", {"conflict"}),
-        ('INSERT INTO "T" ("A") SELECT f(a) FROM t', {"f"}),
-        ("INSERT INTO s.t (a) VALUES (nextval('s.a'))", {"nextval"}),
-        ("UPDATE t SET a = G(a) WHERE b IN (1, 2)", {"g"}),
-        ("/* by = orders */ DELETE FROM t WHERE a = 1", set()),
+        ("INSERT INTO t (a, b) VALUES (1, lower(c)) ON CONFLICT (a) DO NOTHING", {"conflict", TRIGGERS}),
+        ('INSERT INTO "T" ("A") SELECT f(a) FROM t', {"f", TRIGGERS}),
+        ("INSERT INTO s.t (a) VALUES (nextval('s.a'))", {"nextval", TRIGGERS}),
+        ("WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x", {TRIGGERS}),
+        ("UPDATE t SET a = G(a) WHERE b IN (1, 2)", {"g", TRIGGERS}),
+        ("/* by = orders */ DELETE FROM t WHERE a = 1", {TRIGGERS}),
         ("SET LOCAL app.user = 'alice'", set()),
         ("SAVEPOINT a", set()),
         ("SELECT s.f(1), H(2)", {"f", "h"}),

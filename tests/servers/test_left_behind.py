@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import create_engine, event
 
 from around_a_view import ask
+from faults.length import length
 from pipeline import Request, Response
 from pipeline.database import sql_databases
 from servers.sql_places import Place, do, on_each_driver, place, raw, site
@@ -20,7 +21,9 @@ __all__ = ["place"]
 
 LOOK = {
     "postgres": (
-        "SELECT name, setting FROM pg_settings WHERE name NOT IN ('application_name') ORDER BY name",
+        # those of plpgsql are there once a session has called a function in it
+        "SELECT name, setting FROM pg_settings "
+        "WHERE name <> 'application_name' AND position('plpgsql.' IN name) = 0 ORDER BY name",
         "SELECT current_user, session_user, current_setting('search_path'), current_setting('app.user', true)",
         "SELECT locktype, objid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
         "SELECT name FROM pg_prepared_statements WHERE from_sql",
@@ -112,7 +115,41 @@ MADE = {
     "mariadb": ("CREATE FUNCTION leave_it(v text) RETURNS text BEGIN SET @user = v; RETURN v; END",),
 }
 """Functions that leave something."""
-MIXTURES = 30
+MIXTURES = length(short=30, full=300)
+TRIGGER = {
+    "postgres": (
+        "CREATE FUNCTION on_insert() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body}; RETURN NEW; END $$",
+        "CREATE TRIGGER on_insert BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION on_insert()",
+    ),
+    "mariadb": ("CREATE TRIGGER on_insert BEFORE INSERT ON t FOR EACH ROW BEGIN {body}; END",),
+}
+LEAVING_BODIES = {
+    "postgres": (
+        "NEW.v := leave(NEW.v)",
+        "PERFORM set_config('app.user', NEW.v, false)",
+        "PERFORM pg_advisory_lock(7)",
+        "SET search_path TO pg_catalog",
+        "IF true THEN SET SESSION statement_timeout = 12345; END IF",
+        "CREATE TEMPORARY TABLE mine (v text)",
+        "EXECUTE 'LISTEN alice'",
+        "LISTEN alice",
+    ),
+    "mariadb": (
+        "SET @user = NEW.v",
+        "SET NEW.v = leave_it(NEW.v)",
+        "DO GET_LOCK('left', 0)",
+        "SET SESSION sql_mode = ''",
+        "SET foreign_key_checks = 0",
+    ),
+}
+HARMLESS_BODIES = {
+    "postgres": (
+        "NEW.v := lower(NEW.v) || now()",
+        "UPDATE t SET v = v WHERE v = NEW.v",
+        "INSERT INTO t2 SELECT NEW.v, clock_timestamp()",
+    ),
+    "mariadb": ("SET NEW.v = LOWER(NEW.v)", "INSERT INTO t2 SELECT NEW.v, NOW(); SET NEW.v = 'b'"),
+}
 
 
 def seen(connection: Any, place: Place) -> list[Any]:
@@ -169,6 +206,42 @@ def test_a_connection_that_has_nothing_left_is_used_again(place: Place) -> None:
     for statement in CLEAN[place.kind]:
         assert (run(place, do(statement)), opened) == (200, []), statement
     assert from_pool(place) == expected
+
+
+def with_trigger(place: Place, body: str) -> tuple[int, list[Any], list[str]]:
+    """Let a view insert where there is such a trigger. Return its status, what is left, and new connections."""
+    made = [statement.replace("{body}", body) for statement in TRIGGER.get(place.kind, ())]
+    place.do("CREATE TABLE IF NOT EXISTS t2 (v TEXT, w TEXT)", *made)
+    run(place, do("SELECT 1"))
+    [database] = sql_databases._databases.values()
+    opened: list[str] = []
+    note = event.listens_for(database.engine, "connect")(lambda connection, record: opened.append("opened"))
+    status = run(place, do("INSERT INTO t (v) VALUES ('alice')"))
+    found = from_pool(place)
+    event.remove(database.engine, "connect", note)
+    place.do("DELETE FROM t")
+    for statement in reversed(made):
+        words = statement.split()
+        place.do(f"DROP {words[1]} on_insert{' ON t' * (words[1] + place.kind == 'TRIGGERpostgres')}")
+    database.engine.dispose()
+    database.functions.clear()
+    return status, found, opened
+
+
+@on_each_driver
+def test_a_trigger_leaves_nothing(place: Place) -> None:
+    expected = fresh(place)
+    bodies = LEAVING_BODIES.get(place.kind, ())
+    found = {body: (status, now) for body in bodies for status, now, _ in [with_trigger(place, body)]}
+    assert {body: answer for body, answer in found.items() if answer != (200, expected)} == {}
+
+
+@on_each_driver
+def test_a_trigger_that_leaves_nothing_costs_no_connection(place: Place) -> None:
+    expected = fresh(place)
+    bodies = HARMLESS_BODIES.get(place.kind, ())
+    found = {body: with_trigger(place, body) for body in bodies}
+    assert {body: answer for body, answer in found.items() if answer != (200, expected, [])} == {}
 
 
 @on_each_driver

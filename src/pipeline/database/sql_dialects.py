@@ -86,7 +86,8 @@ class Dialect:
     replayed: str = ""
     """Query for the position of a replica: it has all commits up to there. Without a row if it is not a replica."""
     leaving: str = ""
-    """Query for those of the functions ``{names}`` that may leave something in their session; "" if none does."""
+    """Query for those of the functions ``{names}`` that may leave something in their session; "" if none does. The
+    name "all triggers" stands for the triggers of the database."""
     errors: Errors = field(default_factory=Errors)
 
 
@@ -105,13 +106,21 @@ POSTGRESQL = Dialect(
     position="SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint",
     replayed="SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint WHERE pg_is_in_recovery()",
     # Those that PostgreSQL does not know to leave alone whatever they find, without its own that end with the
-    # transaction or only count.
-    leaving="""SELECT lower(proname) FROM pg_catalog.pg_proc
-        WHERE provolatile = 'v' AND lower(proname) IN ({names}) AND NOT (
+    # transaction or only count; and triggers that call one of these, or whose text has a statement that does so.
+    leaving=r"""WITH leaving AS (SELECT lower(proname) AS name FROM pg_catalog.pg_proc
+        WHERE provolatile = 'v' AND prorettype <> 'trigger'::regtype AND NOT (
             pronamespace = 'pg_catalog'::regnamespace AND proname IN (
                 'random', 'gen_random_uuid', 'clock_timestamp', 'timeofday', 'pg_sleep', 'pg_notify',
                 'nextval', 'currval', 'lastval', 'setval', 'pg_advisory_xact_lock', 'pg_advisory_xact_lock_shared',
-                'pg_try_advisory_xact_lock', 'pg_try_advisory_xact_lock_shared'))""",
+                'pg_try_advisory_xact_lock', 'pg_try_advisory_xact_lock_shared')))
+        SELECT name FROM leaving WHERE name IN ({names})
+        UNION SELECT 'all triggers' WHERE 'all triggers' IN ({names}) AND EXISTS (
+            SELECT FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_proc ON pg_proc.oid = tgfoid
+            WHERE NOT tgisinternal AND (
+                prolang NOT IN (SELECT oid FROM pg_language WHERE lanname IN ('internal', 'c', 'plpgsql'))
+                OR prosrc ~* '(^|;|\m(begin|then|else|loop))\s*(set|listen|prepare|declare\s+\w+\s.*\mhold)\M'
+                OR prosrc ~* '\m(temp|temporary|execute)\M' OR EXISTS (
+                    SELECT FROM leaving WHERE prosrc ~* ('\m' || name || '\s*\('))))""",
     errors=Errors(
         # Serialization failure, deadlock, a lock that was not free within lock_timeout.
         transient=frozenset({"40001", "40P01", "55P03"}),
@@ -141,8 +150,11 @@ MYSQL = Dialect(
     statement_timeout="SET SESSION max_statement_time = {seconds}",
     lock_timeout="SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
     in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
-    leaving="""SELECT routine_name FROM information_schema.routines WHERE routine_name IN ({names})
-        UNION SELECT name FROM (SELECT 'get_lock' AS name) AS own WHERE name IN ({names})""",
+    leaving=r"""WITH leaving AS (SELECT lower(routine_name) AS name FROM information_schema.routines
+        UNION SELECT 'get_lock') SELECT name FROM leaving WHERE name IN ({names})
+        UNION SELECT 'all triggers' FROM information_schema.triggers WHERE 'all triggers' IN ({names})
+        AND (action_statement REGEXP '@|(?i)\\bset\\s+(?!new\\b)' OR EXISTS (
+            SELECT 1 FROM leaving WHERE action_statement REGEXP CONCAT('(?i)\\b', name, '\\s*[(]')))""",
     errors=Errors(
         transient=frozenset({1213, 1205, 1020}),  # deadlock, lock wait timeout; MariaDB: changed since it was read
         # A statement time-out (MariaDB, MySQL), or it was cancelled; the server takes no writes.

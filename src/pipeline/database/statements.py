@@ -68,6 +68,9 @@ _LEAVES_BY_CALLS = re.compile(
 _COMMENT = re.compile(r"/\*(?!!)(?:(?!/\*|\*/).)*\*/", re.DOTALL)
 _INTO = re.compile(r"\b(insert|replace|merge)\s+into\s+(?:\w+\s*\.\s*)?\w+", re.IGNORECASE)
 _KEPT = re.compile(r"\binto\b", re.IGNORECASE)
+_WRITES = frozenset(("insert", "update", "delete", "merge", "replace"))
+TRIGGERS = "all triggers"
+"""Stands among the functions that a statement calls for those that call themselves when it writes."""
 
 
 @lru_cache(1024)
@@ -80,7 +83,10 @@ def called_by(statement: str) -> frozenset[str] | None:
     bare = _INTO.sub(r"\1 ,", bare)  # a parenthesis behind it has columns
     if _UNCLEAR.search(bare) or _KEPT.search(bare) or not _LEAVES_BY_CALLS.match(bare):
         return None
-    called = {found[1].lower() for found in _WORD.finditer(bare) if found[2]} - _BEFORE_PARENTHESIS
+    words = [(found[1].lower(), found[2]) for found in _WORD.finditer(bare)]
+    called = {word for word, parenthesis in words if parenthesis} - _BEFORE_PARENTHESIS
+    if not _WRITES.isdisjoint(word for word, _ in words):
+        called.add(TRIGGERS)
     return None if "quoted" in called else frozenset(called)
 
 
