@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from itertools import count, product
+from itertools import count, pairwise, product
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -471,6 +471,35 @@ def test_check_names_the_applications_that_are_not_asked_again(tmp_path: Path, c
     ini.write_text(ini.read_text() + "filter-with = repeatable\n")
     main(["check", str(ini)])
     assert told not in capsys.readouterr().out
+
+
+def test_check_names_middleware_that_each_attempt_passes(tmp_path: Path, capsys: Any) -> None:
+    ini = tmp_path / "site.ini"
+    for steps, expected in {
+        "retry language transaction": ["[filter:language]"],
+        "language retry transaction": [],
+        "retry repeatable transaction": [],
+        "retry language repeatable other transaction": ["[filter:language]", "[filter:other]"],
+        "retry transaction language": [],  # no element is inside of it: it is a part of the end
+        "language transaction": [],
+    }.items():
+        ini.write_text(
+            f"[pipeline:main]\npipeline = {steps} app\n[filter:retry]\nuse = egg:wsgi-pipeline#retry\n"
+            "[filter:transaction]\nuse = egg:wsgi-pipeline#transaction\n"
+            f"[filter:language]\npaste.filter_app_factory = {__name__}:make_language\n"
+            f"[filter:other]\npaste.filter_app_factory = {__name__}:make_language\n"
+            "[filter:repeatable]\npaste.filter_app_factory = pipeline.mounting:repeatable\n"
+            f"[app:app]\npaste.app_factory = {__name__}:make_mounted\n"
+        )
+        main(["check", str(ini)])
+        lines = capsys.readouterr().out.splitlines()
+        places = [place for told, place in pairwise(lines) if "each further attempt passes" in told]
+        found = [place.split("section ")[1].split(",")[0] for place in places]
+        assert found == expected, (steps, lines)
+
+
+def make_language(app: Any, global_conf: Any) -> Any:
+    return lambda environ, start_response: app(environ, start_response)
 
 
 def make_mounted(global_conf: dict[str, str]) -> Any:

@@ -246,6 +246,13 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
         what = f"unsafe requests (POST, PUT, ...) that {end} answers are never tried again: it may commit by itself"
         remedy = "Put pipeline.mounting:repeatable around it if it writes in the transaction of the pipeline alone."
         yield Finding("note", end.where, what, remedy)
+    is_again = False
+    for step in chain.steps[:-1]:
+        if step.element is not None:
+            is_again = is_again or "attempts" in step.element.contract.provides
+        elif is_again and not _is_repeatable(step):
+            what = f"each further attempt passes {step} again, which may store something by itself"
+            yield Finding("note", step.where, what, f"If it does, put it outside of {providers('attempts')}.")
     if "content_policy" in provided and end.element is None:
         what = f"scripts in the pages of {end} do not run: they get the Content-Security-Policy of this site"
         yield Finding("note", end.where, what, "If they have some, name the path in the option policies of shield.")
