@@ -487,7 +487,7 @@ def test_check_names_middleware_that_each_attempt_passes(tmp_path: Path, capsys:
             f"[pipeline:main]\npipeline = {steps} app\n[filter:retry]\nuse = egg:wsgi-pipeline#retry\n"
             "[filter:transaction]\nuse = egg:wsgi-pipeline#transaction\n"
             f"[filter:language]\npaste.filter_app_factory = {__name__}:make_language\n"
-            f"[filter:other]\npaste.filter_app_factory = {__name__}:make_language\n"
+            f"[filter:other]\npaste.filter_app_factory = {__name__}:make_language\nname = de\n"
             "[filter:repeatable]\npaste.filter_app_factory = pipeline.mounting:repeatable\n"
             f"[app:app]\npaste.app_factory = {__name__}:make_mounted\n"
         )
@@ -498,7 +498,7 @@ def test_check_names_middleware_that_each_attempt_passes(tmp_path: Path, capsys:
         assert found == expected, (steps, lines)
 
 
-def make_language(app: Any, global_conf: Any) -> Any:
+def make_language(app: Any, global_conf: Any, name: str = "en") -> Any:
     return lambda environ, start_response: app(environ, start_response)
 
 
