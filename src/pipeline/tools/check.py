@@ -247,7 +247,8 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
         remedy = "Put pipeline.mounting:repeatable around it if it writes in the transaction of the pipeline alone."
         yield Finding("note", end.where, what, remedy)
     is_again = False
-    for step in chain.steps[:-1]:
+    last = chain.steps.index(steps[-1][0]) if steps else 0
+    for step in chain.steps[:last]:  # what is behind it is a part of a foreign end
         if step.element is not None:
             is_again = is_again or "attempts" in step.element.contract.provides
         elif is_again and not _is_repeatable(step):
