@@ -87,8 +87,8 @@ def sql(
     max_overflow       further connections that are opened if they are needed at the same time; default 10
     pool_timeout       seconds that a request waits for a connection, before it is a 503; default 30
     pool_recycle       age in seconds at which a connection is replaced before its next use; default never
-    pool_pre_ping      whether a connection is tested before a request gets it, and replaced if it is dead;
-                       default true
+    pool_pre_ping      whether a connection to a server is tested before a request gets it, and replaced if it is
+                       dead; default true
     isolation_level    isolation level, such as SERIALIZABLE; default the database's own
     twophase           whether to commit in two phases, with another database beside this one. Both commit or
                        neither does, unless one is lost after all have voted. Then the answer says so (R4), and the
