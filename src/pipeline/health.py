@@ -13,16 +13,19 @@ A small app for the container, systemd and the proxies::
 ``/@@health/alive`` is answered 200 by a process that answers at all. Every other path is answered 200 if each
 database of the ini answers within ``timeout`` seconds, else 503 with a line for each that does not. It is 503
 as well while the file is there that the environment variable ``PIPELINE_DRAINING`` names: the instance is about
-to stop, and a proxy that asks sends new requests elsewhere (R9). The app stands outside the pipeline of the
-site: its requests are not logged and have no session.
+to stop, and a proxy that asks sends new requests elsewhere (R9). A database that can be read and whose disk is full
+has a line of its own after "ready", and ``/@@health/writes`` is 503 then. The app stands outside the pipeline of
+the site: its requests are not logged and have no session.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from tempfile import TemporaryFile
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +33,7 @@ from pipeline.composition import Element, Pipeline, element
 from pipeline.ini import Source
 from pipeline.interfaces import Facts, Handler, OptionError, Unavailable, WSGIApp
 from pipeline.options import Signature, on_demand
-from pipeline.paste import Step, plan, with_facts
+from pipeline.paste import plan, with_facts
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.running.draining import is_draining
@@ -68,11 +71,10 @@ def _health(
 
 
 def _facts(*, watch: str = "", listen: str = "", slow: str = "10", threads: str = "0", **strings: str) -> Facts:
-    if not watch:
-        return Facts(is_health=True)
     with suppress(ValueError):  # ``health`` itself says which option is wrong
-        made = Watch(watch, listen, float(slow), int(threads))
-        return Facts(is_health=True, writes=(f"{watch.rstrip('/')}/",), watch=made)
+        if watch:
+            made = Watch(watch, listen, float(slow), int(threads))
+            return Facts(is_health=True, writes=(f"{watch.rstrip('/')}/",), watch=made)
     return Facts(is_health=True)
 
 
@@ -102,13 +104,10 @@ def health(global_conf: Mapping[str, str], **strings: str) -> WSGIApp:
             if step.element is not None and (ask := step.facts.probe) is not None:
                 key = f"{step.element.name} {sorted(map(str, step.element.options.items()))}"
                 if key not in checks:
-                    checks[key] = Probe(step.element, ask, elements(chain.steps[:place]))
+                    outer = [one.element for one in chain.steps[:place] if one.element is not None]
+                    asked = [*needed(step.element, outer), question(ask=ask)]
+                    checks[key] = Probe(step.element.name, asked, step.facts.writes)
     return Pipeline(report(probes=tuple(checks.values()), timeout=options.get("timeout", 3.0)))
-
-
-def elements(steps: Iterable[Step]) -> list[Element]:
-    """Return the elements of the steps."""
-    return [step.element for step in steps if step.element is not None]
 
 
 def needed(element: Element, outer: Sequence[Element]) -> list[Element]:
@@ -124,13 +123,14 @@ def needed(element: Element, outer: Sequence[Element]) -> list[Element]:
 class Probe:
     """An element that is asked in a thread of its own, so that one that hangs does not delay the others."""
 
-    def __init__(self, element: Element, ask: Callable[[Any], object], outer: Sequence[Element]) -> None:
-        self.name = element.name
-        self.ask = Pipeline(*needed(element, outer), question(ask=ask))
-        self.asked: Future[None] | None = None
+    def __init__(self, name: str, elements: Iterable[Element], writes: Iterable[str]) -> None:
+        self.name = name
+        self.ask = Pipeline(*elements)
+        self.places = {os.path.dirname(path) or "." for path in writes}
+        self.asked: Future[str] | None = None
 
-    def start(self) -> Future[None]:
-        """Ask, unless the last question is still open."""
+    def start(self) -> Future[str]:
+        """Ask, unless the last question is still open. The result says why nothing can be written, or is empty."""
         asked = self.asked
         if asked is None or asked.done():
             asked = self.asked = Future()
@@ -138,21 +138,26 @@ class Probe:
             Thread(target=self._answer, args=(asked,), name=f"health-{self.name}", daemon=True).start()
         return asked
 
-    def _answer(self, asked: Future[None]) -> None:
+    def _answer(self, asked: Future[str]) -> None:
+        status: list[str] = []
         try:
-            self._ask()
+            body = self.ask(Request.blank("/").environ, lambda line, headers, exc_info=None: status.append(line))
+            getattr(body, "close", bool)()
+            if status != ["204 No Content"]:
+                raise Unavailable(f"{self.name} cannot be reached")
+            asked.set_result(next(filter(None, map(refused, sorted(self.places))), ""))
         except Exception as error:
             asked.set_exception(error)
-        else:
-            asked.set_result(None)
 
-    def _ask(self) -> None:
-        status: list[str] = []
-        environ = Request.blank("/").environ
-        body = self.ask(environ, lambda line, headers, exc_info=None: status.append(line))
-        getattr(body, "close", bool)()
-        if status != ["204 No Content"]:
-            raise Unavailable(f"{self.name} cannot be reached")
+
+def refused(place: str) -> str:
+    """Return why a megabyte cannot be stored in a directory, or ""."""
+    try:
+        with TemporaryFile(dir=place) as file:
+            file.write(bytes(2**20))
+    except OSError as error:  # without permission, another user has made the files that are there
+        return "" if isinstance(error, PermissionError) else f"cannot write: {error.strerror}"
+    return ""
 
 
 @element
@@ -171,28 +176,32 @@ def report(*, probes: tuple[Probe, ...], timeout: float) -> Handler:
     """Tell whether this process is alive, and whether every database answers within ``timeout`` seconds."""
 
     def report(request: Request, response: Response) -> None:
-        alive = request.environ.get("PATH_INFO", "").rstrip("/").endswith("/alive")
-        problems: list[str] = []
-        if not alive:
-            problems = ["draining"] if is_draining() else problems_of(probes, timeout)
-        if problems:
+        path = request.environ.get("PATH_INFO", "").rstrip("/")
+        word = "alive" if path.endswith("/alive") else "ready"
+        problems, unwritten = problems_of(probes, timeout) if word == "ready" else ([], [])
+        if problems or (unwritten and path.endswith("/writes")):
             response.status = "503 Service Unavailable"
+            word = ""
         response.headers["Content-Type"] = "text/plain; charset=utf-8"
         response.headers["Cache-Control"] = "no-store"
-        response.app_iter = [f"{line}\n".encode() for line in problems or ["alive" if alive else "ready"]]
+        response.app_iter = [f"{line}\n".encode() for line in (word, *problems, *unwritten) if line]
 
     return report
 
 
-def problems_of(probes: Iterable[Probe], timeout: float) -> list[str]:
-    """Return a line for each element that does not answer in time."""
+def problems_of(probes: Iterable[Probe], timeout: float) -> tuple[list[str], list[str]]:
+    """Return a line for each element that does not answer in time, and one for each that cannot write."""
+    if is_draining():
+        return ["draining"], []
     asked = [(probe, probe.start()) for probe in probes]
     end = time.monotonic() + timeout
-    found = []
+    found, unwritten = [], []
     for probe, answer in asked:
         wait([answer], max(0.0, end - time.monotonic()))
         if not answer.done():
             found.append(f"{probe.name}: no answer within {timeout:g} s")
         elif answer.exception() is not None:
             found.append(f"{probe.name}: cannot be reached")
-    return found
+        elif why := answer.result():
+            unwritten.append(f"{probe.name}: {why}")
+    return found, unwritten

@@ -125,7 +125,7 @@ def test_what_is_written_is_committed(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "limit"), [({}, 15), ({"pool_size": 2, "max_overflow": 1}, 3), ({"max_overflow": -1}, None)]
+    ("options", "limit"), [({}, 18), ({"pool_size": 2, "max_overflow": 1}, 3), ({"max_overflow": -1}, None)]
 )
 def test_the_usage_of_the_pool(url: str, options: dict[str, Any], limit: int | None) -> None:
     during: list[Usage] = []
@@ -140,6 +140,23 @@ def test_the_usage_of_the_pool(url: str, options: dict[str, Any], limit: int | N
     assert during == [Usage(database(url).shown, 1, 0, limit)]
     assert database(url).usage()[1:] == (0, 1, limit)
     assert database(url).usage() in pools.usages(), "the counters of the inspector and the metrics have it"
+
+
+def test_as_many_connections_are_kept_as_a_server_has_threads(url: str) -> None:
+    """``deploy`` writes eight threads for one process. Requests that come together again open no connection."""
+    together = threading.Barrier(8, timeout=20)
+    opened: list[Any] = []
+
+    def view(request: Request, response: Response) -> None:
+        request.sql.execute(text("SELECT 1"))
+        together.wait()
+
+    app = site(url, view)
+    event.listen(database(url).engine, "connect", lambda *arguments: opened.append(arguments))
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(2):
+            assert {answer.status_int for answer in threads.map(ask, [app] * 8)} == {200}
+    assert len(opened) == 8
 
 
 @pytest.mark.parametrize("status", [400, 404, 500])

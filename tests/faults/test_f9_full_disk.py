@@ -6,9 +6,6 @@ is room, without a restart.
 
 from __future__ import annotations
 
-import errno
-import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +19,7 @@ from faults.length import length
 from faults.load import get, post
 from faults.serving import Site
 from servers.base import wait_until
+from servers.disk import Disk, mounted
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
 
@@ -31,42 +29,10 @@ SECONDS = length(short=2.0, full=10.0)
 ROUNDS = length(short=1, full=5)
 
 
-class Disk:
-    """A disk that can be filled and emptied again."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.ballast = path / "ballast"
-
-    def fill(self, leave: int = 0) -> None:
-        """Fill it up to ``leave`` bytes, while others may write too."""
-        with self.ballast.open("ab") as file:
-            while (free := self.free() - leave) > 0:
-                try:
-                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, free)
-                except OSError as error:
-                    if error.errno != errno.ENOSPC:
-                        raise
-
-    def free(self) -> int:
-        """Bytes that there is room for."""
-        state = os.statvfs(self.path)
-        return state.f_bavail * state.f_frsize
-
-    def empty(self) -> None:
-        self.ballast.unlink()
-
-
 @pytest.fixture
 def disk(place: Path, missing: Callable[[str, str], NoReturn]) -> Iterator[Disk]:
-    path = place / "disk"
-    path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}m", "tmpfs", str(path)]
-    done = subprocess.run(mount, capture_output=True, text=True)
-    if done.returncode:
-        missing("a disk of its own", f"run the tests as root, who may mount one ({done.stderr.strip()})")
-    yield Disk(path)
-    subprocess.run(["umount", str(path)], check=True)
+    with mounted(place / "disk", SIZE, missing) as disk:
+        yield disk
 
 
 def on_full_database(site: Site, disk: Disk) -> tuple[Writers, int, list[float], int]:

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from webob import Request
@@ -16,6 +16,7 @@ from webob import Request
 from pipeline.database import sql_databases
 from pipeline.elements import zodb
 from pipeline.paste import load
+from servers.disk import Disk, mounted
 from servers.zeo import ZEO
 
 # From CPython 3.13 on, a connection to SQLite that could not be opened is said to be unclosed, sometime later.
@@ -103,6 +104,32 @@ def test_a_database_that_hangs_is_named_in_time_and_is_asked_once(site: Callable
     finally:
         os.kill(zeo.pid, signal.SIGCONT)
     wait_until_ready(ask)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, missing: Callable[[str, str], NoReturn]) -> Iterator[Disk]:
+    with mounted(tmp_path / "disk", 8, missing) as disk:
+        yield disk
+
+
+def test_a_full_disk_is_named(disk: Disk, site: Callable[..., Any]) -> None:
+    """The site can be read, so it is ready; a probe for writes fails. What is tried leaves nothing behind."""
+    ask = site(f"file://{disk.path}/Data.fs", f"sqlite:///{disk.path}/site.db", "zodb sql")
+    ready = [(200, "ready\n")] * 2
+    assert asked_both(ask) == ready
+    files = set(disk.path.iterdir())
+    disk.fill()
+    said = "zodb: cannot write: No space left on device\nsql: cannot write: No space left on device\n"
+    assert asked_both(ask) == [(200, f"ready\n{said}"), (503, said)]
+    assert ask("/@@health/alive").text == "alive\n"
+    disk.empty()
+    assert asked_both(ask) == ready
+    assert set(disk.path.iterdir()) == files
+
+
+def asked_both(ask: Callable[[str], Any]) -> list[tuple[int, str]]:
+    """Return what is said to a proxy, and to a probe for writes."""
+    return [(answer.status_int, answer.text) for answer in map(ask, ("/@@health", "/@@health/writes"))]
 
 
 def wait_until_ready(ask: Callable[[str], Any]) -> None:

@@ -17,6 +17,7 @@ from servers.test_matrix import need, start
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
 
 FILES = {
+    "gunicorn": ["gunicorn"],
     "granian": ["granian"],
     "nginx": ["gunicorn", "nginx"],
     "nginx --behind granian": ["granian", "nginx"],
@@ -26,8 +27,7 @@ FILES = {
     "lighttpd": ["gunicorn", "lighttpd"],
     "mod_wsgi-express": ["express/httpd"],
 }
-"""PID files of each target, without their ending. Those left out start as one of these does: gunicorn as behind
-nginx, and each Apache by one script."""
+"""PID files of each target, without their ending. Each other target of Apache starts by the same script."""
 
 
 def started_again(deployed: Deployed) -> list[subprocess.CompletedProcess[str]]:

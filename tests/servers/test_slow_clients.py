@@ -84,6 +84,7 @@ LIMITS: dict[str, set[str]] = {
     "mod_python": {"does not read an answer", *HEADERS, *BODIES} - {"sends chunks of a byte"},
     "uwsgi": {*HEADERS, *BODIES},
     "lighttpd": set(),
+    "mod_wsgi-express": BODIES,
 }
 """Kinds that stop a server, or delay others by 5 s, as each has a thread. docs/deployments.rst says so."""
 

@@ -28,7 +28,7 @@ from processes import Process
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(1200 if FULL else 120)]
 
 VIEWS = """\
-import os, time
+import os, re, time
 from pathlib import Path
 from pipeline import view
 
@@ -49,6 +49,13 @@ def stream(context, request):
     yield b"first"
     while Path("streaming").exists():
         time.sleep(0.05)
+
+@view(name="match")
+def match(context, request):
+    if str(os.getpid()) == request.GET["pid"]:
+        Path("matching").touch()
+        re.match("(a+)+$", "a" * 60 + "b")
+    return "ends"
 """
 INI = """\
 [server:main]
@@ -203,29 +210,42 @@ def test_the_request_that_hangs_is_found_in_one_command(site: Site) -> None:
     eventually(lambda: all(one["state"] == "ready" for one in site.top()["processes"]))
 
 
-def test_a_process_that_does_nothing_at_all_is_named(site: Site) -> None:
-    """One call into C can keep the lock of the interpreter; a signal stops all threads in the same way. The process
-    that answers the probes is another one, or nobody answers, which fails the probe as well. However often it is
-    asked, it says the same: the queue of the socket is full after 17 questions, and that is no other state."""
+def is_stopped(site: Site, pid: int) -> None:
+    """A signal stops all threads."""
+    os.kill(pid, signal.SIGSTOP)
+
+
+def matches(site: Site, pid: int) -> None:
+    """One request is in a call into C that keeps the lock of the interpreter for years."""
+    while not (site.directory / "matching").exists():  # the other process has taken it
+        site.begin(f"/@@match?pid={pid}")
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("how", [is_stopped, matches])
+def test_a_process_that_does_nothing_at_all_is_named(how: Callable[[Site, int], None], site: Site) -> None:
+    """The process that answers the probes is another one, or nobody answers, which fails the probe as well. However
+    often it is asked, it says the same: the queue of the socket is full after 17 questions, and that is no other
+    state."""
     pids = {one["pid"] for one in site.top()["processes"]}
-    stopped = next(pid for pid in sorted(pids) if not listens(pid, site.probe))
-    os.kill(stopped, signal.SIGSTOP)
+    hanging = next(pid for pid in sorted(pids) if not listens(pid, site.probe))
+    how(site, hanging)
     try:
-        eventually(lambda: f"process {stopped} hangs: no answer within 0.5 s" in site.ask("/alive")[1])
+        eventually(lambda: f"process {hanging} hangs: no answer within 0.5 s" in site.ask("/alive")[1])
         status, text = site.ask("/alive")
-        others = [line for line in text.splitlines()[1:] if str(stopped) not in line]
+        others = [line for line in text.splitlines()[1:] if str(hanging) not in line]
         assert status == 200 and len(others) == 1 and others[0].endswith(" ready"), "it does not count itself"
         found: Counter[tuple[int, bool]] = Counter()
         for number in range(PROBES):
             status, text = site.ask(("/alive", "/ready")[number % 2])
-            found[status, f"process {stopped} hangs" in text] += 1
+            found[status, f"process {hanging} hangs" in text] += 1
             time.sleep(0.5 if FULL else 0)
         print(f"{PROBES} probes of two processes, one of which hangs: {dict(found)}")
         assert found == {(200, True): PROBES}
-        assert f"process {stopped}: hangs" in site.run()
+        assert f"process {hanging}: hangs" in site.run()
     finally:
-        os.kill(stopped, signal.SIGCONT)
-    eventually(lambda: "hangs" not in site.ask("/alive")[1])
+        os.kill(hanging, signal.SIGKILL)
+    eventually(lambda: site.ask("/alive")[1].count(" ready\n") == 2)
 
 
 def listens(pid: int, port: int) -> bool:

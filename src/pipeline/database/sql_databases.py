@@ -75,7 +75,7 @@ class Database:
                 settings["pool_pre_ping"] = False  # its connections die with their file, which is compared
             parsed = parsed.difference_update_query(given)
             if parsed.get_dialect()().get_dialect_pool_class(parsed) is QueuePool:
-                settings = {**settings, "poolclass": Connections}
+                settings = {"pool_size": 8, **settings, "poolclass": Connections}
             self.engine = create_engine(parsed, **settings)
         except (SQLAlchemyError, ImportError, TypeError, ValueError) as error:
             said = without_secrets(f"{type(error).__name__}: {error}", url)

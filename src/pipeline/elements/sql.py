@@ -83,7 +83,7 @@ def sql(
                        written, as ``causal`` knows. See below; default none
     max_lag            seconds by which a replica may be behind its primary before it is left out: half of
                        ``max_age`` of ``causal``, after which a visitor is not told from others; default 30
-    pool_size          upper limit of the connections that are kept open; default 5
+    pool_size          upper limit of the connections that are kept open: as many as a server has threads; default 8
     max_overflow       further connections that are opened if they are needed at the same time; default 10
     pool_timeout       seconds that a request waits for a connection, before it is a 503; default 30
     pool_recycle       age in seconds at which a connection is replaced before its next use; default never

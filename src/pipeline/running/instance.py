@@ -69,12 +69,10 @@ def _connected(file: Path, stack: ExitStack) -> socket.socket | None:
 def _read(peer: socket.socket, end: float) -> dict[str, Any]:
     blocks = []
     try:
-        while True:
-            peer.settimeout(max(0.01, end - time.monotonic()))
-            block = peer.recv(65536)
-            if not block:
-                break
+        peer.settimeout(max(0.01, end - time.monotonic()))
+        while block := peer.recv(65536):
             blocks.append(block)
+            peer.settimeout(max(0.01, end - time.monotonic()))
     except OSError:  # it is stopped, or one call into C holds all of it
         return {}
     told: dict[str, Any] = json.loads(b"".join(blocks) or b"null") or {}
@@ -106,9 +104,7 @@ def verdict(path: str, states: Iterable[State], is_draining: bool) -> tuple[bool
     path  that of the probe: /alive, or any other for /ready
     """
     states = list(states)
-    if path.rstrip("/").endswith("/alive"):
-        passes, word = any(state.word != "hangs" for state in states), "alive"
-    else:
-        passes, word = any(state.word != "hangs" for state in states) and not is_draining, "ready"
+    word = "alive" if path.rstrip("/").endswith("/alive") else "ready"
+    passes = any(state.word != "hangs" for state in states) and not (is_draining and word == "ready")
     first = "draining" if is_draining else word if passes else f"not {word}"
     return passes, "".join(f"{line}\n" for line in (first, *states))

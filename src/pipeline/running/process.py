@@ -166,8 +166,6 @@ def is_of_the_service(peer: socket.socket) -> bool:
     _, uid, gid = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     if uid in (0, os.geteuid()) or gid == os.getegid():
         return True
-    try:
-        name = pwd.getpwuid(uid).pw_name
-        return name in grp.getgrgid(os.getegid()).gr_mem
-    except KeyError:
-        return False
+    with suppress(KeyError):
+        return pwd.getpwuid(uid).pw_name in grp.getgrgid(os.getegid()).gr_mem
+    return False

@@ -92,8 +92,7 @@ class Stacks:
         if pipeline is None:
             return {}
         if pipeline not in self.parts:
-            parts = self.parts[pipeline] = dict(_codes(pipeline.linked, request.views))
-            return parts
+            self.parts[pipeline] = dict(_codes(pipeline.linked, request.views))
         return self.parts[pipeline]
 
 

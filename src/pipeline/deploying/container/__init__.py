@@ -17,6 +17,7 @@ from pipeline.deploying.site import ENVIRONMENT, Site, has_code, password_in
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.site import PRIVATE
 
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
 MARK = "/tmp/draining"
 HOME = "/srv/site"
 """The directory of the project in the container."""
@@ -51,7 +52,7 @@ def values(site: Site) -> dict[str, Any]:
         "ignored": list(ignored(root, [*volumes])),
         "volumes": volumes,
         "databases": [host for host in hosts if re.fullmatch(r"[a-z][a-z0-9-]*", host) and host != "localhost"],
-        "local": [server for server in site.servers if is_local(server)],
+        "local": [server for server in site.servers if server.rpartition(":")[0] in LOCAL],
         "lock": lock.read_text("utf-8") if lock.exists() else lock_of(root),
         "variable": PRIVATE,
         # In the container.
@@ -142,11 +143,6 @@ def ignored(root: Path, volumes: list[str]) -> Iterator[str]:
     for volume in volumes:
         if volume.startswith(f"{HOME}/"):
             yield volume.removeprefix(f"{HOME}/")
-
-
-def is_local(server: str) -> bool:
-    """Return whether "host:port" is on this machine."""
-    return server.rpartition(":")[0] in ("localhost", "127.0.0.1", "[::1]")
 
 
 def refuse_passwords(directories: set[Path], site: Site) -> None:
