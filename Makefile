@@ -159,7 +159,7 @@ INSTALL_ztk = -e '.[ztk,ztk-test]' -r tests/ztk/address_book/requirements.txt
 INSTALL_zope = -e '.[zope-test]' 'Zope==6.3'
 INSTALL_plone = -e '.[zope-test]' -r tests/plone_sites/requirements.txt
 INSTALL_adopted = -e '.[testing]' -r tests/adopted_sites/requirements.txt
-INSTALL_bench = -e . $(DEMO) -r bench/requirements.txt
+INSTALL_bench = -e ".[sql]" $(DEMO) -r bench/requirements.txt
 INSTALL_bench-ci = -e . $(DEMO) -r bench/requirements-ci.txt
 
 $(VENV)/%.stamp: setup.py examples/demo/pyproject.toml $(VENV)/pyvenv.cfg

@@ -26,6 +26,7 @@ SUITES = {
     "frameworks": "bench.frameworks",
     "default": "bench.default",
     "zodb": "bench.suites",
+    "sql": "bench.sql",
     "elements": "bench.suites",
     "instructions": "bench.instructions",
     "growth": "bench.growth",
