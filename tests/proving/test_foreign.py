@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 from chameleon import loader
 
 from pipeline import Pipeline
 from pipeline.database import forks
 from pipeline.elements.errors import errors
 from pipeline.elements.transaction import transaction
-from pipeline.proving.corpus import MULTIPART
+from pipeline.proving.corpus import MULTIPART, forms_of
 from pipeline.proving.proof import Proof
 from pipeline.proving.report import put_begin
 from pipeline.proving.sequences import steps_from, written
@@ -94,6 +97,54 @@ def test_a_form_with_files_is_replayed_as_it_was_sent() -> None:
     step = Asked("POST", "/add", body, (("Content-Type", MULTIPART),), "ann")
     (again,) = steps_from(written([step]))
     assert (again.body, dict(again.headers)["Content-Type"]) == (body, MULTIPART)
+
+
+def test_a_form_is_sent_with_its_first_button() -> None:
+    """A browser does so, and a view may be chosen by it."""
+    page = b"""<form method="post"><button type="button">x</button><input type="hidden" name="token" value="1">
+        <button name="save" value="now">x</button><button name="cancel">x</button></form>"""
+    (form,) = forms_of("http://localhost", "/", page)
+    assert form.body == b"token=1&save=now"
+
+
+OPENED = """
+from sqlalchemy import create_engine
+
+def make(global_conf, url):
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM visits").scalar()
+
+    def app(environ, start_response):
+        with engine.begin() as connection:
+            connection.exec_driver_sql("INSERT INTO visits VALUES (1)")
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"counted"]
+    return app
+"""
+
+
+@pytest.mark.parametrize("version", ["1.4", "2"])
+def test_a_database_that_is_opened_at_the_start_is_copied(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLAlchemy 1.4 has no ``sqlalchemy.Engine``."""
+    if version == "1.4":
+        monkeypatch.delattr(sqlalchemy, "Engine")
+    with closing(sqlite3.connect(tmp_path / "visits.db")) as database:
+        database.execute("CREATE TABLE visits (number int)")
+    before = (tmp_path / "visits.db").read_bytes()
+    (tmp_path / f"opened{version[0]}.py").write_text(OPENED)
+    monkeypatch.syspath_prepend(tmp_path)
+    app = f"opened{version[0]}:make\nurl = sqlite:///{tmp_path}/visits.db"
+    (tmp_path / "site.ini").write_text(MOUNTED.replace("json.tool:main", app))
+    proof = Proof(str(tmp_path / "site.ini"))
+    with proof.loaded():
+        report = proof.links().growth().report
+        assert proof.site.afresh(Asked("GET", "/")).answer == "200"
+        assert proof.site.has_stored
+    assert report.found == []
+    assert (tmp_path / "visits.db").read_bytes() == before
 
 
 class Templates:

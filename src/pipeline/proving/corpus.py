@@ -22,7 +22,7 @@ from xmlrpc.client import dumps
 from webob import Request
 from webob.multidict import MultiDict
 from webtest import TestResponse
-from webtest.forms import Upload
+from webtest.forms import Submit, Upload
 from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IXMLRPCRequest
@@ -323,7 +323,8 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
             continue
         fields: list[tuple[str, Any]] = []
         files: list[tuple[str, Any]] = []
-        for name, value in form.submit_fields():
+        button = next((name for name, field in form.field_order if name and isinstance(field, Submit)), None)
+        for name, value in form.submit_fields(button):  # a browser sends its first button with a form
             field = form.fields[name][0]
             if isinstance(value, Upload) or type(field).__name__ == "File":
                 files.append((name, ("prove.txt", b"prove")))
