@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -203,3 +204,17 @@ def test_headers_belong_to_a_user(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             main(["prove", "site.ini", *words])
         assert said in capsys.readouterr().err
+
+
+def test_the_directory_of_temporary_files_is_known_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first temporary file of a process finds it by writing, and was refused."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        with tempfile.TemporaryFile():
+            start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"used"]
+
+    proof = Proof(Pipeline(errors(), transaction(), app))
+    with proof.loaded():
+        assert proof.faults().report.found == []
