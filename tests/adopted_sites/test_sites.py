@@ -78,10 +78,17 @@ Form = tuple[str, dict[str, str]]
 KOTTI_LOGIN = ("/login", {"login": "admin", "password": "qwerty", "submit": "submit"})
 SUBSTANCE_D_LOGIN = ("/manage/@@login", {"login": "admin", "password": "qwerty", "form.submitted": "Log In"})
 OF_KOTTI = {
-    # The link "paste" is a GET that stores a copy: seen with curl, by the rows of the table "nodes".
+    # The links "paste" and "workflow-change" are GETs that store: seen with curl, by the rows of the table "nodes".
     "a GET changes the database",
+    # A document is cut and pasted into itself: curl gets a 500, too.
+    "it is answered 500, since CircularDependencyError was raised",
 }
 """What is truly wrong in a site of Kotti, with the reason. All else is a false finding."""
+OF_SUBSTANCE_D = {
+    # /manage/@@contents links to ../@@contents: curl gets a 404 there, too.
+    "a link or a form of a page is answered 404",
+}
+"""The same in a site of Substance D."""
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -153,7 +160,7 @@ def test_prove_finds_what_is_wrong_in_kotti_and_nothing_else(tmp_path: Path) -> 
 
 
 @pytest.mark.timeout(600)
-def test_prove_finds_nothing_in_substance_d(tmp_path: Path) -> None:
+def test_prove_finds_what_is_wrong_in_substance_d_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "production.ini").write_text(SUBSTANCE_D)
     (tmp_path / "substance.py").write_text(SITE)
     adopt(tmp_path)
@@ -163,7 +170,7 @@ def test_prove_finds_nothing_in_substance_d(tmp_path: Path) -> None:
     line, found = proved(
         tmp_path, SUBSTANCE_D_LOGIN, "--judge", "faults,links", "--faults", "conflict,error", "--view", view,
         "--log", str(log))
-    assert found == set()
+    assert found == OF_SUBSTANCE_D
     assert requests_of(line)[1] > 1
 
 
