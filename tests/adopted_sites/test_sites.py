@@ -127,7 +127,8 @@ def proved(directory: Path, login: Form, *more: str) -> tuple[str, set[str]]:
     run(sys.executable, "-m", "pipeline.adopting.asking", "job", "answers", cwd=directory)
     cookie = "; ".join(json.loads((directory / "answers").read_text())["cookies"])
     stored = {file: file.read_bytes() for file in (directory / "Data.fs", directory / "Kotti.db") if file.exists()}
-    command = [sys.executable, "-m", "pipeline", "prove", "pipeline.ini", "--user", "admin", "-H", f"Cookie: {cookie}"]
+    command = [sys.executable, "-m", "pipeline", "prove", "pipeline.ini", "--user", "admin"]
+    command += ["-H", f"Cookie: {cookie}"]
     environ = os.environ | {"PYTHONWARNINGS": "ignore", "PYTHONPATH": str(directory)}
     ran = subprocess.run(
         [*command, *more], cwd=directory, env=environ, capture_output=True, text=True, timeout=300, check=False
@@ -135,7 +136,8 @@ def proved(directory: Path, login: Form, *more: str) -> tuple[str, set[str]]:
     assert {file: file.read_bytes() for file in stored} == stored != {}
     assert ran.returncode in (0, 1), ran.stdout[-3000:] + ran.stderr[-3000:]
     print(ran.stdout)
-    found = {line.removeprefix("found: ").partition("  (")[0] for line in ran.stdout.splitlines() if "found: " in line}
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("found: ")]
+    found = {line.removeprefix("found: ").partition("  (")[0] for line in lines}
     return ran.stdout.partition("\n")[0], found
 
 

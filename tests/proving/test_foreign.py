@@ -80,7 +80,8 @@ def test_a_user_has_the_headers_of_his_login_and_others_do_not(tmp_path: Path) -
     assert "GET /inner" not in asked(user="ann", log=options["log"])
     proof = Proof(Pipeline(errors(), transaction(), mounted), users=["ann", "bob"], headers=LOGGED_IN)
     with proof.loaded():
-        told = {user: proof.site.ask(Asked("GET", "/secret", user=user)).status for user in (None, "ann", "bob", "")}
+        asks = [Asked("GET", "/secret", user=user) for user in (None, "ann", "bob", "")]
+        told = {one.user: proof.site.ask(one).status for one in asks}
     assert told == {None: 200, "ann": 200, "bob": 403, "": 403}
 
 

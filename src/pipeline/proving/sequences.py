@@ -44,7 +44,7 @@ TEXTS = ("0", "-1", "", "x" * 1500, "//elsewhere.example/", "ž" * 60, MARK, MAR
 RATES = (0.0, 0.3, 0.5, 0.7)
 """Parts of the fields of a request that get other values."""
 KINDS = {"%7B": AS_JSON[1], "%5B": AS_JSON[1], "--": MULTIPART}
-"""Types of bodies that are no fields of a form, by how they begin in what a finding prints."""
+"""Types of other bodies than those of plain forms, by how they begin in the command of a finding."""
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 """Statuses by which a user is sent away, who is then seldom the one to ask again."""
 NUMBERS = 8
