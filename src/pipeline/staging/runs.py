@@ -244,6 +244,8 @@ def joining(resource: Any) -> Any:
     run = running()
     if run is None or isinstance(resource, Joined):
         return resource
+    if not type(resource).__module__.startswith("zope.sqlalchemy"):  # only a transaction that has failed refuses it
+        point(f"{type(resource).__name__}.join")
     joined = Joined(resource, run)
     run.joined.append(joined)
     return joined
