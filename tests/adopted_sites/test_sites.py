@@ -78,7 +78,7 @@ Form = tuple[str, dict[str, str]]
 KOTTI_LOGIN = ("/login", {"login": "admin", "password": "qwerty", "submit": "submit"})
 SUBSTANCE_D_LOGIN = ("/manage/@@login", {"login": "admin", "password": "qwerty", "form.submitted": "Log In"})
 OF_KOTTI = {
-    # The links "paste" and "workflow-change" are GETs that store: seen with curl, by the rows of the table "nodes".
+    # The link "paste" is a GET that stores: seen with curl, by the rows of the table "nodes".
     "a GET changes the database",
     # A document is cut and pasted into itself: curl gets a 500, too.
     "it is answered 500, since CircularDependencyError was raised",
