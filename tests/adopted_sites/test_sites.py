@@ -75,6 +75,21 @@ with DB(FileStorage.FileStorage("Data.fs", read_only=True)).transaction() as con
     print(*connection.root()["app_root"], sep="\\n")
 """
 Form = tuple[str, dict[str, str]]
+KOTTI_LOGIN = ("/login", {"login": "admin", "password": "qwerty", "submit": "submit"})
+SUBSTANCE_D_LOGIN = ("/manage/@@login", {"login": "admin", "password": "qwerty", "form.submitted": "Log In"})
+OF_KOTTI = {
+    # The link "paste" is a GET that stores: seen with curl, by the rows of the table "nodes".
+    "a GET changes the database",
+    # A document is cut and pasted into itself: curl gets a 500, too.
+    "it is answered 500, since CircularDependencyError was raised",
+}
+"""What is truly wrong in a site of Kotti, with the reason. All else is a false finding."""
+OF_SUBSTANCE_D = {
+    # /manage/@@contents links to ../@@contents: curl gets a 404 there, too.
+    # The form of this page is wrongly counted, too: its buttons are disabled until a script enables them.
+    "a link or a form of a page is answered 404",
+}
+"""What is found in a site of Substance D."""
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -102,6 +117,64 @@ def adopt(directory: Path, *proof: str) -> str:
     said = run(*command, *proof, cwd=directory)
     assert "it answers as before" in said
     return (directory / "pipeline.ini").read_text()
+
+
+def proved(directory: Path, login: Form, *more: str) -> tuple[str, set[str]]:
+    """Prove the adopted site of a directory as the user of a login. Return the first line, and what is found."""
+    path, fields = login
+    asked = [{"method": "POST", "path": path, "headers": [], "data": [urlencode(fields)]}]
+    told = {"ini": "production.ini", "words": [], "requests": asked, "cookies": [], "is_ours": False}
+    (directory / "job").write_text(json.dumps(told))
+    run(sys.executable, "-m", "pipeline.adopting.asking", "job", "answers", cwd=directory)
+    cookie = "; ".join(json.loads((directory / "answers").read_text())["cookies"])
+    stored = {file: file.read_bytes() for file in (directory / "Data.fs", directory / "Kotti.db") if file.exists()}
+    command = [sys.executable, "-m", "pipeline", "prove", "pipeline.ini", "--user", "admin"]
+    command += ["-H", f"Cookie: {cookie}"]
+    environ = os.environ | {"PYTHONWARNINGS": "ignore", "PYTHONPATH": str(directory)}
+    ran = subprocess.run(
+        [*command, *more], cwd=directory, env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert {file: file.read_bytes() for file in stored} == stored != {}
+    assert ran.returncode in (0, 1), ran.stdout[-3000:] + ran.stderr[-3000:]
+    print(ran.stdout)
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("found: ")]
+    found = {line.removeprefix("found: ").partition("  (")[0] for line in lines}
+    return ran.stdout.partition("\n")[0], found
+
+
+def requests_of(line: str) -> list[int]:
+    """Return how many requests were tried, and how many succeed."""
+    return [int(word) for word in line.split() if word.isdigit()]
+
+
+@pytest.mark.timeout(600)
+def test_prove_finds_what_is_wrong_in_kotti_and_nothing_else(tmp_path: Path) -> None:
+    text = KOTTI.format(url=f"sqlite:///{tmp_path}/Kotti.db")
+    left_out = ("session.", "sqlalchemy.isolation_level")  # a session in files is stored before the commit
+    (tmp_path / "production.ini").write_text("\n".join(
+        line for line in text.splitlines() if not line.startswith(left_out)))
+    run(sys.executable, "-c", MAKE, cwd=tmp_path)
+    adopt(tmp_path)
+    view = "^GET /about/$|^POST /@@edit$"
+    line, found = proved(
+        tmp_path, KOTTI_LOGIN, "--judge", "faults,links", "--faults", "conflict,error", "--view", view)
+    assert found == OF_KOTTI
+    assert requests_of(line)[1] > 1
+
+
+@pytest.mark.timeout(600)
+def test_prove_finds_what_is_wrong_in_substance_d_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "production.ini").write_text(SUBSTANCE_D)
+    (tmp_path / "substance.py").write_text(SITE)
+    adopt(tmp_path)
+    log = tmp_path / "access.log"
+    log.write_text(json.dumps({"method": "GET", "url": "/manage/@@contents", "status": 200}))
+    view = "^GET /manage/@@contents$|^POST /manage/@@add_folder$"
+    line, found = proved(
+        tmp_path, SUBSTANCE_D_LOGIN, "--judge", "faults,links", "--faults", "conflict,error", "--view", view,
+        "--log", str(log))
+    assert found == OF_SUBSTANCE_D
+    assert requests_of(line)[1] > 1
 
 
 @pytest.mark.timeout(1200)

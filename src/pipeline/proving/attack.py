@@ -15,6 +15,7 @@ from pipeline.proving.judges import failing
 from pipeline.proving.links import leading
 from pipeline.proving.promised import NOBODY, open_to_others
 from pipeline.proving.report import Report
+from pipeline.staging.addresses import of_this_site
 from pipeline.staging.asked import FORM, Asked
 from pipeline.staging.runs import LONGEST, Run
 from pipeline.staging.site import Site, quiet
@@ -101,7 +102,7 @@ def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tupl
             shown = [site.ask(one) for one in leading(site, tried, run)] if target.path else []
             if any(map(is_markup, (run, *shown))):
                 yield "S7: a page has a value of the visitor as HTML", tried
-            elif target.netloc and f"{target.scheme}://{target.netloc}" != site.origin:
+            elif target.netloc and of_this_site(site.origin, tried.url, target.geturl()) is None:
                 yield f"S8: a redirect goes where a value of the visitor says: {run.header('Location')}", tried
             else:
                 yield "", tried

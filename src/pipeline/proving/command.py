@@ -39,6 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--users", metavar="NAMES", default="", help="ordinary users: ann,bob; none may touch what is another one's"
     )
+    what = "'Name: value' of what --user asks for, such as the cookie of his login"
+    parser.add_argument("-H", metavar="HEADER", dest="headers", action="append", default=[], type=header, help=what)
     parser.add_argument("--view", metavar="REGEX", default="", help="only requests with this in METHOD URL")
     parser.add_argument("--log", metavar="FILE", help="also ask what an access log in JSON has")
     parser.add_argument(
@@ -56,6 +58,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--junit", metavar="FILE", help="write the report as XML that CI servers read")
     parser.add_argument("--waive", metavar="FILE", help="TOML with the findings that are left, and why")
     options = options_of(parser, arguments)
+    if options.headers and not options.user:
+        parser.error("-H is for what the user of --user asks")
     kinds = options.faults.split(",")
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
@@ -68,6 +72,7 @@ def main(arguments: Sequence[str]) -> int:
         options.variables,
         user=options.user,
         users=[name for name in options.users.split(",") if name],
+        headers=dict(options.headers),
         view=options.view,
         log=options.log,
         allow=options.allow,
@@ -97,6 +102,12 @@ def main(arguments: Sequence[str]) -> int:
     if options.junit:
         Path(options.junit).write_text(report.as_junit())
     return report.exit_status
+
+
+def header(text: str) -> tuple[str, str]:
+    """Return the name and the value of a header. Raise ValueError if it has none."""
+    name, value = text.split(":", 1)
+    return name.strip(), value.strip()
 
 
 def waivers_of(path: str) -> list[Waiver]:

@@ -22,13 +22,13 @@ from xmlrpc.client import dumps
 from webob import Request
 from webob.multidict import MultiDict
 from webtest import TestResponse
-from webtest.forms import Upload
+from webtest.forms import Submit, Upload
 from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
 from pipeline.proving.examples import example_of
-from pipeline.staging.addresses import links_of
+from pipeline.staging.addresses import links_of, of_this_site
 from pipeline.staging.asked import AS_JSON, OWN, Asked, asked, unlike, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
@@ -318,19 +318,19 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
     for number, form in page.forms.items():
         if not isinstance(number, int):
             continue
-        target = urlsplit(urljoin(base, form.action or origin + url))
-        if f"{target.scheme}://{target.netloc}" != origin:
+        path = of_this_site(origin, url, urljoin(base, form.action or origin + url))
+        if path is None:
             continue
         fields: list[tuple[str, Any]] = []
         files: list[tuple[str, Any]] = []
-        for name, value in form.submit_fields():
+        button = next((name for name, field in form.field_order if name and isinstance(field, Submit)), None)
+        for name, value in form.submit_fields(button):  # a browser sends its first button with a form
             field = form.fields[name][0]
             if isinstance(value, Upload) or type(field).__name__ == "File":
                 files.append((name, ("prove.txt", b"prove")))
             else:
                 fields.append((name, filled(field, value)))
         method = form.method.upper()
-        path = target.path + (f"?{target.query}" if target.query else "")
         source = f"a form of {url}"
         if method == "GET":
             yield asked("GET", path, source=source)

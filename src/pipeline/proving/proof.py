@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from time import monotonic
@@ -45,6 +45,7 @@ class Proof:
     words   variables of the ini, ``name=value``
     user    the user of the requests that name none; default the first of ``users``
     users   ordinary users, who ask by turns. None of them may touch what belongs to another one
+    headers those of what this user asks for, such as the cookie of his login: a foreign application knows its own
     view    regular expression; only requests that it is found in are tried
     log     path of an access log in JSON, whose requests are tried beside those for the views
     allow   effects that views may have, such as ``localhost:25``
@@ -65,6 +66,7 @@ class Proof:
         *,
         user: str | None = None,
         users: Sequence[str] = (),
+        headers: Mapping[str, str] = {},
         view: str = "",
         log: str | None = None,
         allow: Sequence[str] = (),
@@ -78,7 +80,8 @@ class Proof:
         strict: bool = False,
     ) -> None:
         self.users = users
-        self.site = Site(ini, words, user=user or next(iter(users), None), allow=allow, seed=seed)
+        user = user or next(iter(users), None)
+        self.site = Site(ini, words, user=user, headers=headers, allow=allow, seed=seed)
         self.only = re.compile(view)
         self.log = log
         self.corpus = list(corpus)
@@ -103,10 +106,13 @@ class Proof:
             self._note_refused()
             logged = list(of_log(self.log)) if self.log is not None else []
             asked = [*self.corpus] if self.corpus else [*found.tried, *logged]
-            if not asked:  # a mounted application has no views of ours
-                asked = [Asked("GET", "/"), *(request for _, request, _ in islice(followed(self.site), LINKS))]
+            if not found.tried and not self.corpus:  # a mounted application has no views of ours, and its own users
+                asked = [Asked("GET", "/"), *(request._replace(user=request.user or None) for request in asked)]
+                asked += [request for _, request, _ in islice(followed(self.site, asked), LINKS)]
             self.requests = [one for one in asked if self.only.search(str(one))]
             self.first = Noted(self.site, self.requests)
+            if not self.report.views:
+                self.report.statuses = [status for status, _ in self.first.answers.values()]
             yield self
 
     def _made(self, chains: Sequence[Chain]) -> OfViews:

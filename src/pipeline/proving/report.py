@@ -78,6 +78,8 @@ class Report:
     tried: int = 0
     succeeded: int = 0
     """The views that have answered a request without refusing it."""
+    statuses: list[int | None] = field(default_factory=list)
+    """How the requests to an application are answered whose views are not known."""
     untried: list[str] = field(default_factory=list)
     """The views that no request has called, each with the reason."""
     refused: list[str] = field(default_factory=list)
@@ -213,6 +215,10 @@ def put_begin(report: Report) -> None:
     """Print what of the site is tried."""
     refused = report.tried - report.succeeded
     told = f", {refused} {'is' if refused == 1 else 'are'} only refused" if refused else ""
+    if report.statuses:
+        tried, refused = len(report.statuses), sum((status or 500) >= 400 for status in report.statuses)
+        print(bold(f"{tried} requests of {report.ini} are tried, {tried - refused} succeed"))
+        return
     print(bold(f"{report.tried} of {report.views} views of {report.ini} are tried{told}"))
     for word, views in (("not tried", report.untried), ("only refused", report.refused)):
         for one in views:

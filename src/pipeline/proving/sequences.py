@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.proving.corpus import MULTIPART
 from pipeline.proving.hostile import MARK, SCRIPT, is_markup
 from pipeline.proving.judges import failing
 from pipeline.proving.links import DEAD, leading
@@ -42,6 +43,8 @@ TEXTS = ("0", "-1", "", "x" * 1500, "//elsewhere.example/", "ž" * 60, MARK, MAR
 """Values of fields, besides tokens and the names of users."""
 RATES = (0.0, 0.3, 0.5, 0.7)
 """Parts of the fields of a request that get other values."""
+KINDS = {"%7B": AS_JSON[1], "%5B": AS_JSON[1], "--": MULTIPART}
+"""Types of other bodies than those of plain forms, by how they begin in the command of a finding."""
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 """Statuses by which a user is sent away, who is then seldom the one to ask again."""
 NUMBERS = 8
@@ -313,8 +316,8 @@ def steps_from(text: str) -> list[Asked]:
         if len(words) not in (3, 4):
             raise ConfigurationError(f"{' '.join(words)!r} is not of the form USER METHOD URL [BODY]")
         user, method, url, body = (*words, "")[:4]
-        is_json = body.startswith(("%7B", "%5B"))
-        headers = (*OWN, AS_JSON if is_json else ("Content-Type", FORM)) if method not in ("GET", "HEAD") else ()
-        sent = (unquote(body) if is_json else body).encode()
+        kind = next((kind for begin, kind in KINDS.items() if body.startswith(begin)), FORM)
+        headers = (*OWN, ("Content-Type", kind)) if method not in ("GET", "HEAD") else ()
+        sent = (body if kind == FORM else unquote(body)).encode()
         steps.append(Asked(method, url, sent, headers, NOBODY if user == "-" else user))
     return steps

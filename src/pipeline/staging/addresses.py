@@ -44,6 +44,7 @@ def of_this_site(origin: str, url: str, link: str) -> str | None:
     """Return the path and query of a link on the page of a URL, or None if it leads out of the site."""
     with suppress(ValueError):
         found = urlsplit(urljoin(origin + url, link.strip()))
-        if found.scheme in ("http", "https") and found.netloc == urlsplit(origin).netloc:
+        here = (urlsplit(origin).netloc, f"{urlsplit(origin).netloc}:80")  # Zope writes the port into its links
+        if found.scheme in ("http", "https") and found.netloc in here:
             return (found.path or "/") + (f"?{found.query}" if found.query else "")
     return None

@@ -165,7 +165,8 @@ class Copies:
 
     def thaw(self) -> None:
         """Have what is stored from now on be part of the state before each run."""
-        self.reset()
+        if self.is_frozen:  # what an application has opened while it was loaded is as it is
+            self.reset()
         self.is_frozen = False
 
     def reset(self) -> None:

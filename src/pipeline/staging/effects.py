@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -69,6 +70,7 @@ class Effects:
     @contextmanager
     def refused(self) -> Iterator[None]:
         """Have each effect judged, on each thread."""
+        tempfile.gettempdir()  # it writes a file into each directory that it tries, once
         with listening(self.note), mock.patch("sys.dont_write_bytecode", True), unannounced(self.note):
             try:
                 yield

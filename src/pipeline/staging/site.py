@@ -6,8 +6,9 @@ import logging
 import os
 import random
 import re
+import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 from unittest import mock
@@ -40,6 +41,7 @@ class Site:
     ini    its ini, with ``#name`` if it has several apps; or a pipeline, whose parts are then not watched
     words  variables of the ini, ``name=value``
     user   the user of requests that name none
+    headers  those of the requests of this user
     allow  effects that are allowed: host:port, or the name of a program
     seed   of the random numbers of each run
     """
@@ -50,6 +52,7 @@ class Site:
         words: Sequence[str] = (),
         *,
         user: str | None = None,
+        headers: Mapping[str, str] = {},
         allow: Sequence[str] = (),
         seed: int = 7,
     ) -> None:
@@ -57,7 +60,7 @@ class Site:
         self.name = ini if isinstance(ini, str) else "the pipeline"
         self.chains: list[Chain] = []
         self.words = list(words)
-        self.user = user
+        self.user, self.headers = user, headers
         self.allow = frozenset(allow)
         self.seed = seed
         self.copies = Copies()
@@ -94,6 +97,8 @@ class Site:
             stack.enter_context(Effects(self.refuse, self._is_ours, self.of_databases).refused())
             stack.enter_context(mock.patch("time.sleep", sleep))
             found = self.load()
+            if loader := sys.modules.get("chameleon.loader"):  # no cache of compiled templates is written
+                stack.enter_context(mock.patch.object(loader.ModuleLoader, "build", loader.MemoryLoader.build))
             self.origin = f"http://{host_of(self.chains)}"
             for views in found:
                 self.models += views.utilities(IModels)
@@ -208,7 +213,8 @@ class Site:
             run.hangs = self.hung[kind]
             return run
         run.user = (self.user if request.user is None else request.user) or None
-        environ = request.environ(self.origin)
+        is_own = request.user in (None, self.user)
+        environ = (request.with_headers(self.headers) if is_own else request).environ(self.origin)
         if run.user is not None:
             environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
         random.seed(self.seed)
@@ -253,7 +259,7 @@ class Site:
             return
         run = running() or self._at_work
         if run is not None and not run.finished:
-            run.effects.append(f"{event} {name}, by {place() or 'a thread'}")
+            run.effects.append(f"{event} {name}, by {place() or 'code of a library'}")
         raise EffectRefused(f"prove: {event} {name}: nothing outside of the databases is touched. --allow {name}")
 
 

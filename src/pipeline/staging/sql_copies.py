@@ -48,7 +48,8 @@ class SqlCopies:
     def in_use(self) -> Iterator[None]:
         """Have each connection of SQLAlchemy be one to a copy."""
         try:
-            from sqlalchemy import Engine, event
+            from sqlalchemy import event
+            from sqlalchemy.engine import Engine  # SQLAlchemy 1.4 has it there alone
         except ImportError:
             yield
             return

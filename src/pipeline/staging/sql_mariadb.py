@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from pipeline.interfaces import ConfigurationError

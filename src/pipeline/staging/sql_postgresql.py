@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from pipeline.database.sql_errors import code_of

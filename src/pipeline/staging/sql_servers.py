@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import Connection, Engine, create_engine, inspect
+from sqlalchemy import create_engine, inspect
+from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
