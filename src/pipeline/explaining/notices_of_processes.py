@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping
-from types import ModuleType
+from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -35,7 +35,7 @@ def state_of(views: Views) -> dict[str, object]:
         found = _looked_at[views] = dict(looked_at(views))
     state: dict[str, object] = {}
     for name, thing in found.items():
-        if isinstance(thing, (ModuleType, type)):
+        if hasattr(thing, "__dict__") and not isinstance(thing, FunctionType):
             for variable, value in vars(thing).items():
                 if variable[:2] != "__" and (one := shallow(value)) is not None:
                     state[f"{name}.{variable}"] = one
@@ -45,16 +45,17 @@ def state_of(views: Views) -> dict[str, object]:
 
 
 def looked_at(views: Views) -> Iterator[tuple[str, Any]]:
-    """Yield the modules with views, the classes that they name, and the functions with default values that can
-    change."""
+    """Yield the modules with views, the classes and objects of the site that they name, and the functions with
+    default values that can change."""
     for _, _, _, view in views:
         function = inspect.unwrap(view.function)
         module = function.__module__
         if is_of_the_site(getattr(sys.modules.get(module), "__file__", None) or "<"):
             yield module, sys.modules[module]
-            for one in vars(sys.modules[module]).values():
-                if isinstance(one, type) and one.__module__.partition(".")[0] == module.partition(".")[0]:
-                    yield f"{one.__module__}.{one.__qualname__}", one
+            for name, one in vars(sys.modules[module]).items():
+                kind = one if isinstance(one, type) else type(one)
+                if kind.__module__.partition(".")[0] == module.partition(".")[0]:
+                    yield f"{one.__module__}.{kind.__qualname__}" if kind is one else f"{module}.{name}", one
         if any(isinstance(value, (*MAPPINGS, *LISTS, set)) for value in defaults_of(function)):
             yield f"{module}.{function.__qualname__}", function
 
