@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -35,10 +35,13 @@ def state_of(views: Views) -> dict[str, object]:
         found = _looked_at[views] = dict(looked_at(views))
     state: dict[str, object] = {}
     for name, thing in found.items():
-        if hasattr(thing, "__dict__") and not isinstance(thing, FunctionType):
+        if isinstance(thing, (ModuleType, type)):
             for variable, value in vars(thing).items():
                 if variable[:2] != "__" and (one := shallow(value)) is not None:
                     state[f"{name}.{variable}"] = one
+        elif not isinstance(thing, FunctionType):
+            values = getattr(thing, "__dict__", {}).items()
+            state[name] = {variable: shallow(value) for variable, value in values if variable[0] != "_"}
         else:
             state[f"a default value of a parameter of {name}"] = [*map(shallow, defaults_of(thing))]
     return state

@@ -103,9 +103,11 @@ def note_objects(session: Any) -> None:
 
 def strange(obj: Any) -> Iterator[str]:
     """Yield the attributes of an object that were set and have no column."""
-    known = inspect(obj).mapper.attrs.keys()
+    mapper = inspect(obj).mapper
+    known = mapper.attrs.keys()
     for name, value in vars(obj).items():
-        if isinstance(value, datetime) and value.utcoffset() and not is_zoned(inspect(obj).mapper, name):
+        kind = mapper.columns[name].type if name in mapper.columns else None
+        if isinstance(value, datetime) and value.utcoffset() and isinstance(kind, DateTime) and not kind.timezone:
             yield (
                 f"{type(obj).__qualname__}.{name} loses its offset {value:%z}, since its column has none. Assign "
                 f"value.astimezone(UTC), or declare DateTime(timezone=True)"
@@ -114,12 +116,6 @@ def strange(obj: Any) -> Iterator[str]:
             near = get_close_matches(name, known, 1, 0.7)
             guess = f" Did you mean {near[0]}?" if near else ""
             yield f"{type(obj).__qualname__}.{name} was set, and has no column: it is not stored.{guess}"
-
-
-def is_zoned(mapper: Any, name: str) -> bool:
-    """Return whether the column of an attribute keeps the offset of a time, as far as its type says."""
-    columns = mapper.columns
-    return not (name in columns and isinstance(columns[name].type, DateTime)) or columns[name].type.timezone
 
 
 def changed_in_place(session: Any, mapper: Any, objects: list[Any]) -> Iterator[str]:

@@ -14,8 +14,8 @@ from typing import Any
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
 NOW = ("now", "today", "utcnow", "uuid4")
 TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
-READ_ONCE = ("enumerate", "execute", "filter", "iter", "map", "reversed", "scalars", "zip")
-WRITES = re.compile(r"(?i)\.add(?:_all)?\(|\b(?:insert|update|delete)[ (]")
+READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
+WRITES = re.compile(r"(?i)\.add(?:_all)?\(|\.execute\((?:text\()?['\"]{0,3}\s*+(?:insert|update|delete)\b")
 SQL = re.compile(r"(?is)\s*(?:select\s.*\sfrom|insert\s+into|update\s.*\sset|delete\s+from)\s")
 
 
@@ -31,10 +31,10 @@ def slips_of(function: Callable[..., Any]) -> tuple[str, ...]:
     file = inspect.getsourcefile(function)
     nodes = [*ast.walk(tree)]
     loaded = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-    filled = [*map(filled_in, nodes)]
+    filled = {*map(filled_in, nodes)}
     used = {node.id for node in loaded if node not in filled}
-    found = [(getattr(node, "lineno", 1), slip) for node in nodes for slip in slips_in(node, used)]
-    found += [(getattr(node, "lineno", 1), slip) for node in nodes for slip in slips_of_values(node)]
+    slips = ((node, slip) for node in nodes for slip in (*slips_in(node, used), *slips_of_values(node)))
+    found = [(getattr(node, "lineno", 1), slip) for node, slip in slips]
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
     return tuple(f"{file}, line {first + line - 1}: {slip}" for line, slip in sorted(found))
@@ -75,26 +75,26 @@ def slips_of_values(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.Module([ast.FunctionDef(args=ast.arguments(defaults=defaults, kw_defaults=named))]):
             for one in (*defaults, *named):
-                if isinstance(one, ast.Call) and getattr(one.func, "attr", getattr(one.func, "id", "")) in NOW:
+                if isinstance(one, ast.Call) and name_of(one.func) in NOW:
                     yield f"the default {ast.unparse(one)} is computed once, at the start. Compute it in the view"
         case ast.Call(ast.Attribute(attr="where" | "filter" | "having"), conditions):
             for one in filter(is_decided, conditions):
                 yield f"Python decides {ast.unparse(one)}, and not the database. Write (a) & (b), or a.is_(None)"
-        case ast.With([ast.withitem(ast.Call(ast.Attribute(attr="connect") | ast.Name("Session")))]):
+        case ast.With([ast.withitem(ast.Call(ast.Attribute(attr="connect") | ast.Name("Session")), ast.Name())]):
             source = ast.unparse(node)
             if WRITES.search(source) and ".commit(" not in source and ".begin(" not in source:
                 yield "what is written here is lost: there is no commit(). Use request.sql, or commit it at the end"
 
 
 def filled_in(node: ast.AST) -> ast.AST | None:
-    """Return the object that a node of a source only fills: it sets an attribute, an item or a cookie of it."""
+    """Return the answer that a node of a source only fills: it sets its status, a header or a cookie."""
     match node:
         case (
-            ast.Attribute(thing, ctx=ast.Store())
-            | ast.Subscript(ast.Attribute(thing), ctx=ast.Store())
-            | ast.Expr(ast.Call(ast.Attribute(thing, "set_cookie" | "delete_cookie")))
+            ast.Attribute(answer, "status" | "content_type" | "location", ast.Store())
+            | ast.Subscript(ast.Attribute(answer, "headers"), ctx=ast.Store())
+            | ast.Expr(ast.Call(ast.Attribute(answer, "set_cookie" | "delete_cookie")))
         ):
-            return thing
+            return answer
     return None
 
 
@@ -110,7 +110,7 @@ def is_decided(condition: ast.AST) -> bool:
 
 def is_column(node: ast.AST) -> bool:
     """Return whether a node names an attribute of a class."""
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id[0].isupper()
+    return isinstance(node, ast.Attribute) and name_of(node.value)[:1].isupper()
 
 
 def read_twice(block: list[ast.stmt]) -> Iterator[tuple[int, str]]:
@@ -131,10 +131,9 @@ def read_twice(block: list[ast.stmt]) -> Iterator[tuple[int, str]]:
         ended -= {ast.unparse(one.value) for one in nodes if isinstance(one, ast.Attribute) and one.attr == "seek"}
         if isinstance(statement, ast.Assign):
             made, assigned = statement.value, {*map(ast.unparse, statement.targets)}
-            function = getattr(made, "func", made)
-            name = getattr(function, "attr", getattr(function, "id", ""))
+            is_once = isinstance(made, ast.GeneratorExp) or name_of(getattr(made, "func", made)) in READ_ONCE
             ended -= assigned
-            once = once | assigned if name in READ_ONCE or isinstance(made, ast.GeneratorExp) else once - assigned
+            once = once | assigned if is_once else once - assigned
 
 
 def uses_in(node: ast.AST) -> Iterator[tuple[str, bool]]:
@@ -145,14 +144,21 @@ def uses_in(node: ast.AST) -> Iterator[tuple[str, bool]]:
         case ast.Call(function, given, named):
             is_whole = isinstance(function, ast.Name) and function.id in TO_THE_END
             for one in (*given, *(keyword.value for keyword in named)):
-                yield ast.unparse(one), is_whole
+                name = ast.unparse(one)
+                yield name, is_whole and not name.endswith("file")  # which is a list then
         case ast.For(iter=walked) | ast.comprehension(iter=walked):
-            yield ast.unparse(walked), not isinstance(node, ast.For) or not leaves(node)
+            name = ast.unparse(walked)
+            yield name, not name.endswith("file") and not (isinstance(node, ast.For) and leaves(node))
+
+
+def name_of(node: ast.AST) -> str:
+    """Return the last name of an expression, such as that of the function in a call; "" for one without a name."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
 def answer_of(function: ast.expr) -> str:
     """Return the name of a function that makes an answer, which has to be returned or raised; "" for any other."""
-    name: str = getattr(function, "attr", getattr(function, "id", ""))
+    name = name_of(function)
     is_answer = name == "redirect" or (name.startswith("HTTP") and name[4:5].isupper())
     return name if is_answer or (name == "render" and isinstance(function, ast.Name)) else ""
 
