@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,15 @@ class Page(Persistent):
         self.tree: Any = OOBTree({"a": ["x"], "b": ["y"]})
         self.mapping: Any = PersistentMapping({"a": ["x"]})
         self.other: Any = None
+
+
+    @cached_property
+    def first(self) -> str:
+        return str(self.tags[0])
+
+    @property
+    def last(self) -> str:
+        return str(self.tags[-1])
 
 
 def root(database: Any) -> Any:
@@ -151,6 +161,17 @@ def test_right_code_is_quiet(name: str, tmp_path: Path, caplog: pytest.LogCaptur
     for _ in range(3):
         assert ask(app, "/", "POST").status == 200
     assert notices(caplog) == []
+
+
+def test_a_cached_property_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It keeps its value in the object, so that it is stored with it, and shown after a change."""
+    app = changed(lambda page: setattr(page, "text", page.last), tmp_path)
+    assert ask(app, "/", "POST").status == 200
+    assert notices(caplog) == []
+    app = changed(lambda page: page.first, tmp_path)
+    assert ask(app, "/", "POST").status == 200
+    (notice,) = notices(caplog)
+    assert "Page is a cached_property: its old value stays" in notice
 
 
 def test_a_get_that_writes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

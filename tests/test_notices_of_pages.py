@@ -6,7 +6,9 @@ import gzip
 import json
 import sys
 from collections.abc import Iterator
+from datetime import date
 from html import escape
+from io import BytesIO
 from timeit import repeat
 from types import ModuleType
 from typing import Any
@@ -18,7 +20,7 @@ from paste.urlmap import URLMap
 from webob.exc import HTTPFound
 
 import asking
-from pipeline import Pipeline, view
+from pipeline import Pipeline, Response, view
 from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
@@ -178,6 +180,8 @@ class Thing:
 
     def __init__(self, title: str) -> None:
         self.title = title
+
+    total = 0
 
     def touch(self) -> None:
         self.title += "!"
@@ -377,6 +381,155 @@ def expects_an_error(context: Any, request: Any, response: Any) -> str:
     return "a page"
 
 
+class Query:
+    """What a library for SQL may have: each name is a method that returns it again."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: self
+
+    def __str__(self) -> str:
+        return "things"
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close nothing."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((1, 2))
+
+
+class Session(Query):
+    def __init__(self, engine: int) -> None:
+        """Keep nothing."""
+
+
+class Settings:
+    title = "a"
+
+
+SETTINGS = Settings()
+
+
+def fills_a_response_in_vain(context: Any, request: Any, response: Any) -> str:
+    answer = Response()
+    answer.set_cookie("theme", "dark")
+    answer.headers["X-Theme"] = "dark"
+    return "a page"
+
+
+def fills_and_keeps_a_thing(context: Any, request: Any, response: Any) -> str:
+    thing = Thing("a")
+    thing.title = "b"
+    answer = Response()
+    answer.set_cookie("theme", thing.title)
+    response.headers.extend(answer.headers)
+    return "a page"
+
+
+def has_the_day_of_the_start(context: Any, request: Any, response: Any, day: date = date.today()) -> str:  # noqa: B008  # the mistake
+    return "a page"
+
+
+def has_a_day(context: Any, request: Any, response: Any, day: date = date(2026, 1, 1)) -> str:
+    def later(now: date = date.today()) -> date:  # noqa: B008  # computed for each request
+        return now
+
+    return f"a page of {later()}"
+
+
+def lets_python_decide(context: Any, request: Any, response: Any) -> str:
+    return f"a page of {Query().where(Thing.count == 1 and Thing.total == 2)}"
+
+
+def compares_a_column_by_is(context: Any, request: Any, response: Any) -> str:
+    return f"a page of {Query().filter(Thing.count is None)}"
+
+
+def asks_the_database(context: Any, request: Any, response: Any) -> str:
+    text = request.GET.get("q") or "a"
+    found = Query().where((Thing.count == 1) & (Thing.total == 2), text is not None and Thing.count == 1)
+    return f"a page of {found}" if Thing.count == 1 and Thing.total == 2 else "a page"
+
+
+def forgets_to_commit(context: Any, request: Any, response: Any) -> str:
+    with Query().connect() as connection:
+        connection.execute("INSERT INTO things VALUES (1)")
+    return "a page"
+
+
+def adds_and_forgets_to_commit(context: Any, request: Any, response: Any) -> str:
+    with Session(1) as session:
+        session.add(Thing("a"))
+    return "a page"
+
+
+def commits(context: Any, request: Any, response: Any) -> str:
+    with Query().connect() as connection:
+        connection.execute("INSERT INTO things VALUES (1)")
+        connection.commit()
+    with Session(1) as session:
+        session.execute("SELECT 1")
+    return "a page"
+
+
+def reads_a_generator_twice(context: Any, request: Any, response: Any) -> str:
+    found = (number for number in range(3))
+    count = len(list(found))
+    return f"{count} of {', '.join(map(str, found))}"
+
+
+def reads_a_result_twice(context: Any, request: Any, response: Any) -> str:
+    found = Query().scalars("SELECT")
+    for one in found:
+        str(one)
+    if context is not None:
+        return f"a page of {sorted(found)}"
+    return "a page"
+
+
+def reads_it_in_one_line(context: Any, request: Any, response: Any) -> str:
+    found = map(str, range(3))
+    return f"a page of {list(found)} {dict.fromkeys(found)}"
+
+
+def reads_a_file_twice(context: Any, request: Any, response: Any) -> str:
+    file = BytesIO(b"abc")
+    if len(file.read()) > 1_000:
+        return "too large"
+    request.root["data"] = file.read()
+    return "a page"
+
+
+def reads_once(context: Any, request: Any, response: Any) -> str:
+    found = (number for number in range(3))
+    if response is None:
+        return f"a page of {list(found)}"
+    for file in ([1], [2]):
+        str([*sorted(file), *file])
+    file = BytesIO(b"abc")
+    size = len(file.read())
+    file.seek(0)
+    both = list(found) if size else sorted(found)
+    found = Query().scalars("SELECT")
+    numbers = [1, 2]
+    return f"a page of {list(found)} {file.read()!r} {both} {list(numbers)} {sorted(numbers)}"
+
+
+def looks_for_one(context: Any, request: Any, response: Any) -> str:
+    found = Query().scalars("SELECT")
+    for one in found:
+        if one:
+            break
+    return f"a page of {list(found)}"
+
+
+def changes_settings(context: Any, request: Any, response: Any) -> str:
+    SETTINGS.title += "."
+    return "a page"
+
+
 def refuses(status: int) -> Any:
     def refuses(context: Any, request: Any, response: Any) -> str:
         request.root["changed"] = request.root.get("changed", 0) + 1
@@ -387,6 +540,17 @@ def refuses(status: int) -> Any:
 
 
 TOLD: dict[str, tuple[Any, str, str]] = {
+    "a response that is dropped": (fills_a_response_in_vain, "POST /", "answer = Response(...) makes an object"),
+    "a default of the start": (has_the_day_of_the_start, "GET /", "the default date.today() is computed once"),
+    "and between conditions": (lets_python_decide, "GET /", "Python decides Thing.count == 1 and"),
+    "is for a column": (compares_a_column_by_is, "GET /", "Python decides Thing.count is None"),
+    "an INSERT without commit": (forgets_to_commit, "POST /", "what is written here is lost"),
+    "a session without commit": (adds_and_forgets_to_commit, "POST /", "what is written here is lost"),
+    "a generator twice": (reads_a_generator_twice, "GET /", "found was read to its end before"),
+    "a result twice": (reads_a_result_twice, "GET /", "found was read to its end before"),
+    "a map twice": (reads_it_in_one_line, "GET /", "found was read to its end before"),
+    "a file twice": (reads_a_file_twice, "POST /", "file was read to its end before"),
+    "an object of the module": (changes_settings, "POST /", "test_notices_of_pages.SETTINGS has changed in"),
     "nothing is returned": (returns_nothing, "GET /", "the view has returned None, and the page is empty"),
     "nothing is returned to a POST": (returns_nothing, "POST /", "the view has returned None"),
     "a redirect is not returned": (forgets_to_return_a_redirect, "POST /", "redirect(...) is made, and neither"),
@@ -445,6 +609,12 @@ TOLD: dict[str, tuple[Any, str, str]] = {
     ),
 }
 QUIET: dict[str, tuple[Any, str]] = {
+    "a response that is used": (fills_and_keeps_a_thing, "POST /"),
+    "a default that is a day": (has_a_day, "GET /"),
+    "conditions of the database": (asks_the_database, "GET /"),
+    "an INSERT with commit": (commits, "POST /"),
+    "a generator once": (reads_once, "POST /"),
+    "a result up to one": (looks_for_one, "GET /"),
     "an empty text": (returns_an_empty_text, "GET /"),
     "204": (sets_204, "POST /"),
     "the text is set": (sets_the_text, "GET /"),

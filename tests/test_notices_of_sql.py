@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import JSON, ForeignKey, create_engine, select
+from sqlalchemy import JSON, DateTime, ForeignKey, create_engine, select
 from sqlalchemy.ext.mutable import MutableDict
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, selectinload
 
@@ -51,6 +51,13 @@ class Visit(Base):
     seen: Mapped[datetime] = mapped_column(default=lambda: datetime.now(UTC))
 
 
+class Meeting(Base):
+    __tablename__ = "meetings"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime]
+    zoned: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
 class Page(Base):
     __tablename__ = "pages"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -75,6 +82,12 @@ def add_a_strange_book(request: Any) -> None:
     request.sql.add(new)
 
 
+def at(hours: int) -> Any:
+    """A time that is stored, of a clock that many hours ahead."""
+    when = datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=hours)))
+    return lambda request: request.sql.add(Meeting(at=when, zoned=when))
+
+
 LOST: dict[str, tuple[Any, str]] = {
     "an attribute without a column": (
         lambda r: setattr(book(r), "priority", 3),
@@ -84,10 +97,12 @@ LOST: dict[str, tuple[Any, str]] = {
     "a misspelt column of a new object": (add_a_strange_book, "Did you mean title?"),
     "a JSON column": (lambda r: book(r).facts.update(a=2), "Book.facts was changed in place, and is not stored"),
     "a list in a JSON column": (lambda r: book(r).facts["tags"].append("b"), "Book.facts was changed in place"),
+    "a time with an offset": (at(5), "Meeting.at loses its offset +0500, since its column has none"),
     "a default that is made once": (lambda r: r.sql.add(Visit()), "the default of visits.at is the time of"),
 }
 STORED: dict[str, Any] = {
     "a column": lambda r: setattr(book(r), "title", "x"),
+    "a time of UTC": at(0),
     "a property": lambda r: setattr(book(r), "shown", "X"),
     "a private attribute": lambda r: setattr(book(r), "_shown", "X"),
     "a JSON column that is assigned": assign_again,
@@ -134,6 +149,20 @@ def test_what_a_session_does_not_store_is_told(name: str, url: str, caplog: pyte
 @pytest.mark.parametrize("name", STORED)
 def test_what_it_stores_is_not(name: str, url: str, caplog: pytest.LogCaptureFixture) -> None:
     assert notices(url, STORED[name], "POST", caplog) == []
+
+
+def page(ordered: bool) -> Any:
+    return lambda r: r.sql.scalars(select(Book).order_by(*[Book.id] * ordered).limit(3).offset(0)).all()
+
+
+def test_pages_of_rows_without_an_order_are_told(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    (notice,) = notices(url, page(ordered=False), "GET", caplog)
+    assert f"OFFSET without an order in {__file__}, line {page.__code__.co_firstlineno + 1}: a row" in notice
+
+
+@pytest.mark.parametrize("read", [page(ordered=True), lambda r: r.sql.scalars(select(Book).limit(1)).all()])
+def test_pages_with_an_order_are_not(read: Any, url: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert notices(url, read, "GET", caplog) == []
 
 
 def one_by_one(request: Any) -> None:

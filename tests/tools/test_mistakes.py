@@ -245,6 +245,13 @@ def blob(context, request):
     context["blob"] = Blob(b"data")
     return ""
 
+@view(context=Root, name="begins", methods=("POST",))
+def begins(context, request):
+    import transaction
+    context["count"] += 1
+    transaction.begin()
+    return ""
+
 @view(context=Root, name="hook", methods=("POST",))
 def hook(context, request):
     request.tm.get().addBeforeCommitHook(lambda: 1 / 0)
@@ -651,6 +658,21 @@ MISTAKES = [
         request=("GET", "/"),
     ),
     Mistake(
+        "field that is sent twice",
+        ("Field 'count', value ['1', '2']: it is not a whole number", "MODULE, line ", "list takes several"),
+        FORMS,
+        FIELDS,
+        ("GET", "/add?count=1&count=2"),
+    ),
+    Mistake(
+        "comment behind a value",
+        ("no comment behind a value", "LINE:uri = file", "a comment on a line of its own"),
+        DATABASE.replace("HERE/Data.fs", "HERE/Data.fs  # the objects"),
+        STORED,
+        status=0,
+        page=None,
+    ),
+    Mistake(
         "field with a bad value",
         ("count", "whole number", 'MODULE, line LINE("add")'),
         FORMS,
@@ -837,6 +859,13 @@ MISTAKES = [
         DATABASE,
         WRITES,
         ("POST", "/blob", "--commit"),
+    ),
+    Mistake(
+        "transaction begun by a view",
+        ("AlreadyInTransaction", "MODULE, line LINE(transaction.begin())", "Leave out transaction.begin()"),
+        DATABASE,
+        WRITES,
+        ("POST", "/begins"),
     ),
     Mistake(
         "write without transaction",

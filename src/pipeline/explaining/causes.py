@@ -240,7 +240,7 @@ def of_field(failure: Failure) -> Cause | None:
         if failure.visit.request.get("REQUEST_METHOD") not in ("GET", "HEAD"):
             remedy += f" A form has a Content-Type that says so; that of this request is {sent}."
         return Cause(place_of(view.function), what, remedy)
-    return Cause(place_of(view.function), what, "Send a value of that type, or change the parameter.")
+    return Cause(place_of(view.function), what, "Send such a value, or change the parameter: list takes several.")
 
 
 def of_refusal(failure: Failure) -> Cause:

@@ -10,7 +10,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 
@@ -150,11 +150,17 @@ def names_of(requests: type[Request]) -> frozenset[str]:
 def unsaved(connection: Any) -> Iterator[str]:
     """Yield the objects that were changed in place, so that the database was not told."""
     for oid, obj in reversed(connection._cache.lru_items()[-MOST_OBJECTS:]):
+        kind, values = type(obj), getattr(obj, "__dict__", ())
+        cached = {name for name in values if isinstance(getattr(kind, name, None), cached_property)}
+        names: list[str] = []
         if obj._p_changed is False and obj._p_jar is connection:
             stored = connection.db().storage.loadSerial(oid, obj._p_serial)
-            if names := list(differing(connection._reader.getState(stored), obj.__getstate__())):
-                kind = f"{type(obj).__module__}.{type(obj).__qualname__}"
-                yield f"{', '.join(names)} of {kind} was changed in place. {REMEDY}"
+            names += differing(connection._reader.getState(stored), obj.__getstate__())
+        place = f"of {kind.__module__}.{kind.__qualname__}"
+        for name in sorted(cached):
+            yield f"{name} {place} is a cached_property: its old value stays, and is stored. Use property"
+        if lost := ", ".join(name for name in names if name not in cached):
+            yield f"{lost} {place} was changed in place. {REMEDY}"
 
 
 def differing(before: Any, now: Any) -> Iterator[str]:

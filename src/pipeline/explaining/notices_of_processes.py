@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -39,22 +39,26 @@ def state_of(views: Views) -> dict[str, object]:
             for variable, value in vars(thing).items():
                 if variable[:2] != "__" and (one := shallow(value)) is not None:
                     state[f"{name}.{variable}"] = one
+        elif not isinstance(thing, FunctionType):
+            values = getattr(thing, "__dict__", {}).items()
+            state[name] = {variable: shallow(value) for variable, value in values if variable[0] != "_"}
         else:
             state[f"a default value of a parameter of {name}"] = [*map(shallow, defaults_of(thing))]
     return state
 
 
 def looked_at(views: Views) -> Iterator[tuple[str, Any]]:
-    """Yield the modules with views, the classes that they name, and the functions with default values that can
-    change."""
+    """Yield the modules with views, the classes and objects of the site that they name, and the functions with
+    default values that can change."""
     for _, _, _, view in views:
         function = inspect.unwrap(view.function)
         module = function.__module__
         if is_of_the_site(getattr(sys.modules.get(module), "__file__", None) or "<"):
             yield module, sys.modules[module]
-            for one in vars(sys.modules[module]).values():
-                if isinstance(one, type) and one.__module__.partition(".")[0] == module.partition(".")[0]:
-                    yield f"{one.__module__}.{one.__qualname__}", one
+            for name, one in vars(sys.modules[module]).items():
+                kind = one if isinstance(one, type) else type(one)
+                if kind.__module__.partition(".")[0] == module.partition(".")[0]:
+                    yield f"{one.__module__}.{kind.__qualname__}" if kind is one else f"{module}.{name}", one
         if any(isinstance(value, (*MAPPINGS, *LISTS, set)) for value in defaults_of(function)):
             yield f"{module}.{function.__qualname__}", function
 

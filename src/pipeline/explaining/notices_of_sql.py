@@ -9,11 +9,11 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import JSON, Engine, PickleType, event, inspect, select
+from sqlalchemy import JSON, DateTime, Engine, PickleType, event, inspect, select
 from sqlalchemy.ext.mutable import Mutable
 from sqlalchemy.orm import Session
 
@@ -51,8 +51,8 @@ def listen() -> Here:
     return here
 
 
-def note_statement(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
-    """Count a statement. Note it when it is executed too often."""
+def note_statement(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, *rest: Any) -> None:
+    """Count a statement. Note it when it is executed too often, or reads a page of rows that have no order."""
     if isinstance(connection, RequestConnection) and here.wanted:
         info = connection.bound.session.info
         counts = info.setdefault(STATEMENTS, Counter())
@@ -62,6 +62,11 @@ def note_statement(connection: Any, cursor: Any, statement: str, *rest: Any) -> 
             info.setdefault(NOTICES, {})[
                 f"one page executes the same statement more than {MANY} times{place()}: {words:.200}. Read all at "
                 f"once, by a join or by selectinload()"
+            ] = 1
+        read: Any = getattr(context.compiled, "statement", None)
+        if getattr(read, "_offset_clause", None) is not None and not read._order_by_clauses:
+            info.setdefault(NOTICES, {})[
+                f"OFFSET without an order{place()}: a row may be on two pages, or on none. Add order_by()"
             ] = 1
 
 
@@ -98,8 +103,15 @@ def note_objects(session: Any) -> None:
 
 def strange(obj: Any) -> Iterator[str]:
     """Yield the attributes of an object that were set and have no column."""
-    known = inspect(obj).mapper.attrs.keys()
-    for name in vars(obj):
+    mapper = inspect(obj).mapper
+    known = mapper.attrs.keys()
+    for name, value in vars(obj).items():
+        kind = mapper.columns[name].type if name in mapper.columns else None
+        if isinstance(value, datetime) and value.utcoffset() and isinstance(kind, DateTime) and not kind.timezone:
+            yield (
+                f"{type(obj).__qualname__}.{name} loses its offset {value:%z}, since its column has none. Assign "
+                f"value.astimezone(UTC), or declare DateTime(timezone=True)"
+            )
         if not name.startswith("_") and name not in known and not hasattr(type(obj), name):
             near = get_close_matches(name, known, 1, 0.7)
             guess = f" Did you mean {near[0]}?" if near else ""

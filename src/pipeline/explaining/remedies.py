@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 REMEDIES = {
+    "AlreadyInTransaction": "Leave out transaction.begin(): the pipeline has begun the transaction of the request, "
+    "and to begin it again would drop what was changed before.",
     "DoomedTransaction": "The view commits by itself, and nothing is committed here: add --commit.",
     "ResultError": "Return one of these, or add pipeline.publishing.json to scan for dicts and lists.",
     "ConflictError": "Requests change this object at the same time. Let each change an object of its own (an item "

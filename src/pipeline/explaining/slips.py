@@ -1,5 +1,5 @@
 """Slips in the source of a view that no error tells of: an answer that is made and not returned, a container that
-is changed while it is walked, an exception that is swallowed, a result that is dropped."""
+is changed while it is walked, an exception that is swallowed, a generator that is read twice."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
+NOW = ("now", "today", "utcnow", "uuid4")
+TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
+READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
+WRITES = re.compile(r"(?i)\.add(?:_all)?\(|\.execute\((?:text\()?['\"]{0,3}\s*+(?:insert|update|delete)\b")
 SQL = re.compile(r"(?is)\s*(?:select\s.*\sfrom|insert\s+into|update\s.*\sset|delete\s+from)\s")
 
 
@@ -25,8 +29,14 @@ def slips_of(function: Callable[..., Any]) -> tuple[str, ...]:
     except (OSError, TypeError, SyntaxError):
         return ()
     file = inspect.getsourcefile(function)
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    found = [(getattr(node, "lineno", 1), slip) for node in ast.walk(tree) for slip in slips_in(node, used)]
+    nodes = [*ast.walk(tree)]
+    loaded = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    filled = {*map(filled_in, nodes)}
+    used = {node.id for node in loaded if node not in filled}
+    slips = ((node, slip) for node in nodes for slip in (*slips_in(node, used), *slips_of_values(node)))
+    found = [(getattr(node, "lineno", 1), slip) for node, slip in slips]
+    blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
+    found += [slip for block in blocks for slip in read_twice(block)]
     return tuple(f"{file}, line {first + line - 1}: {slip}" for line, slip in sorted(found))
 
 
@@ -38,7 +48,7 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
         case ast.Expr(ast.Compare() | ast.Attribute() | ast.Call(ast.Attribute(attr="strip" | "upper" | "lower"))):
             yield f"{ast.unparse(node)} has no effect. Assign by =, assign the result, or call the method by ()"
         case ast.Assign([ast.Name(name)], ast.Call(ast.Name(kind))) if kind[0].isupper() and name not in used:
-            yield f"{name} = {kind}(...) makes an object that nothing uses: it is not stored"
+            yield f"{name} = {kind}(...) makes an object that nothing uses: it is neither stored nor sent"
         case ast.JoinedStr([ast.Constant(str(text)), ast.FormattedValue(), *_]) if SQL.match(text):
             yield "a value stands in the text of a statement: a visitor can change it. Use a parameter, as :name"
         case ast.Return(ast.Constant(str(text))) if re.search(r"(?<!\{)\{\w+\.\w+\}", text):
@@ -60,9 +70,95 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
                     )
 
 
+def slips_of_values(node: ast.AST) -> Iterator[str]:
+    """Yield what is wrong with one node of a source: a value that is made too early, or never stored."""
+    match node:
+        case ast.Module([ast.FunctionDef(args=ast.arguments(defaults=defaults, kw_defaults=named))]):
+            for one in (*defaults, *named):
+                if isinstance(one, ast.Call) and name_of(one.func) in NOW:
+                    yield f"the default {ast.unparse(one)} is computed once, at the start. Compute it in the view"
+        case ast.Call(ast.Attribute(attr="where" | "filter" | "having"), conditions):
+            for one in filter(is_decided, conditions):
+                yield f"Python decides {ast.unparse(one)}, and not the database. Write (a) & (b), or a.is_(None)"
+        case ast.With([ast.withitem(ast.Call(ast.Attribute(attr="connect") | ast.Name("Session")), ast.Name())]):
+            source = ast.unparse(node)
+            if WRITES.search(source) and ".commit(" not in source and ".begin(" not in source:
+                yield "what is written here is lost: there is no commit(). Use request.sql, or commit it at the end"
+
+
+def filled_in(node: ast.AST) -> ast.AST | None:
+    """Return the answer that a node of a source only fills: it sets its status, a header or a cookie."""
+    match node:
+        case (
+            ast.Attribute(answer, "status" | "content_type" | "location", ast.Store())
+            | ast.Subscript(ast.Attribute(answer, "headers"), ctx=ast.Store())
+            | ast.Expr(ast.Call(ast.Attribute(answer, "set_cookie" | "delete_cookie")))
+        ):
+            return answer
+    return None
+
+
+def is_decided(condition: ast.AST) -> bool:
+    """Return whether Python takes a condition of a statement for true or false, before the database sees it."""
+    match condition:
+        case ast.BoolOp(values=[*tested, _]):
+            return any(isinstance(one, ast.Compare) and is_column(one.left) for one in tested)
+        case ast.Compare(left, [ast.Is() | ast.IsNot()]):
+            return is_column(left)
+    return False
+
+
+def is_column(node: ast.AST) -> bool:
+    """Return whether a node names an attribute of a class."""
+    return isinstance(node, ast.Attribute) and name_of(node.value)[:1].isupper()
+
+
+def read_twice(block: list[ast.stmt]) -> Iterator[tuple[int, str]]:
+    """Yield what a block uses after it was read to its end, such as a generator or a file: line and slip."""
+    once: set[str] = set()
+    ended: set[str] = set()
+    for statement in block:
+        nodes = [*ast.walk(statement)]
+        names = [name for node in nodes for name, _ in uses_in(node) if name in once or name.endswith("file")]
+        is_simple = not hasattr(statement, "body") and not any(isinstance(node, ast.IfExp) for node in nodes)
+        # The body of a compound statement may not run. The test of ``if``, and what ``for`` walks, always do.
+        always = nodes if is_simple else [statement, *ast.walk(getattr(statement, "test", ast.Pass()))]
+        new = {name for node in always for name, is_whole in uses_in(node) if is_whole and name in names}
+        for name in dict.fromkeys(names):
+            if name in ended or (is_simple and name in new and names.count(name) > 1):
+                yield statement.lineno, f"{name} was read to its end before, so nothing is left. Keep it in a list"
+        ended |= new
+        ended -= {ast.unparse(one.value) for one in nodes if isinstance(one, ast.Attribute) and one.attr == "seek"}
+        if isinstance(statement, ast.Assign):
+            made, assigned = statement.value, {*map(ast.unparse, statement.targets)}
+            is_once = isinstance(made, ast.GeneratorExp) or name_of(getattr(made, "func", made)) in READ_ONCE
+            ended -= assigned
+            once = once | assigned if is_once else once - assigned
+
+
+def uses_in(node: ast.AST) -> Iterator[tuple[str, bool]]:
+    """Yield each thing that a node of a source reads or hands on, and whether it reads it to its end."""
+    match node:
+        case ast.Call(ast.Attribute(file, "read"), []):
+            yield ast.unparse(file), True
+        case ast.Call(function, given, named):
+            is_whole = isinstance(function, ast.Name) and function.id in TO_THE_END
+            for one in (*given, *(keyword.value for keyword in named)):
+                name = ast.unparse(one)
+                yield name, is_whole and not name.endswith("file")  # which is a list then
+        case ast.For(iter=walked) | ast.comprehension(iter=walked):
+            name = ast.unparse(walked)
+            yield name, not name.endswith("file") and not (isinstance(node, ast.For) and leaves(node))
+
+
+def name_of(node: ast.AST) -> str:
+    """Return the last name of an expression, such as that of the function in a call; "" for one without a name."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
 def answer_of(function: ast.expr) -> str:
     """Return the name of a function that makes an answer, which has to be returned or raised; "" for any other."""
-    name: str = getattr(function, "attr", getattr(function, "id", ""))
+    name = name_of(function)
     is_answer = name == "redirect" or (name.startswith("HTTP") and name[4:5].isupper())
     return name if is_answer or (name == "render" and isinstance(function, ast.Name)) else ""
 

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from pipeline.explaining.slips import name_of
 from pipeline.views import Views
 
 MOST_FILES = 2_000
@@ -107,11 +108,7 @@ def _views_of(file: Path, tree: ast.Module) -> Iterator[Unscanned]:
 def _view_names(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
     """Return the name of each view that decorators make of a function or class."""
     calls = (decorator for decorator in node.decorator_list if isinstance(decorator, ast.Call))
-    return [_name_of(call) for call in calls if _last_name(call.func) == "view"]
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return [_name_of(call) for call in calls if name_of(call.func) == "view"]
 
 
 def _name_of(decorator: ast.Call) -> str:

@@ -337,9 +337,10 @@ def of_files(step: Step) -> Iterator[Finding]:
             yield Finding("warning", where, what, f"Write %(here)s/{file}: it begins in the directory of the ini.")
         if file.exists():
             continue
-        if "$" in str(file) or str(file).startswith("~"):
-            what = f"{file} is taken as it is: an ini knows neither $NAME nor ~"
-            yield Finding("warning", place_of_value(step, str(file)), what, "Write the whole path, or %(here)s.")
+        if re.search(r"[$]|^~|\s(?:[#;]|$)", str(file)):
+            what = f"{str(file)!r} is taken as it is: an ini knows no $NAME, no ~, and no comment behind a value"
+            remedy = "Write the whole path, or %(here)s, and a comment on a line of its own."
+            yield Finding("warning", place_of_value(step, str(file)), what, remedy)
         where = place_of_value(step, str(file))
         if file.parent.is_dir():
             yield Finding("note", where, f"the file {file} is not there yet", "The site makes it.")
