@@ -88,7 +88,6 @@ OF_KOTTI = {
 """What is truly wrong in a site of Kotti, with the reason. All else is a false finding."""
 OF_SUBSTANCE_D = {
     # /manage/@@contents links to ../@@contents: curl gets a 404 there, too.
-    # The form of this page is wrongly counted, too: its buttons are disabled until a script enables them.
     "a link or a form of a page is answered 404",
 }
 """What is found in a site of Substance D."""

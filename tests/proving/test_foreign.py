@@ -101,12 +101,21 @@ def test_a_form_with_files_is_replayed_as_it_was_sent() -> None:
     assert (again.body, dict(again.headers)["Content-Type"]) == (body, MULTIPART)
 
 
-def test_a_form_is_sent_with_its_first_button() -> None:
-    """A browser does so, and a view may be chosen by it."""
-    page = b"""<form method="post"><button type="button">x</button><input type="hidden" name="token" value="1">
-        <button name="save" value="now">x</button><button name="cancel">x</button></form>"""
-    (form,) = forms_of("http://localhost", "/", page)
-    assert form.body == b"token=1&save=now"
+@pytest.mark.parametrize(
+    ("buttons", "sent"),
+    [
+        ('<button name="save" value="now">x</button><button name="cancel">x</button>', [b"token=1&save=now"]),
+        ('<input type="submit" name="save" value="now"><button>x</button>', [b"token=1&save=now"]),
+        ('<button>x</button><button name="delete">x</button>', [b"token=1"]),
+        ('<button disabled name="save">x</button><button>x</button>', []),
+        ('<button type="reset">x</button>', [b"token=1"]),
+    ],
+)
+def test_a_form_is_sent_with_its_first_button(buttons: str, sent: list[bytes]) -> None:
+    """A browser does so, and a view may be chosen by it. If the first is disabled, Enter sends nothing."""
+    page = f"""<form method="post"><button type="button">x</button>
+        <input type="hidden" name="token" value="1">{buttons}</form>"""
+    assert [form.body for form in forms_of("http://localhost", "/", page.encode())] == sent
 
 
 OPENED = """

@@ -22,7 +22,7 @@ from xmlrpc.client import dumps
 from webob import Request
 from webob.multidict import MultiDict
 from webtest import TestResponse
-from webtest.forms import Submit, Upload
+from webtest.forms import Form, Submit, Upload
 from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IXMLRPCRequest
@@ -308,6 +308,13 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
         yield name, choice if isinstance(choice, str) else VALUES.get(choice, "prove")
 
 
+def default_button(form: Form) -> Submit | None:
+    """Return the first button that sends a form: a browser presses it for Enter. If it is disabled, nothing is
+    sent."""
+    buttons = (field for _, field in form.field_order if isinstance(field, Submit))
+    return next((one for one in buttons if one.attrs.get("type") not in ("button", "reset")), None)
+
+
 def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
     """Yield the requests that the forms of a page make.
 
@@ -319,12 +326,12 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
         if not isinstance(number, int):
             continue
         path = of_this_site(origin, url, urljoin(base, form.action or origin + url))
-        if path is None:
+        button = default_button(form)
+        if path is None or (button and "disabled" in button.attrs):
             continue
         fields: list[tuple[str, Any]] = []
         files: list[tuple[str, Any]] = []
-        button = next((name for name, field in form.field_order if name and isinstance(field, Submit)), None)
-        for name, value in form.submit_fields(button):  # a browser sends its first button with a form
+        for name, value in form.submit_fields(button and button.name):
             field = form.fields[name][0]
             if isinstance(value, Upload) or type(field).__name__ == "File":
                 files.append((name, ("prove.txt", b"prove")))
