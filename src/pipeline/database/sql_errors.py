@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy.exc import DBAPIError
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm.exc import StaleDataError
 from transaction.interfaces import TransientError
 
-from pipeline.database.sql_dialects import Errors
-from pipeline.interfaces import Unavailable
+from pipeline.database.sql_dialects import Errors, dialect_of
+from pipeline.interfaces import ConfigurationError, Unavailable
 
 
 class NeedsPrimary(TransientError):  # type: ignore[misc]
@@ -63,6 +65,18 @@ class Judge:
         if isinstance(error, TransactionFailed):
             return error.transient
         return isinstance(error, StaleDataError)
+
+
+def was_refused(session: Any, error: BaseException) -> bool:
+    """Return whether the database of a session, which the site has made itself, has refused COMMIT."""
+    if not isinstance(error, DBAPIError) or error.connection_invalidated:
+        return False
+    try:
+        dialect = session.get_bind().dialect
+        own, _ = dialect_of(dialect.name, dialect.driver)
+    except (SQLAlchemyError, ConfigurationError):  # what its codes mean is not known
+        return False
+    return error.orig is not None and Judge(own.errors, dialect.dbapi.Error).was_refused(error.orig)
 
 
 def code_of(error: BaseException | None) -> str | int | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 from weakref import ReferenceType, ref
@@ -23,7 +23,10 @@ from transaction.interfaces import AlreadyInTransaction, NoTransaction, Transien
 
 from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import CommitUncertain, ReadOnlyTransaction
+from pipeline.options import on_demand
 from pipeline.request import Request
+
+was_refused: Callable[[Any, BaseException], bool] = on_demand("pipeline.database.sql_errors:was_refused")
 
 log = logging.getLogger("pipeline.database")
 
@@ -107,11 +110,33 @@ def watching_joins(joining: Callable[[Any], Any]) -> Iterator[None]:
         _joining = None
 
 
+COMMITS_AT_VOTE = ("zope.sqlalchemy.datamanager", "SessionDataManager")
+"""The class of the data manager of a session that the site has made itself. That of ``request.sql`` is one, too."""
+
+
+def vote(resource: Any, transaction: Any) -> None:
+    """Have the session of a data manager commit. After an error that is not known as a refusal of the database the
+    outcome is unknown (R4). The session is rolled back in any case: closed alone, it would give its connection to
+    the next request with what was not committed (R13)."""
+    session = resource.session
+    try:
+        type(resource).tpc_vote(resource, transaction)
+    except BaseException as error:
+        if transaction._manager is not None and not was_refused(session, error):
+            transaction._manager.outcome = "unknown"
+        with suppress(Exception):  # the connection is lost
+            session.rollback()
+        raise
+
+
 class RequestTransaction(Transaction):  # type: ignore[misc]
     """A transaction that tells its manager the outcome, also if the view commits it (R2a, R4)."""
 
     def join(self, resource: Any) -> None:
         """Have a data manager take part. If it is refused, the object that it joins for has changed already."""
+        kind = type(resource)
+        if (kind.__module__, kind.__name__) == COMMITS_AT_VOTE and not hasattr(resource.session, "bound"):
+            resource.tpc_vote = partial(vote, resource)
         try:
             super().join(resource if _joining is None else _joining(resource))
         except BaseException:
