@@ -82,8 +82,6 @@ OF_KOTTI = {
     "a GET changes the database",
     # A document is cut and pasted into itself: curl gets a 500, too.
     "it is answered 500, since CircularDependencyError was raised",
-    # The session is Kotti's own. A conflict that is raised after its COMMIT is taken for a refusal of the database.
-    "R4: it is answered 500 and is stored, and the answer does not say so (X-Outcome)",
 }
 """What is truly wrong in a site of Kotti, with the reason. All else is a false finding."""
 OF_SUBSTANCE_D = {
