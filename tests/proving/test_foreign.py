@@ -121,8 +121,11 @@ def test_a_form_is_sent_with_its_first_button(buttons: str, sent: list[bytes]) -
 OPENED = """
 from sqlalchemy import create_engine
 
+engines = []
+
 def make(global_conf, url):
     engine = create_engine(url)
+    engines.append(engine)
     with engine.begin() as connection:
         connection.exec_driver_sql("SELECT count(*) FROM visits").scalar()
 
@@ -154,6 +157,8 @@ def test_a_database_that_is_opened_at_the_start_is_copied(
         report = proof.links().growth().report
         assert proof.site.afresh(Asked("GET", "/")).answer == "200"
         assert proof.site.has_stored
+        for engine in sys.modules[f"opened{version[0]}"].engines:
+            engine.dispose()
     assert report.found == []
     assert (tmp_path / "visits.db").read_bytes() == before
 

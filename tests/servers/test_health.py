@@ -112,6 +112,7 @@ def disk(tmp_path: Path, missing: Callable[[str, str], NoReturn]) -> Iterator[Di
         yield disk
 
 
+@pytest.mark.servers  # it mounts a disk
 def test_a_full_disk_is_named(disk: Disk, site: Callable[..., Any]) -> None:
     """The site can be read, so it is ready; a probe for writes fails. What is tried leaves nothing behind."""
     ask = site(f"file://{disk.path}/Data.fs", f"sqlite:///{disk.path}/site.db", "zodb sql")
