@@ -22,12 +22,17 @@ def request_of(method: str, path: str, headers: Sequence[str], data: Sequence[st
         request.body = b"&".join(parts)
         kind = "application/json" if request.body[:1] in (b"{", b"[") else "application/x-www-form-urlencoded"
         request.content_type = kind
-    for header in headers:
-        name, colon, value = header.partition(":")
-        if not colon:
-            raise ConfigurationError(f"{header!r} is not a header of the form 'Name: value'")
-        request.headers[name.strip()] = value.strip()
+    for name, value in map(header_of, headers):
+        request.headers[name] = value
     return environ
+
+
+def header_of(text: str) -> tuple[str, str]:
+    """Return the name and the value of a header of the command line. Raise ConfigurationError if it has none."""
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise ConfigurationError(f"{text!r} is not a header of the form 'Name: value'")
+    return name.strip(), value.strip()
 
 
 def say_read_only(path: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
+from pipeline.loading.asking import header_of
 from pipeline.loading.command_line import ini_parser, options_of
 from pipeline.proving.proof import JUDGES, KINDS, Proof
 from pipeline.proving.report import Waiver, put_begin, put_end
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         "--users", metavar="NAMES", default="", help="ordinary users: ann,bob; none may touch what is another one's"
     )
     what = "'Name: value' of what --user asks for, such as the cookie of his login"
-    parser.add_argument("-H", metavar="HEADER", dest="headers", action="append", default=[], type=header, help=what)
+    parser.add_argument("-H", metavar="HEADER", dest="headers", action="append", default=[], help=what)
     parser.add_argument("--view", metavar="REGEX", default="", help="only requests with this in METHOD URL")
     parser.add_argument("--log", metavar="FILE", help="also ask what an access log in JSON has")
     parser.add_argument(
@@ -60,6 +61,10 @@ def main(arguments: Sequence[str]) -> int:
     options = options_of(parser, arguments)
     if options.headers and not options.user:
         parser.error("-H is for what the user of --user asks")
+    try:
+        headers = dict(map(header_of, options.headers))
+    except ConfigurationError as error:
+        parser.error(str(error))
     kinds = options.faults.split(",")
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
@@ -72,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
         options.variables,
         user=options.user,
         users=[name for name in options.users.split(",") if name],
-        headers=dict(options.headers),
+        headers=headers,
         view=options.view,
         log=options.log,
         allow=options.allow,
@@ -102,12 +107,6 @@ def main(arguments: Sequence[str]) -> int:
     if options.junit:
         Path(options.junit).write_text(report.as_junit())
     return report.exit_status
-
-
-def header(text: str) -> tuple[str, str]:
-    """Return the name and the value of a header. Raise ValueError if it has none."""
-    name, value = text.split(":", 1)
-    return name.strip(), value.strip()
 
 
 def waivers_of(path: str) -> list[Waiver]:

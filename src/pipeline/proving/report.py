@@ -213,12 +213,12 @@ class Report:
 
 def put_begin(report: Report) -> None:
     """Print what of the site is tried."""
+    if report.statuses:
+        succeeded = sum((status or 500) < 400 for status in report.statuses)
+        print(bold(f"{len(report.statuses)} requests of {report.ini} are tried, {succeeded} succeed"))
+        return
     refused = report.tried - report.succeeded
     told = f", {refused} {'is' if refused == 1 else 'are'} only refused" if refused else ""
-    if report.statuses:
-        tried, refused = len(report.statuses), sum((status or 500) >= 400 for status in report.statuses)
-        print(bold(f"{tried} requests of {report.ini} are tried, {tried - refused} succeed"))
-        return
     print(bold(f"{report.tried} of {report.views} views of {report.ini} are tried{told}"))
     for word, views in (("not tried", report.untried), ("only refused", report.refused)):
         for one in views:

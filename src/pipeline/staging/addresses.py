@@ -44,7 +44,8 @@ def of_this_site(origin: str, url: str, link: str) -> str | None:
     """Return the path and query of a link on the page of a URL, or None if it leads out of the site."""
     with suppress(ValueError):
         found = urlsplit(urljoin(origin + url, link.strip()))
-        here = (urlsplit(origin).netloc, f"{urlsplit(origin).netloc}:80")  # Zope writes the port into its links
-        if found.scheme in ("http", "https") and found.netloc in here:
+        host = urlsplit(origin).netloc
+        # Zope writes the port into its links.
+        if found.scheme in ("http", "https") and found.netloc in (host, f"{host}:80"):
             return (found.path or "/") + (f"?{found.query}" if found.query else "")
     return None
