@@ -133,8 +133,15 @@ def press(browser: WebDriver, label: str) -> None:
 
 def follow(browser: WebDriver, path: str) -> None:
     """Click what stands at an XPath, and wait for the page it leads to."""
+    with arriving(browser):
+        patiently(browser, lambda: browser.find_element(By.XPATH, path).click())
+
+
+@contextmanager
+def arriving(browser: WebDriver) -> Iterator[None]:
+    """Wait at the end until another page is there as a whole: its address alone changes before its elements are."""
     before = patiently(browser, lambda: browser.execute_script("return performance.timeOrigin"))
-    patiently(browser, lambda: browser.find_element(By.XPATH, path).click())
+    yield
     wait = WebDriverWait(browser, 30, ignored_exceptions=[WebDriverException])
     wait.until(
         lambda _: browser.execute_script(

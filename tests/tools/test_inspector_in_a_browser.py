@@ -21,9 +21,8 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
-from selenium.webdriver.support.ui import WebDriverWait
 
-from browsing import DESK, PHONE, show_on
+from browsing import DESK, PHONE, arriving, show_on
 from pipeline_demo import site
 from processes import TOP
 
@@ -134,9 +133,8 @@ def rows(browser: WebDriver) -> list[str]:
 
 def follow(browser: WebDriver, selector: str) -> None:
     """Follow a link by the keyboard."""
-    before = browser.current_url
-    browser.find_element(By.CSS_SELECTOR, selector).send_keys(Keys.ENTER)
-    WebDriverWait(browser, 20).until(lambda _: browser.current_url != before)
+    with arriving(browser):
+        browser.find_element(By.CSS_SELECTOR, selector).send_keys(Keys.ENTER)
 
 
 def ask(browser: WebDriver, address: str, **filters: str) -> None:
@@ -148,8 +146,8 @@ def ask(browser: WebDriver, address: str, **filters: str) -> None:
             field.send_keys(Keys.SPACE)
         else:
             field.send_keys(value)
-    browser.find_element(By.CSS_SELECTOR, "form button").send_keys(Keys.ENTER)
-    WebDriverWait(browser, 20).until(lambda _: "?" in browser.current_url)
+    with arriving(browser):
+        browser.find_element(By.CSS_SELECTOR, "form button").send_keys(Keys.ENTER)
 
 
 def log_in(browser: WebDriver, address: str) -> None:
