@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import sqlite3
+from contextlib import closing, suppress
+
 import pytest
 
 from pipeline.database.statements import (
@@ -30,6 +34,8 @@ READS = [
     "SELECT rank() OVER (PARTITION BY a ORDER BY b) FROM t",
     "SELECT replace(a, 'x', 'y'), lower(a), CAST(a AS VARCHAR(5)) FROM t",
     "VALUES (1), (2)",
+    "SELECT a -- the id; don't INSERT\nFROM t",
+    "/* all of it */ SELECT a FROM t",
 ]
 CHANGES = [
     "",
@@ -55,7 +61,10 @@ CHANGES = [
     "/* a /* nested */ comment */ INSERT INTO t VALUES (1)",
     "-- SELECT\nDELETE FROM t",
     "SELECT 1 /*!50000 INTO OUTFILE 'x' */",
+    "SELECT 1 /*M!100000 INTO OUTFILE 'x' */",
     "SELECT 1 # a comment\n",
+    "SELECT 1 --2",
+    "SELECT 1 -- don't\n, f() -- won't",
     r"SELECT 'a\'; INSERT INTO t VALUES (1); --'",
     "SELECT 'an open quote",
     "SELECT $$a$$",
@@ -181,6 +190,33 @@ def test_what_postgresql_refuses_itself(statement: str) -> None:
     assert not is_unrefused(statement)
 
 
+PARTS = (
+    *("'a'", "'it''s'", '"a"', "`b`", "-- don't\n", '-- "\n', "--x'\n", "--\n", "--1\n", "/* won't */", '/* " */'),
+    *("/*! ' */", "/* -- */", "/*M! ' */", "- -1", ", 1", ", 'b'", " + ", " FROM t", ", f()", ", f/* ( */()"),
+)
+
+
+def test_sqlite_agrees_about_the_functions_that_are_called() -> None:
+    """Statements of strings and comments in any order: none calls a function that is not told."""
+    called: list[int] = []
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.create_function("f", 0, lambda: called.append(1))
+        database.executescript("CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 2)")
+        chance = random.Random(7)
+        told = quiet = 0
+        for _ in range(20_000):
+            statement = "SELECT 1 " + " ".join(chance.choices(PARTS, k=chance.randint(1, 6)))
+            called.clear()
+            with suppress(sqlite3.Error):
+                database.execute(statement).fetchall()
+                told += len(called) and called_by(statement) == {"f"}
+                quiet += not called and is_plain_read(statement)
+                if called:
+                    assert not is_plain_read(statement), statement
+                    assert called_by(statement) in (None, {"f"}), statement
+    assert told > 500 and quiet > 500
+
+
 @pytest.mark.parametrize(
     ("statement", "called"),
     [
@@ -200,6 +236,8 @@ def test_what_postgresql_refuses_itself(statement: str) -> None:
         ("INSERT INTO t VALUES (1); SET ROLE a", None),
         ("INSERT INTO t VALUES ($$a$$)", None),
         ("/*! SET @a = 1 */", None),
+        ("SELECT 1 /*M!, GET_LOCK('a', 1) */", None),
+        ("SELECT 1 /* don't */, pg_advisory_lock(1) /* won't */", {"pg_advisory_lock"}),
         ("CREATE TEMPORARY TABLE t (a int)", None),
         ("LISTEN a", None),
         ("PREPARE a AS SELECT 1", None),

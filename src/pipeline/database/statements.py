@@ -1,7 +1,7 @@
 """Tell what a SQL statement may do, from its text alone.
 
-A statement is a plain read only if nothing in it can change anything: it is one query, without comments, and
-calls only functions that are listed here. Everything else counts as a change. A mistake in that direction costs
+A statement is a plain read only if nothing in it can change anything: it is one query, and calls only functions
+that are listed here. Everything else counts as a change. A mistake in that direction costs
 a word in an answer; a mistake in the other one would have a change stored twice.
 """
 
@@ -13,10 +13,14 @@ from functools import lru_cache
 LONGEST = 10_000
 """Upper limit of the characters of a statement that is read here. A longer statement counts as a change."""
 
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
-"""Strings and quoted names. A doubled quote inside a string reads as two strings side by side."""
+_APART = re.compile(
+    r"(?P<quoted>'[^']*'|\"[^\"]*\"|`[^`]*`)|--(?=\s)[^\n]*|/\*(?!M?!)(?:(?!/\*|\*/).)*\*/", re.DOTALL
+)
+"""Strings, quoted names and comments: the first that begins is one, whatever stands inside it. A doubled quote
+inside a string reads as two strings side by side. MariaDB runs what stands in a comment with an exclamation mark,
+and needs a blank behind two hyphens."""
 _UNCLEAR = re.compile(r"--|/\*|[#$;'\"`]|:=")
-"""Comments, dollar quotes, a second statement, a quote without its partner, MariaDB's variables."""
+"""Other comments, dollar quotes, a second statement, a quote without its partner, MariaDB's variables."""
 _QUERY = re.compile(r"[(\s]*(?:select|with|values)\b", re.IGNORECASE)
 _WORD = re.compile(r"([^\W\d]\w*)\s*(\()?")
 _CHANGES = {
@@ -43,12 +47,17 @@ _BEFORE_PARENTHESIS = frozenset(_HARMLESS.split())
 """Words of the grammar, types, and functions that only compute."""
 
 
+def bare_of(statement: str) -> str:
+    """Return a statement without comments, with the word "quoted" for each string and each quoted name."""
+    return _APART.sub(lambda found: " quoted " if found["quoted"] else " ", statement.strip().removesuffix(";"))
+
+
 @lru_cache(1024)
 def is_plain_read(statement: str) -> bool:
     """Return whether the statement is known to change nothing."""
     if len(statement) > LONGEST or "\\" in statement:
         return False
-    bare = _QUOTED.sub(" quoted ", statement.strip().removesuffix(";"))
+    bare = bare_of(statement)
     if _UNCLEAR.search(bare) or not _QUERY.match(bare):
         return False
     for found in _WORD.finditer(bare):
@@ -65,7 +74,6 @@ _LEAVES_BY_CALLS = re.compile(
     r"|rollback\s+to|set\s+(?:local|transaction|constraints))\b",
     re.IGNORECASE,
 )
-_COMMENT = re.compile(r"/\*(?!!)(?:(?!/\*|\*/).)*\*/", re.DOTALL)
 _INTO = re.compile(r"\b(insert|replace|merge)\s+into\s+(?:\w+\s*\.\s*)?\w+", re.IGNORECASE)
 _KEPT = re.compile(r"\binto\b", re.IGNORECASE)
 _WRITES = frozenset(("insert", "update", "delete", "merge", "replace"))
@@ -79,8 +87,7 @@ def called_by(statement: str) -> frozenset[str] | None:
     setting or a lock. None if it may do so in another way, as SET and CREATE TEMPORARY TABLE do."""
     if len(statement) > LONGEST or "\\" in statement:
         return None
-    bare = _COMMENT.sub(" ", _QUOTED.sub(" quoted ", statement.strip().removesuffix(";")))
-    bare = _INTO.sub(r"\1 ,", bare)  # a parenthesis behind it has columns
+    bare = _INTO.sub(r"\1 ,", bare_of(statement))  # a parenthesis behind it has columns
     if _UNCLEAR.search(bare) or _KEPT.search(bare) or not _LEAVES_BY_CALLS.match(bare):
         return None
     words = [(found[1].lower(), found[2]) for found in _WORD.finditer(bare)]
@@ -133,7 +140,7 @@ def sets_autocommit(statement: str) -> bool:
 
 def takes_back(statement: str) -> bool:
     """Return whether the statement rolls back the transaction, alone or in a string with others."""
-    bare = "" if is_ordinary(statement) else _COMMENT.sub(" ", _QUOTED.sub(" quoted ", statement))
+    bare = "" if is_ordinary(statement) else bare_of(statement)
     return _TAKES_BACK.search(bare) is not None
 
 
