@@ -210,6 +210,13 @@ def test_a_page_is_sent_for_the_same_values_alone(site: Site, name: str) -> None
     assert site.ask("/told", **one).text == kept
 
 
+def test_pages_are_kept_in_debug_mode_too(site: Site) -> None:
+    """What notices compare with later is no part of a page."""
+    site.pipeline(errors=errors(debug=True))
+    site.warm()
+    assert site.makes() == 0, site.pages.counts
+
+
 def test_a_value_counts_as_the_request_came_with_it(site: Site) -> None:
     """The view sets a header that it has read, as a filter of others does."""
 

@@ -44,8 +44,8 @@ _listening: list[Any] = []
 def begin_to_notice(request: Any) -> None:
     """Note what a notice compares with, before the view of a request is called. Raises nothing."""
     try:
-        is_told = request.views is not None and request.environ["REQUEST_METHOD"] not in SAFE_METHODS
-        request._before_notices = state_of(request.views) if is_told else {}
+        if request.views is not None and request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
+            request._before_notices = state_of(request.views)
         if "sqlalchemy.orm" in sys.modules and not _listening:
             _listening.append(resolve("pipeline.explaining.notices_of_sql:listen")())
         for here in _listening:
