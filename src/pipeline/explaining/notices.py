@@ -79,7 +79,7 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     if view := view_of(request):
         yield from slips_of(view.function)
         found = [*of_answer(request, response), *of_fields(request, view.fill)]
-        found += () if is_safe else changed(request._before_notices, request.views)
+        found += () if is_safe else changed(getattr(request, "_before_notices", {}), request.views)
         place = place_of(view.function) if found else ""
         yield from (f"{place}: {notice}" for notice in found)
     called = view or request.views is None  # the code of ``pipeline shell`` takes the place of a view
