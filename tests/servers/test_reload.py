@@ -22,14 +22,18 @@ from servers.deployed import deployed
 from servers.probes import Load, Target
 from servers.test_matrix import need
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
-TARGETS = ("gunicorn", "granian", "nginx", "nginx --behind granian", "nginx --behind uwsgi", "uwsgi")
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
+FULL = os.environ.get("PIPELINE_FAULTS") == "full"
+TARGETS = (
+    *("gunicorn", "granian", "nginx", "nginx --behind granian", "nginx --behind uwsgi", "uwsgi"),
+    *(("apache", "lighttpd") if FULL else ()),
+)
 CLIENTS = 8
 LOADS = 2
 """Seconds that a site takes to load."""
 NAP = "/@@nap?seconds=2"
 """The request that is under way."""
-RELOADS = 3 if os.environ.get("PIPELINE_FAULTS") == "full" else 1
+RELOADS = 3 if FULL else 1
 
 
 def reload_with_a_file(target: str, python: Path, inis: Path, directory: Path) -> Counter[str]:

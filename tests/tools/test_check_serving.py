@@ -171,8 +171,15 @@ def of_a_server(tmp_path: Path, *lines: str) -> list[str]:
         ("waitress", "asyncore_use_poll = true", None),
         ("gunicorn", "hots = 127.0.0.1", "3 gunicorn has no option 'hots' Did you mean host?"),
         ("gunicorn", "worker_class = gthread", None),
-        ("gunicorn", "worker_class = nowhere.Worker", "3 worker_class = nowhere.Worker: "),
+        ("gunicorn", "worker_class = nowhere.Worker", "3 worker_class = nowhere.Worker: RuntimeError: class uri"),
         ("gunicorn", "graceful_timeout = 30", None),
+        ("gunicorn", "graceful_timeout = 30s", "3 graceful_timeout = 30s: ValueError: "),
+        ("gunicorn", "preload_app = perhaps", "3 preload_app = perhaps: ValueError: Invalid boolean"),
+        ("gunicorn", "port = 8O80", "3 port = 8O80: ValueError: "),
+        ("gunicorn", "user = nobody-of-that-name", "3 user = nobody-of-that-name: "),
+        ("waitress", "port = 8O80", "3 port = 8O80: ValueError: "),
+        ("waitress", "threads = four", "3 threads = four: ValueError: "),
+        ("waitress", "unix_socket_perms = 888", "3 unix_socket_perms = 888: ValueError: "),
     ],
 )
 def test_options_of_a_server(server: str, line: str, said: str | None, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -75,10 +75,10 @@ def package_of(path: Path) -> str:
 
 
 def of_options(path: Path, settings: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the options that waitress or gunicorn do not know, and a class of workers that cannot be imported."""
+    """Yield the options that waitress or gunicorn do not know, and the values that they refuse."""
     line, keys = sections_of(str(path))["server:main"]
     name = package_of(path)
-    known = set(known_options(name))
+    known = known_options(name)
     for option, value in settings.items() if known else ():
         number = keys.get(option, keys.get(f"get {option}", (line, None)))[0]
         where = f"{path}, section [server:main], line {number}"
@@ -86,22 +86,25 @@ def of_options(path: Path, settings: Mapping[str, Any]) -> Iterator[Finding]:
             near = get_close_matches(option, known, n=1)
             remedy = f"Did you mean {near[0]}?" if near else f"{name} names its options in its documentation."
             yield Finding("error", where, f"{name} has no option {option!r}", remedy)
-        elif option == "worker_class" and isinstance(value, str):
-            try:
-                resolve("gunicorn.util:load_class")(value)
-            except Exception as error:
-                yield Finding(
-                    "error", where, f"worker_class = {value}: {in_one_line(error)}", "Name a class that is there."
-                )
+            continue
+        try:
+            known[option.lower()](value)
+        except Exception as error:
+            said = in_one_line(error).partition(": [Traceback")[0]
+            yield Finding("error", where, f"{option} = {value}: {said}", f"{name} would not start with it.")
 
 
-def known_options(server: str) -> Iterable[str]:
-    """Return the names of the options of a server, as its package tells them; none for any other server."""
+def known_options(server: str) -> Mapping[str, Callable[[Any], object]]:
+    """Return the options of a server by name, as its package tells them, each with the function that reads its
+    value; none for any other server."""
     if server == "waitress":
-        return [name for name, _ in resolve("waitress.adjustments:Adjustments")._params]
+        return dict(resolve("waitress.adjustments:Adjustments")._params)
     if server == "gunicorn":
-        return ["host", "port", "config", *resolve("gunicorn.config:Config")().settings]
-    return []
+        settings = resolve("gunicorn.config:Config")().settings
+        readers = {name: setting.set for name, setting in settings.items()}
+        by_hand = {"host": str, "port": int, "config": str, "worker_class": resolve("gunicorn.util:load_class")}
+        return {**readers, **by_hand}
+    return {}
 
 
 def of_port(path: Path, host: str, port: str) -> Iterator[Finding]:
