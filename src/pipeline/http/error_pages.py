@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
@@ -261,15 +262,8 @@ def as_json(problem: Problem) -> str:
     return json.dumps(members) + "\n"
 
 
-_STYLE = """\
-:root { color-scheme: light dark }
-body { font: 1.125rem/1.5 system-ui, sans-serif; max-width: 38rem; margin: 14vh auto 3rem; padding: 0 1rem }
-h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .75rem }
-p { margin: 0 0 .75rem; overflow-wrap: anywhere; white-space: pre-line }
-.small { font-size: .875rem; opacity: .75 }
-pre { font-size: .8125rem; line-height: 1.4; white-space: pre-wrap; overflow-wrap: anywhere;
-      border-top: 1px solid; padding-top: .75rem }"""
-POLICY = page_policy(f"\n{_STYLE}\n")
+_PAGE = Path(__file__).with_name("error.html").read_text("utf-8")
+POLICY = page_policy(_PAGE.partition("<style>")[2].partition("</style>")[0])
 """The policy of the page. It has its style sheet and loads nothing, whatever the site allows (S7)."""
 
 
@@ -279,26 +273,7 @@ def as_html(problem: Problem) -> str:
     logged = f", logged as <code>{escape(problem.id)}</code>" if problem.id else ""
     shown = f"<pre>{escape(problem.traceback)}</pre>\n" if problem.traceback else ""
     title, detail, code = _escaped(problem.title, problem.detail, problem.code)
-    return f"""\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-{_STYLE}
-</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-<p>{detail}</p>
-<p class="small">Status {code}{logged}</p>
-{shown}</main>
-</body>
-</html>
-"""
+    return _PAGE % {"title": title, "detail": detail, "code": code, "logged": logged, "shown": shown}
 
 
 @lru_cache(maxsize=256)
