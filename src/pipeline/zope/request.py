@@ -27,9 +27,9 @@ from pipeline.zope import short
 from pipeline.zope.failures import Failure, fail
 
 if TYPE_CHECKING:
-    from pipeline.zope.explaining import watch
+    from pipeline.zope.explaining import Watcher
 else:  # only a request that is explained needs it
-    watch = on_demand("pipeline.zope.explaining:watch")
+    Watcher = on_demand("pipeline.zope.explaining:Watcher")
 
 OURS = ("pipeline.request", "pipeline.response")
 
@@ -89,7 +89,7 @@ def attempt(next: Handler, request: ZopeRequest, response: Response) -> None:
     zope = request.zope = new_request(request)
     walk = walk_of(request)
     if walk is not None:
-        request.zope_watcher = watch(walk, zope)
+        request.zope_watcher = Watcher(walk, zope)
     setRequest(zope)
     try:
         request.commit_on_error = True  # Zope commits whatever a view has returned
