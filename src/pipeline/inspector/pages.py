@@ -11,9 +11,8 @@ from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 
 from pipeline.database import pools
 from pipeline.explaining.changes import GONE
-from pipeline.explaining.lines import look_lines, look_title
 from pipeline.explaining.recording import Part, Record
-from pipeline.inspector.explaining import noticed_beside, parts_by_attempt, walk_of
+from pipeline.inspector.explaining import noticed_beside, walk_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
@@ -163,7 +162,8 @@ def bars_of(record: Record, parts: Iterable[Part]) -> list[Bar]:
 
 def told_request(record: Record, inspector: Any) -> dict[str, Any]:
     """Return what the page of a request shows."""
-    attempts = [(number, bars_of(record, parts)) for number, parts in parts_by_attempt(record)]
+    by_attempt = groupby(sorted(record.parts, key=lambda part: part.attempt), key=lambda part: part.attempt)
+    attempts = [(number, bars_of(record, parts)) for number, parts in by_attempt]
     try:
         walked, failure = walk_of(record), ""
     except Exception as error:
@@ -177,8 +177,7 @@ def told_request(record: Record, inspector: Any) -> dict[str, Any]:
         "attempts": attempts,
         "walked": walked,
         "walk_failure": failure,
-        "look_title": look_title(look) if look is not None else "",
-        "look_lines": list(look_lines(look)) if look is not None else [],
+        "look": look,
         "seen": seen_by(record),
         "notes": grouped(record),
         "newer": number_beside(inspector, record, 1),

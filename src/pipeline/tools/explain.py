@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from pipeline.database.only_look import if_locked
 from pipeline.explaining.candidates import Look
 from pipeline.explaining.causes import Cause, Late, causes, no_branch, way_of
-from pipeline.explaining.lines import look_lines, look_title, walk_lines
 from pipeline.explaining.noticed import BODY
 from pipeline.explaining.recording import Part, Record, path_of
 from pipeline.explaining.walking import Walk
@@ -252,10 +251,10 @@ def put_way(walk: Walk | None, look: Look | None) -> None:
     """Print the steps of traversal, and the candidates for the view."""
     if walk is not None:
         print(f"\n{bold('Traversal')}")
-        print("\n".join(walk_lines(walk)))
+        print("\n".join(walk.lines()))
     if look is not None:
-        print(f"\n{bold('View')} {look_title(look)}")
-        print("\n".join(look_lines(look)))
+        print(f"\n{bold('View')} {look.title}")
+        print("\n".join(look.lines()))
 
 
 def vary_lacks(explained: Explained) -> list[str]:
