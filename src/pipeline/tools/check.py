@@ -352,8 +352,8 @@ def _weak_password(uri: str) -> str:
 def of_files(step: Step) -> Iterator[Finding]:
     """Yield the files that an element writes and that are missing, with their directories, and relative paths."""
     for file in (Path(path) for path in step.facts.writes if not path.endswith("/")):
+        where = place_of_value(step, str(file))
         if not file.is_absolute():
-            where = place_of_value(step, str(file))
             what = f"the path {file} begins in the working directory, which a server may have elsewhere"
             yield Finding("warning", where, what, f"Write %(here)s/{file}: it begins in the directory of the ini.")
         if file.exists():
@@ -361,8 +361,7 @@ def of_files(step: Step) -> Iterator[Finding]:
         if re.search(r"[$]|^~|\s(?:[#;]|$)", str(file)):
             what = f"{str(file)!r} is taken as it is: an ini knows no $NAME, no ~, and no comment behind a value"
             remedy = "Write the whole path, or %(here)s, and a comment on a line of its own."
-            yield Finding("warning", place_of_value(step, str(file)), what, remedy)
-        where = place_of_value(step, str(file))
+            yield Finding("warning", where, what, remedy)
         if file.parent.is_dir():
             yield Finding("note", where, f"the file {file} is not there yet", "The site makes it.")
         else:
