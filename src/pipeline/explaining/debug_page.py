@@ -22,10 +22,10 @@ from webob.exc import HTTPException, WSGIHTTPException
 from pipeline.explaining.candidates import Look
 from pipeline.explaining.causes import Cause, Failure, Late, last_frame, of_error, of_late, of_zope
 from pipeline.explaining.passed import passed
-from pipeline.explaining.remedies import chain_of, remedy_of
+from pipeline.explaining.remedies import remedy_of
 from pipeline.explaining.walking import Walk
 from pipeline.http.error_pages import Problem, text_of
-from pipeline.http.tracebacks import traceback_of
+from pipeline.http.tracebacks import chain_of, traceback_of
 from pipeline.telling.secrets import masked_query, told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
 from pipeline.telling.words import header_name, is_header, is_of_the_site

@@ -27,7 +27,7 @@ from pipeline.http import debug_key
 from pipeline.http.accept import accepted, bounded
 from pipeline.http.content_policy import page_policy
 from pipeline.http.exceptions import adopt_exception
-from pipeline.http.tracebacks import shortened, traceback_of
+from pipeline.http.tracebacks import chain_of, shortened, traceback_of
 from pipeline.interfaces import Unavailable
 from pipeline.request import Request
 from pipeline.response import NOSNIFF, HeaderList, Response
@@ -48,8 +48,6 @@ NO_STORE = ("Cache-Control", "no-store")
 
 LONGEST_DETAIL = 2_000
 """Characters of the message of an error that are shown or logged."""
-_LONGEST_CHAIN = 20
-"""Causes of an error that are looked at."""
 
 
 class DebugRequest(Request):
@@ -315,13 +313,8 @@ def _best_type(header: str) -> str:
 def out_of_descriptors(error: BaseException | None) -> bool:
     """Return whether the cause of an error is that the process or the machine had no file descriptor left (S15).
     That is temporary."""
-    for _ in range(_LONGEST_CHAIN):
-        if error is None:
-            break
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    errors = (one for one in chain_of(error) if isinstance(one, OSError))
+    return any(one.errno in (errno.EMFILE, errno.ENFILE) for one in errors)
 
 
 def text_of(value: object) -> str:
