@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.database import forks
 from pipeline.proving.proof import Proof
-from pipeline.testing import clients, conformance, ordering
+from pipeline.testing import clients, conformance, declarations
 
 
 def fixture_of(function: Callable[..., Any]) -> Any:
@@ -29,7 +29,7 @@ def fixture_of(function: Callable[..., Any]) -> Any:
 
 site, make_request = fixture_of(clients.site), fixture_of(clients.make_request)
 make_response, log_in = fixture_of(clients.make_response), fixture_of(clients.log_in)
-check_element, assert_order = fixture_of(conformance.check_element), fixture_of(ordering.assert_order)
+check_element, assert_order = fixture_of(conformance.check_element), fixture_of(declarations.assert_order)
 
 
 @pytest.fixture

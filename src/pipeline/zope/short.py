@@ -50,19 +50,14 @@ KNOWN = frozenset(
 """Digests of the functions of Zope 6.3 and zope.publisher 8.1 that have a short way, or that one relies on."""
 
 
-def digest(function: Any) -> str:
-    """Return what tells the source of a function from any other, or "" if there is no source."""
-    try:
-        source = inspect.getsource(function) if isinstance(function, FunctionType) else ""
-    except (OSError, TypeError):
-        return ""
-    return hashlib.sha256(source.encode()).hexdigest()[:16] if source else ""
-
-
 @lru_cache(maxsize=256)
 def is_known(function: Any) -> bool:
-    """Return whether a function is one that Zope ships."""
-    return digest(function) in KNOWN
+    """Return whether a function is one that Zope ships, by its source."""
+    try:
+        source = inspect.getsource(function) if isinstance(function, FunctionType) else ""
+    except (OSError, TypeError):  # there is no source
+        return False
+    return hashlib.sha256(source.encode()).hexdigest()[:16] in KNOWN
 
 
 def _is_own(cls: type, *names: str) -> bool:
