@@ -112,19 +112,14 @@ def lines_of(told: Told) -> Iterator[str]:
 
 def page_of(request: Any, error: Exception, problem: Problem, told: Told) -> str:
     """Return the page of an error."""
-    record = getattr(request, "inspected", None)
-    parts = [part for part in record.parts if part.attempt == record.attempts] if record is not None else []
     ini = ini_of(request)
-    template = environment().get_template("error.html")
-    return template.render(
+    return environment().get_template("error.html").render(
         problem=problem,
         told=told,
         asked=f"{request.environ['REQUEST_METHOD']} {request.path_info_safe}",
         errors=[] if isinstance(error, HTTPException) else list(errors_of(error)),
-        record=record,
-        parts=parts,
+        record=getattr(request, "inspected", None),
         ways=list(ways_of(told)),
-        notes=[note for note in record.notes if note.kind != "log"] if record is not None else [],
         command=command_of(request, ini) if ini else "",
         test=test_of(request, ini) if ini else "",
         **asked_of(request),
