@@ -56,8 +56,8 @@ def installed(tmp_path: Path) -> Path:
 def said(directory: Path, *words: str) -> str:
     """What Python prints that finds the packages of a directory."""
     environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(directory), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, *words]
-    ran = subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    options = {"cwd": directory, "env": environ, "timeout": 60}
+    ran = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, **options)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
