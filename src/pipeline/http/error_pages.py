@@ -260,8 +260,9 @@ def as_json(problem: Problem) -> str:
     return json.dumps(members) + "\n"
 
 
-_PAGE = Path(__file__).with_name("error.html").read_text("utf-8")
-POLICY = page_policy(_PAGE.partition("<style>")[2].partition("</style>")[0])
+_PAGE = Path(__file__).with_name("error.html").read_text("utf-8").split("%s")
+"""The page between its title, the title as a heading, the detail, the status and the traceback."""
+POLICY = page_policy(_PAGE[1].partition("<style>")[2].partition("</style>")[0])
 """The policy of the page. It has its style sheet and loads nothing, whatever the site allows (S7)."""
 
 
@@ -271,7 +272,8 @@ def as_html(problem: Problem) -> str:
     logged = f", logged as <code>{escape(problem.id)}</code>" if problem.id else ""
     shown = f"<pre>{escape(problem.traceback)}</pre>\n" if problem.traceback else ""
     title, detail, code = _escaped(problem.title, problem.detail, problem.code)
-    return _PAGE % {"title": title, "detail": detail, "code": code, "logged": logged, "shown": shown}
+    top, middle, below, status, end, rest = _PAGE
+    return f"{top}{title}{middle}{title}{below}{detail}{status}{code}{logged}{end}{shown}{rest}"
 
 
 @lru_cache(maxsize=256)
