@@ -205,6 +205,8 @@ setup(
         "pipeline.tools": ["site*/**/*.txt", "site-*/variant.toml"],
         "pipeline.telling": ["templates/*"],
         "pipeline.publishing": ["templates/editing/*.html"],
+        "pipeline.auth": ["*.html"],
+        "pipeline.http": ["*.html"],
         # What `pipeline deploy` writes.
         **{f"pipeline.deploying.{name.replace('-', '_')}": ["*.j2"] for name in [*TARGETS, "shared"]},
     },

@@ -92,13 +92,6 @@ def fingerprint(directory: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def without_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment that has the extra zodb alone."""
-    monkeypatch.setitem(sys.modules, "tqdm", None)
-    monkeypatch.setattr(copy_database, "find_spec", lambda name: None)
-
-
-@pytest.fixture
 def here(tmp_path: Path) -> Callable[..., str]:
     """``here("a", blobs=True)``: the URI of a file storage in a directory of that name."""
 
@@ -110,9 +103,8 @@ def here(tmp_path: Path) -> Callable[..., str]:
     return here
 
 
-@pytest.mark.usefixtures("without_tqdm")
 @pytest.mark.parametrize("terminal", [True, False])
-def test_without_tqdm_the_progress_is_lines(
+def test_the_progress_is_lines(
     here: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
     fill(here("a"), 2)

@@ -296,6 +296,18 @@ def test_a_foreign_middleware_is_a_part(inspected: Any) -> None:
     assert re.search(r"shouting foreign [\d.]+ errors", words(last(app)))
 
 
+def test_a_request_that_passes_no_other_part_has_a_page() -> None:
+    """As that of a site whose parts were linked before the inspector."""
+
+    def plain(environ: Any, start_response: Any) -> Any:
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"plain"]
+
+    app = inspector()(plain)
+    assert ask(app, "/").text == "plain"
+    assert re.search(r"\(body\) [\d.]+", words(last(app)))
+
+
 def test_traversal_is_walked_again_when_the_page_is_opened(inspected: Any) -> None:
     calls: list[str] = []
 

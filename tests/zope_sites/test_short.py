@@ -11,7 +11,7 @@ from ZPublisher.HTTPRequest import WSGIRequest
 from ZPublisher.HTTPResponse import WSGIResponse
 
 from pipeline.zope import short
-from pipeline.zope.known import is_own
+from pipeline.zope.short import is_own
 
 ENVIRONS: list[dict[str, Any]] = [
     {},

@@ -37,12 +37,11 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.toolkit.manager import ImplicitManager
 from pipeline.ztk import WSGIPublisherApplication
 from pipeline.ztk.authenticate import ztk_authenticate
-from pipeline.ztk.kinds import kind
 from pipeline.ztk.known import is_plain_response, ways_of
 from pipeline.ztk.lean import ZOPES, is_html, parse_cookies
 from pipeline.ztk.publisher import ztk_publisher
 from pipeline.ztk.request import ztk_request
-from pipeline.ztk.traverse import ztk_traverse
+from pipeline.ztk.traverse import kind, ztk_traverse
 from ztk.asking import ask
 from ztk.compared_site import Index, INote, Note, make_db
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -25,24 +26,14 @@ from pipeline.views import view
 MAX_BODY = 16 * 1024
 """Bytes of a login form that are read."""
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Log in</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>:root {{ color-scheme: light dark; background: Canvas; font: 1.1rem/1.5 system-ui, sans-serif }}
-form {{ max-width: 20rem; margin: 15vh auto; padding: 0 1rem; display: grid; gap: .5rem }}
-input, button {{ font: inherit; padding: .5rem }} [role=alert] {{ color: light-dark(#a00, #f99) }}
-</style></head><body><form method="post"><h1>Log in</h1>{message}
-<label for="login">Name</label>
-<input id="login" name="login" value="{login}" autocomplete="username" required autofocus>
-<label for="password">Password</label>
-<input id="password" name="password" type="password" autocomplete="current-password" required>
-<input type="hidden" name="came_from" value="{came_from}"><button>Log in</button></form></body></html>
-"""
+_PAGE = Path(__file__).with_name("login.html").read_text("utf-8")
+
+
 def _page(response: Response, came_from: str, login: str = "", message: str = "") -> str:
     response.headers["Cache-Control"] = "no-store"
     if message:
         message = f"<p role=\"alert\">{escape(message)}</p>"
-    return _PAGE.format(message=message, login=escape(login), came_from=escape(came_from))
+    return _PAGE % {"message": message, "login": escape(login), "came_from": escape(came_from)}
 
 
 def _session(request: Request) -> Any:

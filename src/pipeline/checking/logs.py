@@ -45,6 +45,9 @@ class _Logging:
         line, keys = self.sections.get(section, (1, {}))
         return f"{self.path}, section [{section}], line {keys.get(option, (line, None))[0]}"
 
+    def error(self, section: str, option: str, what: str, remedy: str = "") -> Finding:
+        return Finding("error", self.where(section, option), what, remedy)
+
     def value(self, section: str, option: str, default: str = "") -> str:
         raw = section.startswith("formatter_")
         return self.parser.get(section, option, raw=raw, fallback=default)
@@ -61,7 +64,7 @@ class _Logging:
             for name in listed[kind]:
                 if f"{kind}_{name}" not in self.sections:
                     what = f"[{kind}_{name}] is not there"
-                    yield Finding("error", self.where(section, "keys"), what, "Add that section, or leave it out.")
+                    yield self.error(section, "keys", what, "Add that section, or leave it out.")
         for kind in KINDS:
             for name in listed[kind]:
                 if (section := f"{kind}_{name}") in self.sections:
@@ -73,20 +76,16 @@ class _Logging:
                 self.value(section, option)
             except InterpolationError as error:
                 remedy = "Name it in [DEFAULT], or write %% for a percent sign."
-                yield Finding("error", self.where(section, option), in_one_line(error).rpartition(": ")[2], remedy)
+                yield self.error(section, option, in_one_line(error).rpartition(": ")[2], remedy)
                 return
         level = self.value(section, "level")
         if level and level not in logging.getLevelNamesMapping():
-            yield Finding(
-                "error", self.where(section, "level"), f"{level!r} is not a level of logging", "INFO is one."
-            )
+            yield self.error(section, "level", f"{level!r} is not a level of logging", "INFO is one.")
         if section.startswith("logger_"):
             for handler in self.names(section, "handlers"):
                 if handler not in listed["handler"]:
                     what = f"the logger has the handler {handler!r}, which [handlers] does not list"
-                    yield Finding(
-                        "error", self.where(section, "handlers"), what, "Add it to the keys of [handlers]."
-                    )
+                    yield self.error(section, "handlers", what, "Add it to the keys of [handlers].")
         elif section.startswith("handler_"):
             yield from self.of_handler(section, listed["formatter"])
         else:
@@ -96,21 +95,19 @@ class _Logging:
         formatter = self.value(section, "formatter")
         if formatter and formatter not in formatters:
             what = f"the handler has the formatter {formatter!r}, which [formatters] does not list"
-            yield Finding("error", self.where(section, "formatter"), what, "Add it to the keys of [formatters].")
+            yield self.error(section, "formatter", what, "Add it to the keys of [formatters].")
         name = self.value(section, "class")
         try:
             cls = _class_of(name)
         except Exception as error:
-            yield Finding("error", self.where(section, "class"), f"class = {name}: {in_one_line(error)}", "")
+            yield self.error(section, "class", f"class = {name}: {in_one_line(error)}")
             return
         try:
             args = eval(self.value(section, "args", "()"), vars(logging).copy())
             kwargs = eval(self.value(section, "kwargs", "{}"), vars(logging).copy())
             bound = inspect.signature(cls).bind(*args, **kwargs)
         except Exception as error:
-            yield Finding(
-                "error", self.where(section, "args"), f"the arguments of {name}: {in_one_line(error)}", ""
-            )
+            yield self.error(section, "args", f"the arguments of {name}: {in_one_line(error)}")
             return
         file = bound.arguments.get("filename")
         if cls is logging.FileHandler:
@@ -118,7 +115,7 @@ class _Logging:
             yield Finding("note", self.where(section, "class"), what, "Write class = handlers.WatchedFileHandler.")
         if isinstance(file, str) and not Path(file).absolute().parent.is_dir():
             what = f"{Path(file).parent} is not there, so {name} cannot write {file}"
-            yield Finding("error", self.where(section, "args"), what, "Make the directory.")
+            yield self.error(section, "args", what, "Make the directory.")
 
     def of_formatter(self, section: str) -> Iterator[Finding]:
         try:
@@ -126,7 +123,7 @@ class _Logging:
             format, style = self.value(section, "format") or None, self.value(section, "style", "%")
             cls(format, self.value(section, "datefmt") or None, style)
         except Exception as error:
-            yield Finding("error", self.where(section, "format"), f"the formatter: {in_one_line(error)}", "")
+            yield self.error(section, "format", f"the formatter: {in_one_line(error)}")
 
 
 def _class_of(name: str) -> Any:

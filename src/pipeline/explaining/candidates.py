@@ -14,6 +14,8 @@ from pipeline.views import View, Views
 
 MOST_PARENTS = 50
 """Parents of an object that are asked for their grants."""
+MOST_STRANGERS = 4
+"""Views for other objects than the context: fewer than these are shown."""
 
 
 class Candidate(NamedTuple):
@@ -51,6 +53,28 @@ class Look(NamedTuple):
     def near(self) -> str:
         """Return the name that was meant, most likely, or ""."""
         return next(iter(get_close_matches(self.name, self.others, n=1)), "") if self.name else ""
+
+    @property
+    def title(self) -> str:
+        """The question of the look-up, as text."""
+        return f"{repr(self.name) if self.name else '(the default view)'} for {self.context}, {self.method}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield each view that was a candidate, and why it was chosen or not, as text."""
+        strangers = [candidate for candidate in self.candidates if not candidate.fits]
+        shown = self.candidates if len(strangers) < MOST_STRANGERS else [one for one in self.candidates if one.fits]
+        beaten = sum(1 for other in self.candidates if other.verdict.startswith("less specific"))
+        for candidate in shown:
+            said = candidate.as_dict()
+            chosen = candidate.verdict == "chosen"
+            won = f": it is for {candidate.kind}" if chosen else ""
+            won += f", the most specific of {beaten + 1}" if chosen and beaten else ""
+            yield f"  {'->' if chosen else '  '} {said['function']} ({said['where']})"
+            yield f"       {candidate.verdict}{won}"
+        if len(shown) < len(self.candidates):
+            yield f"     and {len(strangers)} views of that name for other objects"
+        if not self.candidates:
+            yield "     no view has that name"
 
 
 def look_up(request: Any) -> Look:

@@ -15,13 +15,14 @@ from pipeline.explaining.candidates import Look
 from pipeline.explaining.changes import GONE
 from pipeline.explaining.noticed import Noticed, lost_headers, readers, set_twice
 from pipeline.explaining.recording import Part, Record, path_of
-from pipeline.explaining.remedies import REMEDIES, chain_of, remedy_of
+from pipeline.explaining.remedies import REMEDIES, remedy_of
 from pipeline.explaining.unscanned import unscanned
 from pipeline.explaining.walking import Walk
 from pipeline.forms.converters import FieldError
 from pipeline.http.error_pages import text_of
 from pipeline.http.forwarding import READER, form_of_path
 from pipeline.http.origins import CrossSiteRequest
+from pipeline.http.tracebacks import chain_of
 from pipeline.telling.installed import providers
 from pipeline.telling.secrets import told_option
 from pipeline.telling.words import header_name, line_of_the_site, place_of, short

@@ -8,24 +8,25 @@ variable. Cookies and credentials are masked.
 from __future__ import annotations
 
 import linecache
+import re
+import shlex
 import traceback
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
 
 from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.explaining.candidates import Look
 from pipeline.explaining.causes import Cause, Failure, Late, last_frame, of_error, of_late, of_zope
-from pipeline.explaining.lines import look_lines, look_title, walk_lines
 from pipeline.explaining.passed import passed
-from pipeline.explaining.remedies import chain_of, remedy_of
-from pipeline.explaining.repeating import command_of, ini_of, test_of
+from pipeline.explaining.remedies import remedy_of
 from pipeline.explaining.walking import Walk
 from pipeline.http.error_pages import Problem, text_of
-from pipeline.http.tracebacks import traceback_of
-from pipeline.telling.secrets import told_variable, value_of
+from pipeline.http.tracebacks import chain_of, traceback_of
+from pipeline.telling.secrets import masked_query, told_variable, value_of
 from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
 from pipeline.telling.words import header_name, is_header, is_of_the_site
 
@@ -111,19 +112,14 @@ def lines_of(told: Told) -> Iterator[str]:
 
 def page_of(request: Any, error: Exception, problem: Problem, told: Told) -> str:
     """Return the page of an error."""
-    record = getattr(request, "inspected", None)
-    parts = [part for part in record.parts if part.attempt == record.attempts] if record is not None else []
     ini = ini_of(request)
-    template = environment().get_template("error.html")
-    return template.render(
+    return environment().get_template("error.html").render(
         problem=problem,
         told=told,
         asked=f"{request.environ['REQUEST_METHOD']} {request.path_info_safe}",
         errors=[] if isinstance(error, HTTPException) else list(errors_of(error)),
-        record=record,
-        parts=parts,
+        record=getattr(request, "inspected", None),
         ways=list(ways_of(told)),
-        notes=[note for note in record.notes if note.kind != "log"] if record is not None else [],
         command=command_of(request, ini) if ini else "",
         test=test_of(request, ini) if ini else "",
         **asked_of(request),
@@ -133,9 +129,9 @@ def page_of(request: Any, error: Exception, problem: Problem, told: Told) -> str
 def ways_of(told: Told) -> Iterator[tuple[str, list[str]]]:
     """Yield the way from the root to the view: a title, and its lines."""
     if told.walk is not None:
-        yield "Traversal", list(walk_lines(told.walk))
+        yield "Traversal", list(told.walk.lines())
     if told.look is not None:
-        yield f"View {look_title(told.look)}", list(look_lines(told.look))
+        yield f"View {told.look.title}", list(told.look.lines())
 
 
 class Frame(NamedTuple):
@@ -187,3 +183,59 @@ def asked_of(request: Any) -> dict[str, list[tuple[str, str]]]:
     form = list((request.__dict__.get("form") or {}).items())[:100]
     fields = [(str(name), value_of(str(name), value)) for name, value in form]
     return {"asked_for": [pair for pair in asked if pair[1]], "headers": headers, "form": fields}
+
+
+def ini_of(request: Any) -> str:
+    """Return the path of the ini that the request's pipeline comes from, or ""."""
+    pipeline = request.pipeline
+    contracts = pipeline.all_contracts if pipeline is not None else ()
+    files = [str(contract.place[0].file) for contract in contracts if contract.place[0] is not None]
+    return next((file.removeprefix(f"{Path.cwd()}/") for file in files), "")
+
+
+def address_of(request: Any) -> str:
+    """Return the path of a request with its query, percent-encoded."""
+    environ = request.environ
+    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    query = masked_query(environ.get("QUERY_STRING", ""))
+    return quote(path.encode("latin-1")) + (f"?{query}" if query else "")
+
+
+def fields_of(request: Any) -> dict[str, str]:
+    """Return the fields of the form of a request, if its body was one; without files."""
+    form = request.__dict__.get("form") if request.environ["REQUEST_METHOD"] not in ("GET", "HEAD") else None
+    return {str(name): value_of(str(name), value) for name, value in (form or {}).items() if isinstance(value, str)}
+
+
+def command_of(request: Any, ini: str) -> str:
+    """Return the ``pipeline explain`` that runs a request again."""
+    environ = request.environ
+    words = ["pipeline", "explain", ini, environ["REQUEST_METHOD"], address_of(request)]
+    host = environ.get("HTTP_HOST", "localhost")
+    if host.partition(":")[0] not in ("localhost", "127.0.0.1"):
+        words += ["-H", f"Host: {host}"]
+    if fields := fields_of(request):
+        words += ["-d", urlencode(fields)]
+    if request.principal:
+        words += ["--user", str(request.principal)]
+    return shlex.join(words)
+
+
+def test_of(request: Any, ini: str) -> str:
+    """Return a test of pytest that sends a request and fails as long as the answer is an error."""
+    method, address = request.environ["REQUEST_METHOD"], address_of(request)
+    name = re.sub(r"[^a-z0-9]+", "_", f"{method} {address.partition('?')[0]}".lower()).strip("_")
+    fields = fields_of(request)
+    sent = f", {fields!r}" if fields else ""
+    call = f"{method.lower()}({address!r}{sent})"
+    if method not in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
+        call = f"request({address!r}, method={method!r})"
+    login = f'    # log_in(visitor, {request.principal!r}, "the password")\n' if request.principal else ""
+    imported = "log_in, site" if login else "site"
+    return (
+        f"from pipeline.testing import {imported}\n\n\n"
+        f"def test_{name}() -> None:\n"
+        f"    # Name a database of its own, if the ini has a variable for it: database=...\n"
+        f"    visitor = site({ini!r})\n{login}"
+        f"    visitor.{call}\n"
+    )

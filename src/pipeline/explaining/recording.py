@@ -271,7 +271,8 @@ class Record:
         begun = self.going_in(outer, response)
         making = None
         if self.complete:
-            look_now(part, request)
+            look_again(part, request)
+            look_again(outer, request)
         if walks:
             part.fields = _walked_of(request)
             self.again = Again(part, request.pipeline, request.views, part.fields)
@@ -317,13 +318,8 @@ class Record:
         self.left = NO_ANSWER
         if not self.complete and not is_worth_a_look(request, error):
             return
-        step = part.step
         try:
-            if step.element is not None and step.element.is_end and request.views is not None:
-                part.look = look_up(request)
-                part.views = request.views
-            elif part.fields is not None and part.walk is None and step.element is not None:
-                part.walk = walk_again(request, named(part.fields), step.element.options)
+            look_again(part, request)
         except Exception:  # what cannot be told must not change the answer
             logging.getLogger("pipeline").debug("the inspector could not look again", exc_info=True)
 
@@ -431,14 +427,15 @@ def path_of(record: Record) -> list[Part]:
     return path
 
 
-def look_now(part: Part, request: Any) -> None:
-    """Note the look-up of the view at the end of a pipeline, and the walk that has led to a part."""
-    outer, step = part.outer, part.step
-    if step.element is not None and step.element.is_end and request.views is not None:
-        part.look = look_up(request)
-        part.views = request.views
-    if outer is not None and outer.fields is not None and outer.walk is None and outer.step.element is not None:
-        outer.walk = walk_again(request, named(outer.fields), outer.step.element.options)
+def look_again(part: Part | None, request: Any) -> None:
+    """Note the look-up of the view if a part is the end of a pipeline, and the walk if it is the one that walks."""
+    element = part.step.element if part is not None else None
+    if part is None or element is None:
+        return
+    if element.is_end and request.views is not None:
+        part.look, part.views = look_up(request), request.views
+    elif part.fields is not None and part.walk is None:
+        part.walk = walk_again(request, named(part.fields), element.options)
 
 
 def has_zodb(request: Any) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 REMEDIES = {
     "AlreadyInTransaction": "Leave out transaction.begin(): the pipeline has begun the transaction of the request, "
     "and to begin it again would drop what was changed before.",
@@ -40,15 +38,3 @@ def remedy_of(error: BaseException | None) -> str:
     noted = [note.partition(":")[0] for note in getattr(error, "__notes__", ())]  # of an outage that lasts
     names = [*noted, *(kind.__name__ for kind in type(error).__mro__)]
     return remedy_of(error.__cause__) or next((REMEDIES[name] for name in names if name in REMEDIES), "")
-
-
-def chain_of(error: BaseException | None, has_hidden: bool = True) -> Iterator[BaseException]:
-    """Yield an exception, and those that were raised before it and led to it.
-
-    has_hidden  whether those count that ``raise ... from None`` hides
-    """
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or (error.__context__ if has_hidden or not error.__suppress_context__ else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -74,6 +74,13 @@ class Walk:
         """Return whether a Zope site has noted here why it answered so; an error of another element comes before
         the view that was found."""
         return self.cause is not None or (self.view is not None and not has_failed)
+
+    def lines(self) -> Iterator[str]:
+        """Yield each step, and what answered it, as text."""
+        for taken in self.steps:
+            source = "" if taken.source in ("", "path") else f" ({taken.source})"
+            yield f"  {taken.name or '/'}{source}: {taken.result}"
+            yield f"      answered by {taken.answered_by}"
 
     def reset(self) -> None:
         """Forget the steps of the attempt before."""

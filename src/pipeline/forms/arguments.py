@@ -34,16 +34,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from pipeline.forms.converters import (
-    Converter,
-    FieldError,
-    IFieldConverter,
-    to_bool,
-    to_date,
-    to_datetime,
-    to_float,
-    to_int,
-)
+from pipeline.forms.converters import CONVERTERS, Converter, FieldError, IFieldConverter
 from pipeline.forms.models import BodyError, IModels, ModelError, Place
 from pipeline.forms.upload import Upload
 from pipeline.interfaces import ViewError
@@ -53,13 +44,7 @@ Convert = Callable[[Any], Any]
 
 _EMPTY = inspect.Parameter.empty
 _TAKES = "a view takes context, request, response if it needs it, and then fields of a form"
-_READERS: dict[Any, Callable[[str], Any]] = {
-    int: to_int,
-    float: to_float,
-    bool: to_bool,
-    date: to_date,
-    datetime: to_datetime,
-}
+_READERS: dict[Any, Converter] = {one: CONVERTERS[one.__name__] for one in (int, float, bool, date, datetime)}
 _NOUNS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Upload: "a file"}
 
 

@@ -121,14 +121,11 @@ CONVERTERS: dict[str, Converter] = {
     "date": to_date,
     "datetime": to_datetime,
     "string": str,
-    "ustring": str,
     "text": to_text,
-    "utext": to_text,
     "lines": to_lines,
-    "ulines": to_lines,
     "tokens": str.split,
-    "utokens": str.split,
 }
+CONVERTERS |= {f"u{word}": CONVERTERS[word] for word in ("string", "text", "lines", "tokens")}
 _SHAPES = frozenset(("list", "tuple", "record", "records"))
 _ACTIONS = frozenset(("method", "action", "default_method", "default_action"))
 _FILLED = 10_000

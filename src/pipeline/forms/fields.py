@@ -62,11 +62,7 @@ def _text(sent: str, charset: str) -> str:
 def unquoted(sent: bytes) -> bytes:
     """Return the bytes without percent-encoding. A percent sign that encodes nothing stays: urllib takes half a
     microsecond for each of those."""
-    return _ENCODED.sub(_byte, sent)
-
-
-def _byte(encoded: re.Match[bytes]) -> bytes:
-    return _BYTES[encoded[1]]
+    return _ENCODED.sub(lambda encoded: _BYTES[encoded[1]], sent)
 
 
 def query_of(environ: dict[str, Any]) -> GetDict:

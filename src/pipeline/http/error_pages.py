@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from webob.exc import HTTPException, WSGIHTTPException
@@ -26,7 +27,7 @@ from pipeline.http import debug_key
 from pipeline.http.accept import accepted, bounded
 from pipeline.http.content_policy import page_policy
 from pipeline.http.exceptions import adopt_exception
-from pipeline.http.tracebacks import shortened, traceback_of
+from pipeline.http.tracebacks import chain_of, shortened, traceback_of
 from pipeline.interfaces import Unavailable
 from pipeline.request import Request
 from pipeline.response import NOSNIFF, HeaderList, Response
@@ -47,8 +48,6 @@ NO_STORE = ("Cache-Control", "no-store")
 
 LONGEST_DETAIL = 2_000
 """Characters of the message of an error that are shown or logged."""
-_LONGEST_CHAIN = 20
-"""Causes of an error that are looked at."""
 
 
 class DebugRequest(Request):
@@ -261,15 +260,9 @@ def as_json(problem: Problem) -> str:
     return json.dumps(members) + "\n"
 
 
-_STYLE = """\
-:root { color-scheme: light dark }
-body { font: 1.125rem/1.5 system-ui, sans-serif; max-width: 38rem; margin: 14vh auto 3rem; padding: 0 1rem }
-h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .75rem }
-p { margin: 0 0 .75rem; overflow-wrap: anywhere; white-space: pre-line }
-.small { font-size: .875rem; opacity: .75 }
-pre { font-size: .8125rem; line-height: 1.4; white-space: pre-wrap; overflow-wrap: anywhere;
-      border-top: 1px solid; padding-top: .75rem }"""
-POLICY = page_policy(f"\n{_STYLE}\n")
+_PAGE = Path(__file__).with_name("error.html").read_text("utf-8").split("%s")
+"""The page between its title, the title as a heading, the detail, the status and the traceback."""
+POLICY = page_policy(_PAGE[1].partition("<style>")[2].partition("</style>")[0])
 """The policy of the page. It has its style sheet and loads nothing, whatever the site allows (S7)."""
 
 
@@ -279,26 +272,8 @@ def as_html(problem: Problem) -> str:
     logged = f", logged as <code>{escape(problem.id)}</code>" if problem.id else ""
     shown = f"<pre>{escape(problem.traceback)}</pre>\n" if problem.traceback else ""
     title, detail, code = _escaped(problem.title, problem.detail, problem.code)
-    return f"""\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-{_STYLE}
-</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-<p>{detail}</p>
-<p class="small">Status {code}{logged}</p>
-{shown}</main>
-</body>
-</html>
-"""
+    top, middle, below, status, end, rest = _PAGE
+    return f"{top}{title}{middle}{title}{below}{detail}{status}{code}{logged}{end}{shown}{rest}"
 
 
 @lru_cache(maxsize=256)
@@ -340,13 +315,8 @@ def _best_type(header: str) -> str:
 def out_of_descriptors(error: BaseException | None) -> bool:
     """Return whether the cause of an error is that the process or the machine had no file descriptor left (S15).
     That is temporary."""
-    for _ in range(_LONGEST_CHAIN):
-        if error is None:
-            break
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    errors = (one for one in chain_of(error) if isinstance(one, OSError))
+    return any(one.errno in (errno.EMFILE, errno.ENFILE) for one in errors)
 
 
 def text_of(value: object) -> str:

@@ -242,7 +242,7 @@ class FileBody:
             file, of_blob = io.FileIO(os.dup(file.fileno())), file
             of_blob.close()
         self.file = file
-        self.close: Callable[[], object] = getattr(file, "close", _nothing)
+        self.close: Callable[[], object] = getattr(file, "close", bool)
         self.state = state or _state(file)
         """`os.stat` result of a plain file, which is read by its descriptor alone; else None."""
         self.left = self._length() if size is None else size
@@ -398,7 +398,3 @@ def _http_date(moment: datetime | float) -> str:
 @lru_cache(maxsize=256)
 def _date_of_second(second: int) -> str:
     return formatdate(second, usegmt=True)
-
-
-def _nothing() -> None:
-    """Do nothing, for a file without ``close``."""

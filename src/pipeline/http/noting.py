@@ -7,6 +7,7 @@ from collections.abc import MutableMapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from pipeline.http import conditional
 from pipeline.request import Request
 
 Name: TypeAlias = str | tuple[str, str]
@@ -16,10 +17,7 @@ OURS = ("pipeline.", "webob.")
 """The beginnings of the names of modules that read single keys of an environ."""
 ALL = "*"
 """Noted if the environ was read as a whole, so that it is not known what was used of it."""
-CONDITIONS = (
-    *("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH", "HTTP_IF_MODIFIED_SINCE", "HTTP_IF_UNMODIFIED_SINCE"),
-    *("HTTP_RANGE", "HTTP_IF_RANGE"),
-)
+CONDITIONS = (*conditional.CONDITIONS, "HTTP_IF_RANGE")
 """Headers that ask for a part of an answer or for none. The edge answers them."""
 OF_THE_ADDRESS = frozenset(("REQUEST_METHOD", "wsgi.url_scheme", "HTTP_HOST", "SCRIPT_NAME", "PATH_INFO"))
 """Keys that are part of what was asked for in any case."""

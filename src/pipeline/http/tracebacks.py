@@ -76,6 +76,18 @@ def _folded(texts: list[str], are_ours: list[bool]) -> Iterator[str]:
     yield from texts[-1:]
 
 
+def chain_of(error: BaseException | None, has_hidden: bool = True) -> Iterator[BaseException]:
+    """Yield an exception, and those that were raised before it and led to it.
+
+    has_hidden  whether those count that ``raise ... from None`` hides
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (error.__context__ if has_hidden or not error.__suppress_context__ else None)
+
+
 def _causes(error: BaseException) -> Iterator[tuple[BaseException, str]]:
     """Yield an error and what it came from, each with the words that stand below the next one."""
     found: BaseException | None = error

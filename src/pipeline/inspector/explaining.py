@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from typing import NamedTuple
 from pipeline.explaining.candidates import Look, look_up
 from pipeline.explaining.causes import Cause, causes, noticed_of, of_zope
 from pipeline.explaining.noticed import lost_headers, readers, set_twice
-from pipeline.explaining.recording import Part, Record, named, path_of
+from pipeline.explaining.recording import Record, named, path_of
 from pipeline.explaining.walking import Walk, walk_again
 from pipeline.telling.secrets import HEADERS, masked_text
 
@@ -106,9 +105,3 @@ def walk_of(record: Record) -> Walked | None:
         return Walked(walk, look, True)
     finally:
         request.close()
-
-
-def parts_by_attempt(record: Record) -> Iterator[tuple[int, list[Part]]]:
-    """Yield each attempt with the parts that it passed."""
-    for attempt in sorted({part.attempt for part in record.parts}):
-        yield attempt, [part for part in record.parts if part.attempt == attempt]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -13,14 +15,15 @@ from webob.exc import HTTPException
 
 from pipeline.between import openers
 from pipeline.composition import Offers
-from pipeline.explaining.databases import listen, watch_connection
 from pipeline.explaining.noticed import watch_stream
 from pipeline.explaining.recording import Record, current, is_error
 from pipeline.inspector import pages
 from pipeline.inspector.blocked import PATH, note_report
 from pipeline.inspector.explaining import explain, explain_zope, is_of_zope
 from pipeline.interfaces import Handler
+from pipeline.options import resolve
 from pipeline.paste import Step
+from pipeline.telling.secrets import masked_text
 
 MINUTE = 60.0
 LINKED: list[Step] = []
@@ -53,7 +56,7 @@ class Inspector:
         self.records: deque[Record] = deque(maxlen=keep)
         self.lock = threading.Lock()
         self.steps = linked()
-        listen(current.get)
+        listen()
 
     def record(self, request: Any, response: Any) -> None:
         """Have a request answered, and note the way that it takes."""
@@ -161,3 +164,66 @@ def linked() -> list[Step]:
     found = LINKED[:]
     LINKED.clear()
     return found
+
+
+def watch_connection(request: Any) -> None:
+    """Have the objects noted that the ZODB connection of a request loads and registers as changed."""
+    pooled = getattr(request, "zodb_pooled", None)
+    if pooled is None or "setstate" in pooled.connection.__dict__:
+        return
+    connection = pooled.connection
+    load, register = connection.setstate, connection.register
+
+    def setstate(obj: Any) -> None:
+        noted = current.get()
+        began = perf_counter()
+        load(obj)
+        if noted is not None:
+            noted.note("load", type(obj).__qualname__, perf_counter() - began)
+
+    def note_change(obj: Any) -> None:
+        register(obj)
+        noted = current.get()
+        if noted is not None:
+            noted.note("change", type(obj).__qualname__)
+
+    connection.setstate, connection.register = setstate, note_change
+
+
+class LogHandler(logging.Handler):
+    """Notes each line of the log on the record of the request that wrote it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        noted = current.get()
+        if noted is not None:
+            try:
+                text = record.getMessage()
+            except Exception as error:
+                text = f"{record.msg!r} ({type(error).__name__})"
+            noted.note("log", masked_text(f"{record.levelname} {record.name}: {text}"))
+
+
+_listening: list[str] = []
+"""The names of the listeners that this process has installed. Each is installed once."""
+
+
+def listen() -> None:
+    """Note statements of SQLAlchemy and lines of the log from now on, if they are of a request with a record."""
+    if "log" not in _listening:
+        _listening.append("log")
+        logging.getLogger().addHandler(LogHandler())
+    if "sqlalchemy" in sys.modules and "sqlalchemy" not in _listening:
+        _listening.append("sqlalchemy")
+        engine = resolve("sqlalchemy.engine:Engine")
+        listen: Callable[..., None] = resolve("sqlalchemy.event:listen")
+
+        def before(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
+            connection.info["began"] = perf_counter()
+
+        def after(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
+            record = current.get()
+            if record is not None:
+                record.note("statement", statement, perf_counter() - connection.info["began"])
+
+        listen(engine, "before_cursor_execute", before)
+        listen(engine, "after_cursor_execute", after)

@@ -11,9 +11,8 @@ from webob.exc import HTTPMethodNotAllowed, HTTPNotFound
 
 from pipeline.database import pools
 from pipeline.explaining.changes import GONE
-from pipeline.explaining.lines import look_lines, look_title
-from pipeline.explaining.recording import Part, Record
-from pipeline.inspector.explaining import noticed_beside, parts_by_attempt, walk_of
+from pipeline.explaining.recording import Record
+from pipeline.inspector.explaining import noticed_beside, walk_of
 from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.response import NOSNIFF
@@ -120,50 +119,10 @@ def listed(inspector: Any, filters: Filters) -> dict[str, Any]:
     }
 
 
-class Bar(NamedTuple):
-    """One row of the waterfall."""
-
-    name: str
-    where: str
-    depth: int
-    left: float
-    """Begin and width, each in percent of the whole request."""
-    width: float
-    own: float
-    waited: float
-    seconds: float
-    own_width: float
-    waited_width: float
-    raised: str
-    foreign: bool
-
-
-def bars_of(record: Record, parts: Iterable[Part]) -> list[Bar]:
-    """Return the rows of the waterfall; the last is the body."""
-    whole = record.seconds or 1e-9
-
-    def percent(seconds: float) -> float:
-        return round(min(100.0, max(0.0, seconds / whole * 100)), 2)
-
-    def bar(part: Part) -> Bar:
-        began = percent(part.began - record.began)
-        foreign = part.step.element is None
-        own = record.own(part)
-        waited = min(part.waited, own)
-        widths = percent(part.seconds), own, waited, part.seconds, percent(own), percent(waited)
-        return Bar(part.name, part.step.where, part.depth, began, *widths, part.raised, foreign)
-
-    rows = [bar(part) for part in parts]
-    if record.closed:
-        began, seconds = record.answered - record.began, max(0.0, record.closed - record.answered)
-        width = percent(seconds)
-        rows.append(Bar("(body)", "", 0, percent(began), width, seconds, 0.0, seconds, width, 0.0, "", False))
-    return rows
-
-
 def told_request(record: Record, inspector: Any) -> dict[str, Any]:
     """Return what the page of a request shows."""
-    attempts = [(number, bars_of(record, parts)) for number, parts in parts_by_attempt(record)]
+    by_attempt = groupby(sorted(record.parts, key=lambda part: part.attempt), key=lambda part: part.attempt)
+    attempts = [(number, list(parts)) for number, parts in by_attempt]
     try:
         walked, failure = walk_of(record), ""
     except Exception as error:
@@ -173,14 +132,11 @@ def told_request(record: Record, inspector: Any) -> dict[str, Any]:
         "record": record,
         "causes": [*record.causes, *noticed_beside(record, look)],
         "slow": inspector.slow,
-        "bars": attempts[-1][1] if attempts else bars_of(record, ()),
         "attempts": attempts,
         "walked": walked,
         "walk_failure": failure,
-        "look_title": look_title(look) if look is not None else "",
-        "look_lines": list(look_lines(look)) if look is not None else [],
+        "look": look,
         "seen": seen_by(record),
-        "notes": grouped(record),
         "newer": number_beside(inspector, record, 1),
         "older": number_beside(inspector, record, -1),
     }
@@ -219,27 +175,6 @@ def seen_by(record: Record) -> list[Seen]:
         inward = following.changed if following is not None and following.depth > part.depth else {}
         found.append(Seen(part.name, inward, part.answered, headers))
     return found
-
-
-class Notes(NamedTuple):
-    """Notes of one kind."""
-
-    title: str
-    total: int
-    seconds: float
-    lines: list[Any]
-
-
-TITLES = {"statement": "SQL statements", "open": "Opened", "load": "Objects loaded", "change": "Objects changed"}
-
-
-def grouped(record: Record) -> dict[str, Notes]:
-    """Return the notes of a request by their kind."""
-    kinds = sorted(record.notes, key=lambda note: note.kind)
-    return {
-        kind: Notes(TITLES.get(kind, kind), record.counts[kind], sum(n.seconds for n in found), found)
-        for kind, found in ((kind, list(notes)) for kind, notes in groupby(kinds, key=lambda note: note.kind))
-    }
 
 
 def drawn(steps: Iterable[Any]) -> list[dict[str, Any]]:

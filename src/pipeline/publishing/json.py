@@ -33,12 +33,6 @@ _STRICT: dict[str, Any] = {"check_circular": False, "allow_nan": False}
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain, **_STRICT).encode
 
 
-@adapter(dict, IResult)
-def dict_result(value: dict[str, Any]) -> Any:
-    """Return the result that sends a dict as a JSON object."""
-    return sent(value)
-
-
 @adapter(list, IResult)
 def list_result(value: list[Any]) -> Any:
     """Return the result that sends a list as a JSON array. A list of bytes is a body, as everywhere."""
@@ -47,6 +41,7 @@ def list_result(value: list[Any]) -> Any:
     return sent(value)
 
 
+@adapter(dict, IResult)
 def sent(value: Any) -> Any:
     """Return the result that sends a value as JSON."""
     try:

@@ -25,15 +25,17 @@ warning says so.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import logging
 import os
 import re
 import stat
+import sys
+import zlib
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
-from sys import modules
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -53,7 +55,6 @@ from pipeline.http.files import (
     serve,
     validators_of,
 )
-from pipeline.http.unpacking import unpacked
 from pipeline.interfaces import PUBLIC, ConfigurationError, INamespace, IPublishTraverse
 from pipeline.request import PATH_SAFE, Request
 from pipeline.response import CHECKED, HeaderList, Response, check_headers
@@ -90,7 +91,7 @@ class Resources:
     def __init__(self, name: str, module: str, directory: str | Path) -> None:
         if not _NAME.fullmatch(name):
             raise ConfigurationError(f"resources {name!r}: a name consists of letters, digits, '.', '_' and '-'")
-        beside = Path(getattr(modules[module], "__file__", None) or "")
+        beside = Path(getattr(sys.modules[module], "__file__", None) or "")
         self.top = os.path.realpath(beside.parent / directory)
         if not os.path.isdir(self.top):
             raise ConfigurationError(f"resources {name!r}: there is no directory {self.top}")
@@ -313,6 +314,39 @@ def _copies(files: dict[str, File]) -> Iterator[tuple[str, dict[str, File]]]:
                 _log.warning("%s is not that of %s: compress it again", left_out, file.path)
         if copies:
             yield path, dict(sorted(copies.items(), key=lambda item: item[1].size))
+
+
+def unpacked(encoding: str, data: bytes) -> bytes:
+    """Return the bytes that were compressed; b"" if ``data`` is damaged.
+
+    encoding  that of HTTP: gzip, br or zstd
+
+    ImportError names the package that is missing.
+    """
+    if encoding == "gzip":
+        try:
+            return gzip.decompress(data)
+        except (OSError, EOFError, zlib.error):
+            return b""
+    if encoding == "br":
+        import brotli
+
+        try:
+            return bytes(brotli.decompress(data))
+        except brotli.error:
+            return b""
+    if sys.version_info >= (3, 14):
+        from compression.zstd import ZstdError, decompress
+    else:
+        from zstandard import ZstdDecompressor, ZstdError
+
+        def decompress(data: bytes) -> bytes:
+            return ZstdDecompressor().decompressobj().decompress(data)
+
+    try:
+        return decompress(data)
+    except ZstdError:
+        return b""
 
 
 def _type_of(path: str) -> str | None:

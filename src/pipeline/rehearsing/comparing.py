@@ -190,10 +190,11 @@ def rehearse(
             line.left = left_out(line)
             if not line.left:
                 line.worse = list(worse(status, line.old, line.new))
-        for line in timed(rehearsal.lines, old):
-            if monotonic() > until:
-                break
-            compare_times(line, old, new, until, tolerance)
+        if old is not None:
+            for line in timed(rehearsal.lines):
+                if monotonic() > until:
+                    break
+                compare_times(line, old, new, until, tolerance)
     except TimeoutError:
         if line is not None and line.new is None and monotonic() - began > HANGS and (line.old or old is None):
             line.worse.append(f"no answer after {monotonic() - began:.0f} s")
@@ -207,20 +208,16 @@ def rehearse(
     return rehearsal
 
 
-def timed(lines: Sequence[Line], old: Side | None) -> Iterator[Line]:
-    """Yield the requests whose time and links are to be compared, marked as left until that is done."""
-    if old is None:
-        return
+def timed(lines: Sequence[Line]) -> list[Line]:
+    """Return the requests whose time and links are to be compared, marked as left until that is done."""
     rows = [line for line in lines if line.new is not None and not line.left and not line.worse]
     for line in rows:
         line.left = "the budget was over before its time and links were compared"
-    yield from rows
+    return rows
 
 
-def compare_times(line: Line, old: Side | None, new: Side, until: float, tolerance: Tolerance) -> None:
+def compare_times(line: Line, old: Side, new: Side, until: float, tolerance: Tolerance) -> None:
     """Compare how long a request takes, and the links of its page. What looks slow is measured once more."""
-    if old is None:
-        return
     for _ in range(2):
         seconds = max(0.0, (until - monotonic()) / 2)
         before, after = (side.measure(line.logged.asked, seconds) for side in (old, new))

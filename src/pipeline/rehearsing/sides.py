@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from typing import IO, Any, Protocol
+from typing import IO, Any, TypeAlias
 
 from pipeline.loading.command_line import split_name
-from pipeline.rehearsing.stage import Answer, Measured
+from pipeline.rehearsing.stage import Answer, Measured, Stage
 from pipeline.staging.asked import Asked
 
 MODULE = "pipeline.rehearsing.stage"
@@ -27,16 +27,6 @@ GRACE = 2.0
 
 class SideFailed(Exception):
     """A side does not load, or has ended."""
-
-
-class Side(Protocol):
-    """The methods of a side that ``rehearse`` calls. ``rehearsed.Stage`` is one in this process."""
-
-    def answer(self, request: Asked, expected: int) -> Answer:
-        """Run a request once. TimeoutError if the budget is over before it is answered."""
-
-    def measure(self, request: Asked, seconds: float) -> Measured:
-        """Run a request several times, and follow its links."""
 
 
 class Process:
@@ -125,7 +115,7 @@ class Process:
         return self._next()
 
     def answer(self, request: Asked, expected: int) -> Answer:
-        """Run a request once."""
+        """Run a request once. TimeoutError if the budget is over before it is answered."""
         answer = Answer(**self._call("answer", request, expected=expected))
         return answer._replace(headers=[(name, value) for name, value in answer.headers])
 
@@ -147,6 +137,10 @@ class Process:
         self.reader.join(GRACE)
         if self.directory:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+Side: TypeAlias = Process | Stage
+"""A side that ``rehearse`` asks: in a process of its own, or in this one."""
 
 
 @contextmanager

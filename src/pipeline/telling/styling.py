@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 from time import localtime, strftime
+from typing import Any
 
 from pipeline.http.content_policy import page_policy
 
@@ -41,7 +42,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["ms"] = milliseconds
+    made.filters |= {"ms": milliseconds, "percent": percent}
     made.filters["clock"] = lambda when: strftime("%H:%M:%S", localtime(when))
     made.globals["style"] = style()
     return made
@@ -51,3 +52,8 @@ def milliseconds(seconds: float) -> str:
     """Return a time in milliseconds."""
     taken = seconds * 1_000
     return f"{taken:.0f}" if taken >= 100 else f"{taken:.1f}" if taken >= 10 else f"{taken:.2f}"
+
+
+def percent(seconds: float, record: Any) -> float:
+    """Return a time in percent of that of the whole request."""
+    return round(min(100.0, max(0.0, seconds / (record.seconds or 1e-9) * 100)), 2)

@@ -36,13 +36,12 @@ element that changes the environ in place. ``Ledger`` tells whether a write was 
 ``pipeline.testing.plugin`` has fixtures for pytest. It is loaded only by a ``conftest.py`` that names it.
 """
 
-from pipeline.testing.clients import log_in, make_request, make_response, site
+from pipeline.testing.clients import log_in, make_request, make_response, prove, site
 from pipeline.testing.conformance import NotConforming, check_element
+from pipeline.testing.declarations import assert_order
 from pipeline.testing.faults import FakeDataManager, fault
 from pipeline.testing.guard import guard_environ
 from pipeline.testing.ledger import Ledger
-from pipeline.testing.ordering import assert_order
-from pipeline.testing.proving import prove
 
 __all__ = [
     "FakeDataManager",

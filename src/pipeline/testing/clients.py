@@ -1,4 +1,4 @@
-"""A site as a test uses it: by requests to the whole site, or by calls of one view or handler."""
+"""A site as a test uses it: requests to the whole site, calls of one view or handler, and a proof of all views."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any, TypeVar
 from webtest import TestApp
 
 from pipeline.attributes import names_of
+from pipeline.composition import Pipeline
 from pipeline.interfaces import WSGIApp
 from pipeline.loading.command_line import make_importable, split_name
 from pipeline.paste import load
+from pipeline.proving.proof import Proof
+from pipeline.proving.report import Report
 from pipeline.request import Request
 from pipeline.response import Response
 
@@ -107,3 +110,18 @@ def log_in(client: TestApp, login: str, password: str, *, page: str = "/@@login"
     # A browser says so of the forms of the site. The site refuses a form of which it does not know whose it is.
     client.extra_environ["HTTP_SEC_FETCH_SITE"] = "same-origin"
     return client
+
+
+def prove(app: str | Pipeline, **options: Any) -> Report:
+    """Ask a site for every view with every failure at every point, as an outsider, by the links of its pages, by
+    several requests one after the other, and again and again. Return what was found.
+
+    app      path of an ini, which may end in ``#name``, or a pipeline
+    options  those of ``pipeline.proving.proof.Proof``: ``user``, ``view``, ``corpus``, ``points`` and others
+
+    The databases are copies. ``report.found`` is empty if nothing is wrong.
+    """
+    proof = Proof(app, **options)
+    with proof.loaded():
+        proof.faults().attack()
+        return (proof if proof.corpus else proof.links().sequences().growth()).report

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from threading import Barrier, BrokenBarrierError, Thread
 from typing import Any
 
@@ -268,7 +269,7 @@ class Checks:
         """Let the first attempt at a request fail with a transient error."""
         self.foreign = False
         watch, seen = Watch(), list[dict[str, Any]]()
-        once = fault(error=in_the_way, at="exit", times=1)
+        once = fault(error=partial(TransientError, "another request was first"), at="exit", times=1)
         watched = (*self.outside, watch.around(self.element))
         again = (retry(delay=0.0), guard_environ())
         if self.element.name == retry.name:
@@ -411,11 +412,6 @@ def refusing(key: str, step: str) -> Act:
         page(request, response)
 
     return act
-
-
-def in_the_way() -> BaseException:
-    error: BaseException = TransientError("another request was first")
-    return error
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,4 +1,4 @@
-"""Checks of the declarations of an element, for ``check_element``: docstring, options, places and attributes."""
+"""Checks of what elements declare: docstring, options, places and attributes; ``assert_order`` of two elements."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pipeline.attributes import declaration, names_of
 from pipeline.composition import Element
+from pipeline.order import objection, reasons_of
 from pipeline.request import Request
 from pipeline.strings import convert
 from pipeline.testing.probes import NotConforming
@@ -92,3 +93,26 @@ def fits(value: Any, hint: Any) -> bool:
         return not isinstance(cls, type) or isinstance(value, cls)
     except TypeError:  # a protocol that cannot be checked
         return True
+
+
+def assert_order(outer: Element, inner: Element, *, because: str = "") -> None:
+    """Check that one element must stand outside another: the reverse is refused at load, and this order is not.
+
+    outer    the element that must stand outside
+    inner    the element that must stand inside of it
+    because  words of the declared reason
+
+    Raises AssertionError, which quotes what the elements declare.
+    """
+    pair = f"{outer.name} outside {inner.name}"
+    refusal = objection(outer.contract, inner.contract, ())
+    if refusal is not None:
+        raise AssertionError(f"{pair} is refused: {refusal}")
+    reasons = list(reasons_of(outer.contract, inner.contract))
+    if not reasons:
+        raise AssertionError(
+            f"{pair} is not declared: {inner.name} outside {outer.name} is accepted as well. Declare it by inside, "
+            f"outside or requires of one of the two"
+        )
+    if not any(because in reason for reason in reasons):
+        raise AssertionError(f"{pair} is declared, but no reason says {because!r}: {'; '.join(reasons)}")

@@ -14,31 +14,22 @@ import pytest
 
 from pipeline.database import forks
 from pipeline.proving.proof import Proof
-from pipeline.testing import clients, conformance, ordering
+from pipeline.testing import clients, conformance, declarations
 
 
-@pytest.fixture
-def site() -> Callable[..., Any]:
-    """``site(app, ...)`` of ``pipeline.testing``: a WebTest application of a pipeline or an ini."""
-    return clients.site
+def fixture_of(function: Callable[..., Any]) -> Any:
+    """Return a fixture that is a function of ``pipeline.testing``, with its name and its text."""
+
+    def fixture() -> Callable[..., Any]:
+        return function
+
+    fixture.__doc__ = function.__doc__
+    return pytest.fixture(name=function.__name__)(fixture)
 
 
-@pytest.fixture
-def make_request() -> Callable[..., Any]:
-    """``make_request(path, ...)`` of ``pipeline.testing``."""
-    return clients.make_request
-
-
-@pytest.fixture
-def make_response() -> Callable[..., Any]:
-    """``make_response(body, ...)`` of ``pipeline.testing``."""
-    return clients.make_response
-
-
-@pytest.fixture
-def log_in() -> Callable[..., Any]:
-    """``log_in(client, login, password)`` of ``pipeline.testing``."""
-    return clients.log_in
+site, make_request = fixture_of(clients.site), fixture_of(clients.make_request)
+make_response, log_in = fixture_of(clients.make_response), fixture_of(clients.log_in)
+check_element, assert_order = fixture_of(conformance.check_element), fixture_of(declarations.assert_order)
 
 
 @pytest.fixture
@@ -50,18 +41,6 @@ def prove() -> Iterator[Callable[..., Proof]]:
     """
     with ExitStack() as stack:
         yield lambda *app, **options: stack.enter_context(Proof(*app, strict=True, **options).loaded())
-
-
-@pytest.fixture
-def check_element() -> Callable[..., None]:
-    """``check_element(element, ...)`` of ``pipeline.testing``."""
-    return conformance.check_element
-
-
-@pytest.fixture
-def assert_order() -> Callable[..., None]:
-    """``assert_order(outer, inner, ...)`` of ``pipeline.testing``."""
-    return ordering.assert_order
 
 
 @pytest.fixture

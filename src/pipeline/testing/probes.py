@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from typing import Any, NamedTuple
 from weakref import ref
 from wsgiref.validate import validator
@@ -314,17 +316,6 @@ def send(app: Any, path: str, environ: Mapping[str, Any], blocks: int | None = N
     return Sent(*started[-1], b"".join(read), failure, records)
 
 
-class Collector(logging.Handler):
-    """Collects what is logged."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-
 _collectors: list[logging.Handler] = []
 _log_before: list[tuple[list[logging.Handler], bool, int, bool]] = []
 _lock = threading.Lock()
@@ -336,7 +327,7 @@ def logged() -> Iterator[list[logging.LogRecord]]:
 
     Several threads may collect at a time. The last of them restores the log.
     """
-    log, collector = logging.getLogger("pipeline"), Collector()
+    log, collector = logging.getLogger("pipeline"), BufferingHandler(sys.maxsize)
     with _lock:
         if not _collectors:
             _log_before.append((log.handlers, log.propagate, log.level, log.disabled))
@@ -344,7 +335,7 @@ def logged() -> Iterator[list[logging.LogRecord]]:
             log.setLevel(logging.INFO)
         _collectors.append(collector)
     try:
-        yield collector.records
+        yield collector.buffer
     finally:
         with _lock:
             _collectors.remove(collector)

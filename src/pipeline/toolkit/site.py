@@ -37,6 +37,19 @@ def load_once(zope_conf: str, load: Callable[[str], Any]) -> Any:
     return db
 
 
+def need(db: Any, publisher: str) -> Any:
+    """Return the main database of a site. Raise ConfigurationError if there is none, since no site is loaded.
+
+    publisher  the element that loads a site
+    """
+    if db is None:
+        raise ConfigurationError(
+            f"no Zope site is loaded: give {publisher} the option zope_conf, and zodb as well if its pipeline "
+            f"has no {publisher}"
+        )
+    return db
+
+
 def loaded() -> Any:
     """Return the main database of the site that was loaded, or None."""
     return next(iter(_site.values()), None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pipeline.checking.branches import of_switches
 from pipeline.checking.logs import of_logging
-from pipeline.checking.packages import of_packages
 from pipeline.checking.servers import is_for_development, of_paster, of_server, text_of
 from pipeline.composition import Element
 from pipeline.explaining.unscanned import unscanned
@@ -23,7 +23,7 @@ from pipeline.options import resolve
 from pipeline.paste import Chain, Step, refuse_unadded
 from pipeline.rendering import with_render
 from pipeline.request import SAFE_METHODS
-from pipeline.telling.errors import is_ours
+from pipeline.telling.errors import in_one_line, is_ours
 from pipeline.telling.findings import Finding, Level, of_error, put_findings, put_json
 from pipeline.telling.installed import providers
 from pipeline.telling.words import place_of, written
@@ -157,6 +157,27 @@ def of_sections(path: Path, start: str | None) -> Iterator[Finding]:
             where = f"{path}, section [{section}], line {sections[section][0]}"
             remedy = f"Name {name} in a pipeline, or delete the section."
             yield Finding("warning", where, f"no pipeline uses [{section}]", remedy)
+
+
+def of_packages(path: Path) -> Iterator[Finding]:
+    """Yield the packages that are not installed, and the modules that are missing for what a section uses."""
+    for section, (line, keys) in sections_of(str(path)).items():
+        number, value = keys.get("use", (line, None))
+        scheme, _, used = (value or "").strip().partition(":")
+        package, _, name = used.partition("#")
+        if scheme != "egg" or section.startswith("server:"):
+            continue
+        where = f"{path}, section [{section}], line {number}"
+        try:
+            for point in distribution(package).entry_points:
+                if point.name == (name or "main") and point.group.startswith("paste."):
+                    point.load()
+        except PackageNotFoundError:
+            yield Finding("error", where, f"the package {package!r} is not installed", f"pip install {package}")
+        except ModuleNotFoundError as error:
+            yield Finding("error", where, in_one_line(error), "")
+        except Exception:  # loading the section says it
+            continue
 
 
 def of_indented(path: Path) -> Iterator[Finding]:
@@ -331,8 +352,8 @@ def _weak_password(uri: str) -> str:
 def of_files(step: Step) -> Iterator[Finding]:
     """Yield the files that an element writes and that are missing, with their directories, and relative paths."""
     for file in (Path(path) for path in step.facts.writes if not path.endswith("/")):
+        where = place_of_value(step, str(file))
         if not file.is_absolute():
-            where = place_of_value(step, str(file))
             what = f"the path {file} begins in the working directory, which a server may have elsewhere"
             yield Finding("warning", where, what, f"Write %(here)s/{file}: it begins in the directory of the ini.")
         if file.exists():
@@ -340,8 +361,7 @@ def of_files(step: Step) -> Iterator[Finding]:
         if re.search(r"[$]|^~|\s(?:[#;]|$)", str(file)):
             what = f"{str(file)!r} is taken as it is: an ini knows no $NAME, no ~, and no comment behind a value"
             remedy = "Write the whole path, or %(here)s, and a comment on a line of its own."
-            yield Finding("warning", place_of_value(step, str(file)), what, remedy)
-        where = place_of_value(step, str(file))
+            yield Finding("warning", where, what, remedy)
         if file.parent.is_dir():
             yield Finding("note", where, f"the file {file} is not there yet", "The site makes it.")
         else:

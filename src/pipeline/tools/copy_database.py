@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from importlib.util import find_spec
 from typing import Any
 
 from ZODB.blob import copyTransactionsFromTo
@@ -25,7 +24,6 @@ from ZODB.utils import load_current, p64, u64, z64
 from pipeline.database.places import loggable_uri, without_secrets
 from pipeline.database.storages import RELSTORAGE, patiently, storage_of, with_option
 from pipeline.loading.command_line import options_of, parser_of
-from pipeline.options import resolve
 
 READ_ONLY = ("file", "zeo", *RELSTORAGE)
 """Schemes whose URIs take ``read_only``; only those of memory and of ZConfig do not."""
@@ -36,14 +34,14 @@ class Refused(Exception):
 
 
 class Transactions:
-    """The source as what copies it sees it: its transactions from ``start`` on, counted by the bar.
+    """The source as what copies it sees it: its transactions from ``start`` on, counted for the progress.
 
     It does not offer the iteration over current records alone, which would lose the history, and which
     cannot be continued.
     """
 
-    def __init__(self, storage: Any, start: bytes | None, bar: Any, interruption: Interruption) -> None:
-        self.storage, self.start, self.bar, self.interruption = storage, start, bar, interruption
+    def __init__(self, storage: Any, start: bytes | None, progress: Lines, interruption: Interruption) -> None:
+        self.storage, self.start, self.progress, self.interruption = storage, start, progress, interruption
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.storage, name)
@@ -52,13 +50,13 @@ class Transactions:
         return self
 
     def __len__(self) -> int:
-        return int(self.bar.total)
+        return int(self.progress.total)
 
     def __iter__(self) -> Iterator[Any]:
         with transactions_of(self.storage, self.start) as transactions:
             for transaction in transactions:
                 yield transaction
-                self.bar.update()  # the next one is asked for, so this one is committed
+                self.progress.update()  # the next one is asked for, so this one is committed
                 self.interruption.heed()
 
 
@@ -128,7 +126,7 @@ def main(argv: Sequence[str]) -> int:
         help="TO is the beginning of FROM, from an earlier copy: copy what is missing",
     )
     options = options_of(parser, argv)
-    bar = progress()
+    progress = Lines()
     try:
         with (
             Interruption() as interruption,
@@ -141,38 +139,27 @@ def main(argv: Sequence[str]) -> int:
             refuse_to_lose_blobs(source, target)
             start = last and p64(u64(last) + 1)
             with transactions_of(source, start) as transactions:
-                bar.total = sum(1 for _ in transactions)
-            bar.refresh()
-            copy(source, target, start, bar, interruption)
-            count, end = bar.total, target.lastTransaction()
+                progress.total = sum(1 for _ in transactions)
+            copy(source, target, start, progress, interruption)
+            count, end = progress.total, target.lastTransaction()
     except Refused as error:
-        bar.close()
         print(f"pipeline copy-database: {error}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, Exception) as error:
-        bar.close()
         reason = "interrupted"
         if not isinstance(error, KeyboardInterrupt):
             reason = without_secrets(f"{type(error).__name__}: {error}", options.source, options.target)
         print(
-            f"pipeline copy-database: {reason}, after {bar.n} of {bar.total} transactions.\n"
+            f"pipeline copy-database: {reason}, after {progress.n} of {progress.total} transactions.\n"
             f"FROM, {loggable_uri(options.source)}, is as it was. "
             f"To go on where this ended, give the same FROM and TO:\n\n"
             f"    pipeline copy-database --continue FROM TO\n",
             file=sys.stderr,
         )
         return 1
-    bar.close()
     until = f", the last of them of {moment(end)}" if count else ""
     print(f"Copied {count} transaction{'s' * (count != 1)}{until}.")
     return 0
-
-
-def progress() -> Any:
-    """Return a bar of tqdm if that is installed, and else what prints a line now and then."""
-    if find_spec("tqdm") is None:
-        return Lines()
-    return resolve("tqdm:tqdm")(total=0, unit=" transactions", disable=None, leave=False)
 
 
 class Lines:
@@ -191,12 +178,6 @@ class Lines:
         if time.monotonic() >= self.next:
             self.next = time.monotonic() + self.EVERY
             print(f"{self.n} of {self.total} transactions", file=sys.stderr, flush=True)
-
-    def refresh(self) -> None:
-        """Show the total, which the next line does."""
-
-    def close(self) -> None:
-        """End the progress, which leaves nothing open."""
 
 
 @contextmanager
@@ -267,9 +248,9 @@ def refuse_to_lose_blobs(source: Any, target: Any) -> None:
         raise Refused("FROM may have blobs: give its URI blob_dir=/a/directory, a cache to read them by")
 
 
-def copy(source: Any, target: Any, start: bytes | None, bar: Any, interruption: Interruption) -> None:
+def copy(source: Any, target: Any, start: bytes | None, progress: Lines, interruption: Interruption) -> None:
     """Copy the transactions from ``start`` on."""
-    transactions = Transactions(source, start, bar, interruption)
+    transactions = Transactions(source, start, progress, interruption)
     interruption.copying = True
     if getattr(target, "restore", None) is None:
         raise Refused("TO cannot take a copy: its storage has no way to restore transactions")

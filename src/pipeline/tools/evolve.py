@@ -66,7 +66,7 @@ def evolve(
     """Run the steps that the database has not had; return the exit status."""
     request = names["request"]
     try:
-        done = number_in(request.zodb, module.__name__)
+        done = int(request.zodb.root().get(KEY, {}).get(module.__name__, 0))
     except AttributeError:
         return refused("this pipeline has no element zodb. The tables of sql evolve by Alembic")
     if done > len(steps):
@@ -102,8 +102,3 @@ def refused(why: str) -> int:
     """Say why no step runs; return the exit status. An exception would be an error page of the site here."""
     print(f"pipeline evolve: {why}", file=sys.stderr)
     return 1
-
-
-def number_in(connection: Any, module: str) -> int:
-    """Return the number of the last step of a module that a database has had; 0 if none."""
-    return int(connection.root().get(KEY, {}).get(module, 0))

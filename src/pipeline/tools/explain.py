@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from pipeline.database.only_look import if_locked
 from pipeline.explaining.candidates import Look
 from pipeline.explaining.causes import Cause, Late, causes, no_branch, way_of
-from pipeline.explaining.lines import look_lines, look_title, walk_lines
 from pipeline.explaining.noticed import BODY
 from pipeline.explaining.recording import Part, Record, path_of
 from pipeline.explaining.walking import Walk
@@ -161,6 +160,8 @@ def explain(
         logger.setLevel(level)
         access.setLevel(access_level)
     seconds = perf_counter() - began
+    if recorder.record is not None:
+        recorder.record.status, recorder.record.headers = line, headers
     late = log.late
     if escaped is not None and all(one.error is not escaped for one in late):
         late.append(Late("it reached the server", escaped))
@@ -172,7 +173,6 @@ def as_dict(explained: Explained) -> dict[str, Any]:
     """Return what is to be said of a request, for JSON."""
     recorder = explained.recorder
     record, (walk, look) = explained.record, explained.way
-    made_of = record.made_of if record is not None else None
     return {
         "status": explained.line,
         "headers": explained.headers,
@@ -205,11 +205,11 @@ def as_dict(explained: Explained) -> dict[str, Any]:
         "attempts": recorder.attempts,
         "objects": {"loaded": recorder.loads, "changed": recorder.changed, "stored": recorder.stores},
         "made_of": None
-        if made_of is None
+        if record is None or record.made_of is None
         else {
-            **made_of._asdict(),
-            "objects": [one._asdict() for one in made_of.objects],
-            "vary_lacks": vary_lacks(explained),
+            **record.made_of._asdict(),
+            "objects": [one._asdict() for one in record.made_of.objects],
+            "vary_lacks": record.vary_lacks,
         },
         "kept": record.kept if record is not None else "",
         "statements": recorder.statements,
@@ -252,25 +252,21 @@ def put_way(walk: Walk | None, look: Look | None) -> None:
     """Print the steps of traversal, and the candidates for the view."""
     if walk is not None:
         print(f"\n{bold('Traversal')}")
-        print("\n".join(walk_lines(walk)))
+        print("\n".join(walk.lines()))
     if look is not None:
-        print(f"\n{bold('View')} {look_title(look)}")
-        print("\n".join(look_lines(look)))
-
-
-def vary_lacks(explained: Explained) -> list[str]:
-    """Return the headers that ``Vary`` should name, and does not; of an answer that caches may keep."""
-    made_of = explained.record.made_of if explained.record is not None else None
-    return made_of.lacking_in(explained.headers) if made_of is not None and explained.line[:3] == "200" else []
+        print(f"\n{bold('View')} {look.title}")
+        print("\n".join(look.lines()))
 
 
 def put_made_of(explained: Explained, long: bool) -> None:
     """Print what the page is made of; or only what is wrong with it, and how it was kept."""
     record = explained.record
-    lines = list(record.made_of.lines()) if long and record is not None and record.made_of is not None else []
-    if lacking := vary_lacks(explained):
+    if record is None:
+        return
+    lines = list(record.made_of.lines()) if long and record.made_of is not None else []
+    if lacking := record.vary_lacks:
         lines.append(f"Vary does not name {', '.join(lacking)}: a cache may send this page to other requests")
-    if record is not None and record.kept:
+    if record.kept:
         lines.append(f"keep: {record.kept}")
     if lines:
         print(f"\n{bold('Made of')}")

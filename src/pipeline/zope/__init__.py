@@ -7,8 +7,7 @@ errors.py           ``zope_errors``: skin, interaction, exception views
 failures.py         exception views, further attempts, exceptions that are raised
 traverse.py         ``zope_traverse``: inputs, Zope's own walk, the user
 publisher.py        ``zope_publisher``: the object is called
-short.py            short ways of the request and the response
-known.py            the rule that keeps them safe: class and code are Zope's own
+short.py            short ways of the request and the response, and the rule that keeps them safe
 application.py      all of these in one WSGI application
 site.py             the site of a zope.conf, loaded by Zope's own packages
 items.py            ``zope_items``: users and policy for new views beside the old ones

@@ -41,7 +41,7 @@ MOST_OTHERS = 3
 
 
 class Watcher:
-    """The notes of one attempt."""
+    """The notes of one attempt. A request of Zope that has a watcher notes its steps."""
 
     def __init__(self, walk: Walk, zope: Any) -> None:
         walk.reset()
@@ -222,11 +222,6 @@ def theme_is_off(zope: Any) -> str:
     else:
         why = f"diazo.off is asked for, or {zope.get('SERVER_URL')} is a host without themes"
     return f"the theme is off: {why}"
-
-
-def watch(walk: Walk, zope: Any) -> Watcher:
-    """Have a request of Zope note its steps."""
-    return Watcher(walk, zope)
 
 
 def found_by(ob: Any, name: str, zope: Any) -> str:

@@ -19,7 +19,7 @@ from pipeline.http.files import FileBody
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.response import Response
-from pipeline.toolkit.answers import put
+from pipeline.toolkit.answers import hide_pipeline, put
 from pipeline.toolkit.events import tell
 from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
 from pipeline.toolkit.walks import WalkedRequest, walk_of
@@ -27,11 +27,9 @@ from pipeline.zope import short
 from pipeline.zope.failures import Failure, fail
 
 if TYPE_CHECKING:
-    from pipeline.zope.explaining import watch
+    from pipeline.zope.explaining import Watcher
 else:  # only a request that is explained needs it
-    watch = on_demand("pipeline.zope.explaining:watch")
-
-OURS = ("pipeline.request", "pipeline.response")
+    Watcher = on_demand("pipeline.zope.explaining:Watcher")
 
 
 class ZopeRequest(WalkedRequest):
@@ -89,7 +87,7 @@ def attempt(next: Handler, request: ZopeRequest, response: Response) -> None:
     zope = request.zope = new_request(request)
     walk = walk_of(request)
     if walk is not None:
-        request.zope_watcher = watch(walk, zope)
+        request.zope_watcher = Watcher(walk, zope)
     setRequest(zope)
     try:
         request.commit_on_error = True  # Zope commits whatever a view has returned
@@ -129,10 +127,7 @@ def new_request(request: ZopeRequest) -> Any:
         zope = new_request_of(environ)
         request.zope_response = zope.response
         zope.retry_count = getattr(request, "attempt", 1) - 1
-    copied = getattr(zope, "environ", None)
-    if copied is not None and copied is not environ:
-        for key in OURS:
-            copied.pop(key, None)
+    hide_pipeline(getattr(zope, "environ", environ), environ)
     return zope
 
 

@@ -14,7 +14,7 @@ from ZConfig.datatypes import stock_datatypes
 from Zope2.Startup.run import make_wsgi_app
 
 from pipeline.interfaces import ConfigurationError, Facts
-from pipeline.toolkit.site import facts_of, load_once, loaded
+from pipeline.toolkit.site import facts_of, load_once, loaded, need
 
 LONGEST_FORM = "1GB"
 """The limit of Zope if its zope.conf has no ``form-disk-limit``."""
@@ -46,13 +46,7 @@ def database(zope_conf: str | None = None) -> Any:
     """
     if zope_conf is not None:
         return load(zope_conf)
-    db = loaded() or getattr(Zope2, "DB", None)
-    if db is None:
-        raise ConfigurationError(
-            "no Zope site is loaded: give zope_publisher the option zope_conf, and zodb as well if its pipeline "
-            "has no zope_publisher"
-        )
-    return db
+    return need(loaded() or getattr(Zope2, "DB", None), "zope_publisher")
 
 
 def site_facts(zope_conf: str | None) -> Facts:

@@ -10,10 +10,7 @@ application.py      all of these in one WSGI application
 site.py             the site of a zope.conf, loaded by Zope's own packages
 known.py            the rule that keeps short ways safe
 lean.py             short ways of cookies and texts
-principals.py       the begin of a request: no transaction as long as nothing has joined
 policy.py           short ways of the security policy
-handling.py         short ways of error views
-kinds.py            what the interfaces of an object tell, looked up once
 users.py            principals and policy for new views beside the old ones
 explaining.py       what ``pipeline explain`` says of the steps, adapters and checkers
 ==================  ===============================================================================

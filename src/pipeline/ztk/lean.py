@@ -15,9 +15,9 @@ from zope.publisher.browser import BrowserResponse, base_re_search, isHTML, star
 from zope.publisher.http import HTTPCharsets, HTTPRequest, unicode_mimetypes_re
 from zope.publisher.interfaces.http import IResult
 
+from pipeline.toolkit.answers import hide_pipeline
 from pipeline.ztk.known import is_plain_response, replace
 
-OURS = ("pipeline.request", "pipeline.response")
 ZOPES = vars(HTTPRequest)["_parseCookies"]
 KNOWN = "c10f4eb992937461ddd3eab93e0330e66d12e0bcbe6ece95dae2ca244315857a"
 """The digest of the method that is replaced, in zope.publisher 8.1."""
@@ -35,16 +35,8 @@ def make_zope_request(factory: Any, environ: dict[str, Any]) -> Any:
         except UnicodeDecodeError:
             raise HTTPBadRequest("The path is not UTF-8.") from None
     request = factory(environ["wsgi.input"], environ)
-    hide_pipeline(request, environ)
+    hide_pipeline(getattr(request, "_environ", environ), environ)
     return request
-
-
-def hide_pipeline(request: Any, environ: dict[str, Any]) -> None:
-    """Take our objects out of the copy of the environ that a request of Zope has made: they refer to it."""
-    copy = getattr(request, "_environ", environ)
-    if copy is not environ:
-        for key in OURS:
-            copy.pop(key, None)
 
 
 _SIMPLE_COOKIES = re.compile(r"[A-Za-z0-9_.-]+=[A-Za-z0-9_.%+/:=@-]*(; [A-Za-z0-9_.-]+=[A-Za-z0-9_.%+/:=@-]*)*")

@@ -17,12 +17,12 @@ from pipeline.database.transactions import OFFERED, open_tm
 from pipeline.interfaces import Handler
 from pipeline.options import on_demand
 from pipeline.response import Response
-from pipeline.toolkit.answers import put
+from pipeline.toolkit.answers import hide_pipeline, put
 from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give_back_thread, take_thread
 from pipeline.toolkit.site import loaded
 from pipeline.toolkit.walks import WalkedRequest, walk_of
 from pipeline.ztk.known import NONE, Ways, ways_of
-from pipeline.ztk.lean import hide_pipeline, make_zope_request, shorten_cookies
+from pipeline.ztk.lean import make_zope_request, shorten_cookies
 from pipeline.ztk.urls import shorten
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
             except Exception as error:
                 if not ways.retries and request.attempts_left and request.judge(error).transient:
                     retried[request] = zope.retry()
-                    hide_pipeline(retried[request], environ)
+                    hide_pipeline(getattr(retried[request], "_environ", environ), environ)
                 raise
             finally:
                 zope.close()

@@ -8,8 +8,7 @@ import zope.app.wsgi
 from zope.event import notify
 from zope.processlifetime import ProcessStarting
 
-from pipeline.interfaces import ConfigurationError
-from pipeline.toolkit.site import load_once, loaded
+from pipeline.toolkit.site import load_once, loaded, need
 
 
 def load(zope_conf: str) -> Any:
@@ -28,12 +27,4 @@ def database(zope_conf: str | None = None) -> Any:
 
     zope_conf  the zope.conf of the site, which is loaded; default is the site that was loaded already
     """
-    if zope_conf is not None:
-        return load(zope_conf)
-    db = loaded()
-    if db is None:
-        raise ConfigurationError(
-            "no Zope site is loaded: give ztk_publisher the option zope_conf, and zodb as well if its pipeline "
-            "has no ztk_publisher"
-        )
-    return db
+    return need(loaded(), "ztk_publisher") if zope_conf is None else load(zope_conf)

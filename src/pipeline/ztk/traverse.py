@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from zope.component import getSiteManager
+from zope.component.event import objectEventNotify
+from zope.component.interfaces import ISite
 from zope.event import notify
-from zope.interface import Interface, providedBy
-from zope.publisher.interfaces import NotFound
+from zope.interface import Interface, implementedBy, providedBy
+from zope.publisher.interfaces import IPublishTraverse, NotFound
 from zope.publisher.interfaces.browser import IBrowserView
 from zope.security.checker import ProxyFactory
 from zope.security.proxy import removeSecurityProxy
-from zope.traversing.interfaces import BeforeTraverseEvent, TraversalError
+from zope.traversing import namespace
+from zope.traversing.interfaces import BeforeTraverseEvent, ITraversable, TraversalError
 from zope.traversing.namespace import namespaceLookup, nsParse
 
 from pipeline.composition import element
 from pipeline.interfaces import Handler
 from pipeline.response import Response
 from pipeline.toolkit.events import are_usual
-from pipeline.ztk.kinds import Kind, kind
+from pipeline.toolkit.memory import memory
 from pipeline.ztk.known import Ways
 from pipeline.ztk.request import CONNECTION, ZopeRequest
 
@@ -129,6 +132,50 @@ def view_of(ob: Any, zope: Any, name: str) -> Any:
     """Return the view with a name, or None."""
     factory = getSiteManager().adapters.lookup((providedBy(ob), providedBy(zope)), Interface, name)
     return factory and factory(ob, zope)
+
+
+BEFORE_TRAVERSE: Any = implementedBy(BeforeTraverseEvent)  # type: ignore[no-untyped-call]
+
+
+class Kind(NamedTuple):
+    """Kind of the objects that provide the same interfaces, for requests that do."""
+
+    handlers: list[Any] | None
+    """The subscribers of the BeforeTraverseEvent of such an object. None if there are further subscribers, which do
+    not depend on the object."""
+    is_site: bool
+    publishes: bool
+    """True if the object itself takes the step."""
+    traverser: Any
+    """The factory of the adapter that takes the step, or None."""
+    views: bool
+    """True if the namespace ``view`` looks for a view and nothing else."""
+
+
+def kind_of(registry: Any, provided: Any, requested: Any) -> Kind:
+    """Look up what the specifications of an object and of a request tell."""
+    both = (provided, requested)
+    handlers = None
+    if registry.subscriptions((BEFORE_TRAVERSE,), None) == [objectEventNotify]:
+        handlers = registry.subscriptions((provided, BEFORE_TRAVERSE), None)
+    return Kind(
+        handlers=handlers,
+        is_site=provided.isOrExtends(ISite),
+        publishes=provided.isOrExtends(IPublishTraverse),
+        traverser=registry.lookup(both, IPublishTraverse),
+        views=registry.lookup(both, ITraversable, "view") is namespace.view,
+    )
+
+
+def kind(ob: Any, request: Any) -> Kind:
+    """Return the kind of an object, for a request and the site of this thread.
+
+    That it is kept gains 4 % of a template with 20 links, and 8 % of a page three containers deep.
+    """
+    known = memory()
+    key = (providedBy(ob), providedBy(request))
+    found: Kind | None = known.answers.get(key)
+    return known.put(kind_of, *key) if found is None else found
 
 
 UNKNOWN: Any = object()

@@ -1,0 +1,3 @@
+"""Hypercorn, with threads."""
+
+PROGRAM = ("python3", "", "json")
