@@ -242,7 +242,7 @@ class FileBody:
             file, of_blob = io.FileIO(os.dup(file.fileno())), file
             of_blob.close()
         self.file = file
-        self.close: Callable[[], object] = getattr(file, "close", bool)
+        self.close: Callable[[], object] = getattr(file, "close", lambda: None)
         self.state = state or _state(file)
         """`os.stat` result of a plain file, which is read by its descriptor alone; else None."""
         self.left = self._length() if size is None else size
