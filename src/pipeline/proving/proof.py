@@ -14,8 +14,7 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.paste import Chain
 from pipeline.proving.attack import prove_attack
 from pipeline.proving.corpus import NO_OBJECT, OfViews, identity_of, of_views, rows
-from pipeline.proving.crash import prove_crash
-from pipeline.proving.faults import Tried, Whole, judged, prove_faults
+from pipeline.proving.faults import Tried, Whole, judged, prove_crash, prove_faults
 from pipeline.proving.growth import Noted, prove_growth
 from pipeline.proving.judges import Judge, judges
 from pipeline.proving.links import followed, prove_links

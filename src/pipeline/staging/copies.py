@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from ZODB.blob import copyTransactionsFromTo
 from ZODB.DemoStorage import DemoStorage
 from ZODB.FileStorage import FileStorage
 from ZODB.MappingStorage import MappingStorage
-from ZODB.POSException import POSKeyError
+from ZODB.mvccadapter import HistoricalStorageAdapter
 from ZODB.utils import get_pickle_metadata, p64, u64
 
 from pipeline.database import forks, instead
@@ -59,7 +59,9 @@ class Copies:
         memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.directory = Path(tempfile.mkdtemp(prefix="prove", dir=memory))
         self.bases: dict[str, Any] = {}
-        """The storage below the copy, by URI."""
+        """The storage below the copy, by URI. It stays when its database is closed."""
+        self.opened: list[Any] = []
+        """The storages that are closed at the end."""
         self.storages: dict[str, WatchedStorage] = {}
         """The copy of the present run, by URI."""
         self.files: dict[str, Path] = {}
@@ -68,8 +70,8 @@ class Copies:
         """Those of elements that provide a database, each with what is in it before each run."""
         self.sql: Any = SqlCopies(self.directory)
         self.is_frozen = False
-        self.is_on_disk = False
-        """True if a process that ends leaves what it has stored, for another one to look at."""
+        self.left: Path | None = None
+        """The directory in which a process that ends leaves what it has stored, for another one to look at."""
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -78,24 +80,20 @@ class Copies:
             with instead.of_databases(self.storage), self.sql.in_use():
                 yield
         finally:
-            for base in self.bases.values():
-                base.changes.close()
-                base.base.close()
+            for storage in (*(base.changes for base in self.bases.values()), *self.opened):
+                storage.close()
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def storage(self, uri: str, open: Callable[[], Any]) -> Any:
         """Return the copy of the storage of a URI."""
         base = self.bases.get(uri)
         if base is None:
-            base = self.bases[uri] = Base(base=self.original(uri, open))
+            base = self.bases[uri] = DemoStorage(base=self.original(uri, open), close_base_on_close=False)
         if not self.is_frozen:
             return base
         changes = None
-        if self.is_on_disk:
-            number = list(self.bases).index(uri)
-            changes = FileStorage(
-                str(self.directory / f"changes{number}.fs"), blob_dir=str(self.directory / f"blobs{number}")
-            )
+        if self.left is not None:
+            changes = self.files_at(self.left / str(list(self.bases).index(uri)))
         copy = self.storages[uri] = WatchedStorage(base=base, changes=changes, close_base_on_close=False)
         return copy
 
@@ -106,7 +104,7 @@ class Copies:
         """
         scheme = uri.partition(":")[0]
         if scheme == "given":
-            return Untouched(open())
+            return open()
         if scheme == "memory" or (scheme == "file" and not os.path.exists(next(files_of(uri), ""))):
             return MappingStorage()
         if scheme not in ("file", "zeo", *RELSTORAGE):
@@ -118,19 +116,19 @@ class Copies:
         storage = open_to_read(uri)
         if storage is None:
             return MappingStorage()
-        if scheme == "zeo":
-            return AsOf(storage)
-        return self.loaded(storage) if scheme in RELSTORAGE else storage
-
-    def loaded(self, storage: Any) -> Any:
-        """Return a copy of a storage in files. The storage itself is closed."""
-        number = len(self.bases)
-        copy = FileStorage(str(self.directory / f"base{number}.fs"), blob_dir=str(self.directory / f"base{number}"))
-        try:
+        if scheme not in RELSTORAGE:
+            self.opened.append(storage)
+            return AsOf(storage) if scheme == "zeo" else storage
+        copy = self.files_at(self.directory / f"base{len(self.bases)}")
+        self.opened.append(copy)
+        with closing(storage):
             copyTransactionsFromTo(storage, copy)
-        finally:
-            storage.close()
         return copy
+
+    def files_at(self, directory: Path) -> FileStorage:
+        """Return the storage in a directory, which is made."""
+        directory.mkdir(exist_ok=True)
+        return FileStorage(f"{directory}/Data.fs", blob_dir=f"{directory}/blobs")
 
     def redirect(self, step: Step, options: dict[str, str]) -> None:
         """Have an element write to a file of the copies in the place of one of the site, such as its log. A
@@ -174,6 +172,9 @@ class Copies:
         forks.close_all()
         self.storages.clear()
         self.sql.reset()
+        if self.left is not None:
+            shutil.rmtree(self.left, ignore_errors=True)
+            self.left.mkdir()
         for path, image in self.data.items():
             if content(path) != image:
                 restore(path, image)
@@ -185,25 +186,12 @@ class Copies:
     @contextmanager
     def on_disk(self) -> Iterator[None]:
         """Have a process that ends leave what it has stored."""
-        self.is_on_disk = True
+        self.left = self.directory / "left"
         try:
             yield
         finally:
             self.reset()
-            self.remove_left()
-            self.is_on_disk = False
-
-    def open_left(self) -> None:
-        """Open what a process that has ended has left, as the next process would."""
-        for path in self.directory.glob("changes*.lock"):
-            path.unlink()
-
-    def remove_left(self) -> None:
-        """Remove what a process that has ended has left on the disk."""
-        for path in self.directory.glob("changes*"):
-            path.unlink()
-        for path in self.directory.glob("blobs*"):
-            shutil.rmtree(path)
+            self.left = None
 
     def stored(self) -> Stored:
         """Return what was stored since the last reset."""
@@ -259,13 +247,6 @@ def restore(path: Path, image: Mapping[str, bytes]) -> None:
         file.write_bytes(data)
 
 
-class Base(DemoStorage):  # type: ignore[misc]
-    """The storage that the runs of a site begin with. It stays when its database is closed."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
 LATER = "pipeline_later"
 """The extension of a transaction that a thread has begun when that of the request was stored: that of a job."""
 
@@ -299,26 +280,13 @@ class WatchedStorage(DemoStorage):  # type: ignore[misc]
         return super().loadBlob(oid, serial)
 
 
-class Untouched:
-    """The storage of a database that the application has opened. It stays open."""
-
-    def __init__(self, storage: Any) -> None:
-        self.storage = storage
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.storage, name)
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class AsOf(Untouched):
+class AsOf(HistoricalStorageAdapter):  # type: ignore[misc]
     """A storage that others write to, as it was when it was opened. It must not be packed meanwhile."""
 
     def __init__(self, storage: Any) -> None:
-        super().__init__(storage)
         self.last = storage.lastTransaction()
         self.end = p64(u64(self.last) + 1)
+        super().__init__(storage, self.end)
 
     def lastTransaction(self) -> bytes:
         """Return the id of the last transaction that is seen."""
@@ -326,25 +294,11 @@ class AsOf(Untouched):
 
     def loadBefore(self, oid: bytes, tid: bytes) -> Any:
         """Return data, its id, and the id of what replaced it, None if that is not seen."""
-        found = self.storage.loadBefore(oid, min(tid, self.end))
+        found = self._storage.loadBefore(oid, min(tid, self.end))
         if found is not None and found[2] is not None and found[2] >= self.end:
             return (*found[:2], None)
         return found
 
-    def load(self, oid: bytes, version: str = "") -> tuple[bytes, bytes]:
-        """Return data and its id."""
-        found = self.loadBefore(oid, self.end)
-        if found is None:
-            raise POSKeyError(oid)
-        return found[0], found[1]
-
     def getTid(self, oid: bytes) -> bytes:
         """Return the id of the last transaction that has stored an object."""
-        return self.load(oid)[1]
-
-    def registerDB(self, database: object) -> None:
-        """Do nothing: the changes of others are not seen."""
-
-    def close(self) -> None:
-        """Close the storage."""
-        self.storage.close()
+        return bytes(self.load(oid)[1])
