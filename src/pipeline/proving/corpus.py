@@ -10,9 +10,10 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain as chained
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 from xmlrpc.client import dumps
@@ -70,16 +71,6 @@ class Thing(NamedTuple):
     kind: type
 
 
-class OfViews(NamedTuple):
-    """A request for each view, and the views for which none was found, or none that was not refused, each with the
-    reason."""
-
-    tried: list[Asked]
-    untried: list[str]
-    refused: dict[str, tuple[Callable[..., Any], bool]]
-    """The functions of the last, and whether they ask for a password: ``prove`` knows none."""
-
-
 class Wanted:
     """One view for which a request is looked for."""
 
@@ -97,6 +88,16 @@ class Wanted:
         return f"{key} of {kind_name(context)} ({place_of(view.function)}): {self.said}"
 
     @property
+    def is_refused(self) -> bool:
+        """True if each request was refused that has reached it."""
+        return self.request is not None and not self.is_answered
+
+    @property
+    def asks_for_password(self) -> bool:
+        """True if its request has a password: ``prove`` knows none."""
+        return self.request is not None and b"password" in self.request.body
+
+    @property
     def is_get(self) -> bool:
         """True if the view answers a GET."""
         return self.row[2].startswith("GET ")
@@ -112,12 +113,12 @@ class Wanted:
         return is_reached
 
 
-def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
-    """Return a request for each view."""
+def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
+    """Return the views, with a request for each."""
     wanted = list({identity_of(row): Wanted(row) for row in rows(site, chains)}.values())
     forms: list[Asked] = []
     for way in ways_of(chains):
-        things = list(objects(site, way))
+        things = objects(site, way)
         pages: dict[str, Run] = {}
         for get in (True, False):  # the pages have the forms
             for one in [one for one in wanted if one.is_get is get and not one.is_answered]:
@@ -130,15 +131,7 @@ def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
             if get:
                 forms += [form for url, run in pages.items() for form in forms_of(site.origin, url, run.body)]
                 note_linked(site, [one for one in wanted if one.is_get and one.said == NO_OBJECT], pages)
-    return OfViews(
-        [one.request for one in wanted if one.request is not None],
-        [str(one) for one in wanted if one.request is None],
-        {
-            str(one): (one.row[3].function, b"password" in one.request.body)
-            for one in wanted
-            if one.request is not None and not one.is_answered
-        },
-    )
+    return wanted
 
 
 def note_linked(site: Site, wanted: Sequence[Wanted], pages: Mapping[str, Run]) -> None:
@@ -188,38 +181,38 @@ def ways_of(chains: Iterable[Chain]) -> Iterator[Way]:
             yield way
 
 
-def objects(site: Site, way: Way) -> Iterator[Thing]:
-    """Yield some objects of each class, from the root on."""
-    found: list[Thing] = []
-    count: dict[type, int] = {}
-
-    def walk(obj: Any, path: str, depth: int) -> None:
-        kind = type(obj)
-        count[kind] = count.get(kind, 0) + 1
-        is_container = hasattr(kind, "__getitem__") and hasattr(kind, "__iter__") and kind not in (str, bytes)
-        if count[kind] <= OF_A_KIND:
-            found.append(Thing(path if is_container else path.rstrip("/") or "/", kind))
-        if is_container and depth < DEPTH:
-            for name in list(obj)[:NAMES]:
-                if isinstance(name, str):
-                    walk(obj[name], f"{path}{quote(name)}/", depth + 1)
+def objects(site: Site, way: Way) -> list[Thing]:
+    """Return some objects of each class, from the root on, and those that requests have made."""
+    found: dict[str, Thing] = {}
 
     def look(request: Any) -> None:
         root = getattr(request, "root", None)
-        if root is not None:
-            walk(root, "/", 0)
-        for path in site.made:  # containers that cannot be walked by their names
-            made: Any = root
-            at = ""
-            with suppress(Exception):  # it is of another user, or of another end, or the name of a view
-                for name in path.strip("/").split("/"):
-                    made, at = made[unquote(name)], f"{at}/{name}"
-                    kinds = [thing.kind for thing in found if thing.path.rstrip("/") != at]
-                    if len(kinds) == len(found) and kinds.count(type(made)) < OF_A_KIND:
-                        found.append(Thing(at, type(made)))
+        walks = [walked(root, "/") if root is not None else (), *(passed(root, path) for path in site.made)]
+        for path, obj in chained.from_iterable(walks):
+            if [thing.kind for thing in found.values()].count(type(obj)) < OF_A_KIND:
+                found.setdefault(path.rstrip("/"), Thing(path, type(obj)))
 
     site.look(Asked("GET", way.path, headers=way.headers), look)
-    return iter(found)
+    return list(found.values())
+
+
+def walked(obj: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield an object and what is in it, each with its path."""
+    kind = type(obj)
+    is_container = hasattr(kind, "__getitem__") and hasattr(kind, "__iter__") and kind not in (str, bytes)
+    yield path if is_container else path.rstrip("/") or "/", obj
+    for name in list(obj)[:NAMES] if is_container and depth < DEPTH else ():
+        if isinstance(name, str):
+            yield from walked(obj[name], f"{path}{quote(name)}/", depth + 1)
+
+
+def passed(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the objects on a path, as far as it can be walked: containers may not tell the names in them."""
+    at = ""
+    with suppress(Exception):  # it is of another user, or of another end, or the name of a view
+        for name in path.strip("/").split("/"):
+            obj, at = obj[unquote(name)], f"{at}/{name}"
+            yield at, obj
 
 
 def candidates(

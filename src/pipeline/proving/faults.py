@@ -75,7 +75,7 @@ def prove_faults(
     site: Site, requests: Sequence[Asked], report: Report, judges: Sequence[Judge], tried: Tried
 ) -> None:
     """Run each request with every plan, and report what is wrong."""
-    for request in requests:
+    for request in report.within_budget(requests):
         whole = Whole(site, request)
         with report.line("faults", str(request), whole.run.status, len(whole.run.trace)) as line:
             run, found = judged(site, request, {}, whole, judges)
@@ -90,25 +90,21 @@ def prove_faults(
                     plans += tried.after(run, last + 1)[::-1]
                 report.progress(line, line.runs, line.runs + len(plans))
             line.left = len(plans)
-        if report.is_over():
-            return
 
 
 def prove_crash(site: Site, requests: Sequence[Asked], report: Report) -> None:
     """End a process at each point of each request. What it has stored is all or nothing, and all of it if the
     answer was begun."""
-    for request in requests:
+    for request in report.within_budget(requests):
         whole = Whole(site, request)
         trace = whole.run.trace
         with report.line("crash", str(request), whole.run.status, len(trace)) as line, site.copies.on_disk():
-            for number, point in enumerate(trace):
+            for number, point in enumerate(report.within_budget(trace)):
                 site.copies.reset()
                 end_at(site, request, point)
                 run = Run()
                 run.hits.append(Hit("crash", point, ""))
                 report.add(line, request, run, left(site, whole, "start_response" in trace[:number]))
-                if report.is_over():
-                    return
 
 
 def end_at(site: Site, request: Asked, point: str) -> None:

@@ -80,10 +80,8 @@ class Scheduler:
 def prove_pairs(site: Site, requests: Sequence[Asked], report: Report, most: int = SCHEDULES) -> None:
     """Run each pair of the requests that store something."""
     storing = [request for request in requests if site.afresh(request) and site.has_stored]
-    for first, second in combinations_with_replacement(storing, 2):
+    for first, second in report.within_budget(combinations_with_replacement(storing, 2)):
         prove_pair(site, first, second, report, most)
-        if report.is_over():
-            return
 
 
 def in_turn(site: Site, *requests: Asked) -> tuple[tuple[int | None, ...], Any]:

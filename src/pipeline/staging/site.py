@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pipeline.composition import Pipeline
 from pipeline.database.transactions import watching_joins
 from pipeline.forms.models import IModels
-from pipeline.interfaces import Handler
+from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of
 from pipeline.paste import Chain, Step
@@ -225,7 +225,8 @@ class Site:
         if run.is_acknowledged:
             self.succeeded.update(view.function for view in run.views)
         run.keeps_request = "pipeline.request" in environ
-        self.copies.refuse_refused()
+        if self.copies.sql.refused:
+            raise ConfigurationError(self.copies.sql.refused)
         return run
 
     def afresh(self, request: Asked, run: Run | None = None) -> Run:

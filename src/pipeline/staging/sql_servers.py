@@ -13,6 +13,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -198,12 +199,7 @@ class ServerCopy(SqlCopy):
     def faults(self, target: Any, has_ended: bool) -> Faults:
         """Return real faults: the server itself reports the conflict, and ends the connection."""
 
-        def conflict(text: str) -> BaseException:
-            return raised(lambda: self.conflict(connection_of(target).cursor(), text))
-
-        def lost(text: str) -> BaseException:
-            return raised(lambda: self.lose(connection_of(target).cursor()))
-
+        conflict, lost = partial(raised, self.conflict, target), partial(raised, self.lose, target)
         return {"conflict": lost if has_ended else conflict, "error": lost}
 
     def conflict(self, cursor: Any, text: str) -> None:
@@ -211,7 +207,7 @@ class ServerCopy(SqlCopy):
         for statement in self.sql["conflict"]:
             cursor.execute(statement.format(text))
 
-    def lose(self, cursor: Any) -> None:
+    def lose(self, cursor: Any, text: str) -> None:
         """Have the server end the connection of a cursor, and use it until that is noticed."""
         cursor.execute("ROLLBACK")
         cursor.execute(self.sql["me"])
@@ -258,10 +254,10 @@ def connection_of(target: Any) -> Any:
     return getattr(target, names[0])  # pg8000, mysql-connector, the others
 
 
-def raised(call: Callable[[], None]) -> BaseException:
-    """Return what a call of a driver raises."""
+def raised(call: Callable[[Any, str], None], target: Any, text: str) -> BaseException:
+    """Return what a driver raises when a call has used its cursor."""
     try:
-        call()
+        call(connection_of(target).cursor(), text)
     except Exception as error:
         return error
     return RuntimeError("prove: the server has not reported the fault that it was asked for")
