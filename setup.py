@@ -204,6 +204,8 @@ setup(
         # What `pipeline new` writes.
         "pipeline.tools": ["site*/**/*.txt", "site-*/variant.toml"],
         "pipeline.telling": ["templates/*"],
+        # What `pipeline prove` asks database servers.
+        "pipeline.staging": ["*.toml"],
         "pipeline.publishing": ["templates/editing/*.html"],
         "pipeline.auth": ["*.html"],
         "pipeline.http": ["*.html"],

@@ -65,13 +65,11 @@ def main(arguments: Sequence[str]) -> int:
         headers = dict(map(header_of, options.headers))
     except ConfigurationError as error:
         parser.error(str(error))
-    kinds = options.faults.split(",")
-    unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown:
-        parser.error(f"--faults {unknown[0]}: the kinds are {', '.join(KINDS)}")
-    chosen = options.judge.split(",")
-    if unknown := [judge for judge in chosen if judge not in JUDGES]:
-        parser.error(f"--judge {unknown[0]}: the judges are {', '.join(JUDGES)}")
+    kinds, chosen = options.faults.split(","), options.judge.split(",")
+    if unknown := {*kinds} - {*KINDS}:
+        parser.error(f"--faults {unknown.pop()}: the kinds are {', '.join(KINDS)}")
+    if unknown := {*chosen} - {*JUDGES}:
+        parser.error(f"--judge {unknown.pop()}: the judges are {', '.join(JUDGES)}")
     proof = Proof(
         options.ini,
         options.variables,
@@ -94,11 +92,8 @@ def main(arguments: Sequence[str]) -> int:
         proof.report.follow = not options.json
         if not options.json:
             put_begin(proof.report)
-        if "faults" in chosen:
-            proof.faults(options.depth, kinds)
-        for judge in chosen:
-            if judge != "faults":
-                getattr(proof, judge)()
+        for judge in sorted({*chosen}, key=JUDGES.index):
+            getattr(proof, judge)(*((options.depth, kinds) if judge == "faults" else ()))
     report = proof.report
     if options.json:
         put_json(report.as_dict())

@@ -10,11 +10,10 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import date, datetime
-from decimal import Decimal
 from functools import partial
+from itertools import chain as chained
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 from xmlrpc.client import dumps
@@ -27,7 +26,7 @@ from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
-from pipeline.proving.examples import example_of
+from pipeline.proving.examples import EXAMPLES, example_for, example_of
 from pipeline.staging.addresses import links_of, of_this_site
 from pipeline.staging.asked import AS_JSON, OWN, Asked, asked, unlike, with_values
 from pipeline.staging.runs import Run
@@ -47,17 +46,6 @@ UNUSUAL = ("error", "HEAD", "OPTIONS")
 NO_OBJECT = "no object of its kind"
 """The reason why a view is not tried in a site that has none of its objects."""
 
-VALUES: dict[Any, Any] = {
-    int: 1,
-    float: 1.5,
-    bool: "true",
-    date: "2009-11-01",
-    datetime: "2009-11-01T12:00:00",
-    Decimal: "1.50",
-}
-"""A field for a parameter of a type."""
-INPUTS = {"email": "prove@example.com", "number": "1", "date": "2009-11-01", "url": "http://localhost/"}
-"""A value for an input of a form that is empty, by its type."""
 YEAR = "2009"
 """A word for all texts of a form, which one that refuses other words may take: a number, an amount or a year."""
 
@@ -83,87 +71,77 @@ class Thing(NamedTuple):
     kind: type
 
 
-class OfViews(NamedTuple):
-    """A request for each view, and the views for which none was found, or none that was not refused, each with the
-    reason."""
+class Wanted:
+    """One view for which a request is looked for."""
 
-    tried: list[Asked]
-    untried: list[str]
-    refused: dict[str, tuple[Callable[..., Any], bool]]
-    """The functions of the last, and whether they ask for a password: ``prove`` knows none."""
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.request: Asked | None = None
+        """The request that has reached it, the first that was not refused if there is one."""
+        self.is_answered = False
+        """True if it has answered one without refusing it."""
+        self.said = NO_OBJECT
+        """How a request was answered that was refused, or that has not reached it."""
+
+    def __str__(self) -> str:
+        context, _, key, view = self.row
+        return f"{key} of {kind_name(context)} ({place_of(view.function)}): {self.said}"
+
+    @property
+    def is_refused(self) -> bool:
+        """True if each request was refused that has reached it."""
+        return self.request is not None and not self.is_answered
+
+    @property
+    def asks_for_password(self) -> bool:
+        """True if its request has a password: ``prove`` knows none."""
+        return self.request is not None and b"password" in self.request.body
+
+    @property
+    def is_get(self) -> bool:
+        """True if the view answers a GET."""
+        return self.row[2].startswith("GET ")
+
+    def note(self, request: Asked, run: Run) -> bool:
+        """Note how a request was answered that may be one for the view. Return whether it has reached it."""
+        is_reached = any(view.function is self.row[3].function for view in run.views)
+        self.is_answered = is_reached and (run.status or 500) < 400
+        if is_reached and (self.request is None or self.is_answered):
+            self.request = request
+        if is_reached or self.said == NO_OBJECT:
+            self.said = f"{request} is answered {run.answer}"
+        return is_reached
 
 
-def of_views(site: Site, chains: Sequence[Chain]) -> OfViews:
-    """Return a request for each view."""
-    tried: dict[Identity, Asked] = {}
-    wanted = {identity_of(row): row for row in rows(site, chains)}
-    answered: set[Identity] = set()
+def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
+    """Return the views, with a request for each."""
+    wanted = list({identity_of(row): Wanted(row) for row in rows(site, chains)}.values())
     forms: list[Asked] = []
-    failed: dict[Identity, str] = {}
     for way in ways_of(chains):
-        things = list(objects(site, way))
+        things = objects(site, way)
         pages: dict[str, Run] = {}
         for get in (True, False):  # the pages have the forms
-            for identity, row in wanted.items():
-                if identity in answered or row[2].startswith("GET ") is not get:
-                    continue
-                for request in candidates(row, things, way, forms, site.models):
+            for one in [one for one in wanted if one.is_get is get and not one.is_answered]:
+                for request in candidates(one.row, things, way, forms, site.models):
                     run = site.afresh(request)
-                    if any(one.function is row[3].function for one in run.views):
-                        if identity not in tried or (run.status or 500) < 400:
-                            tried[identity] = request
-                        if get and "html" in run.header("Content-Type"):
-                            pages[request.url] = run
-                        if (run.status or 500) < 400:
-                            answered.add(identity)
-                            break
-                        failed[identity] = said(request, run)
-                    else:
-                        failed.setdefault(identity, said(request, run))
+                    if one.note(request, run) and get and "html" in run.header("Content-Type"):
+                        pages[request.url] = run
+                    if one.is_answered:
+                        break
             if get:
                 forms += [form for url, run in pages.items() for form in forms_of(site.origin, url, run.body)]
-                unknown = wanted.keys() - tried.keys() - failed.keys()
-                functions = {wanted[one][3].function: one for one in unknown if one[0].startswith("GET ")}
-                led = linked(site, functions, pages)
-                tried |= led
-                answered |= led.keys()
-    return sorted_out(wanted, tried, answered, failed)
+                note_linked(site, [one for one in wanted if one.is_get and one.said == NO_OBJECT], pages)
+    return wanted
 
 
-def linked(site: Site, wanted: Mapping[Any, Identity], pages: Mapping[str, Run]) -> dict[Identity, Asked]:
-    """Return requests for views of what pages lead to, and no walk from the root, such as static files.
-
-    wanted  the views by their functions
-    """
-    found: dict[Identity, Asked] = {}
+def note_linked(site: Site, wanted: Sequence[Wanted], pages: Mapping[str, Run]) -> None:
+    """Note requests for views of what pages lead to, and no walk from the root, such as static files."""
     links = [link for url, run in pages.items() if wanted for link in links_of(site.origin, url, run)]
     for request in [Asked("GET", link) for link in dict.fromkeys(links)]:
         run = site.afresh(request)
-        if run.status == 200:
-            found |= {wanted[one.function]: request for one in run.views if one.function in wanted}
-    return found
-
-
-def sorted_out(
-    wanted: Mapping[Identity, Row],
-    tried: Mapping[Identity, Asked],
-    answered: Set[Identity],
-    failed: Mapping[Identity, str],
-) -> OfViews:
-    """Return what was found for the views, in their order.
-
-    failed  how a request was answered that was refused, or that has not reached its view
-    """
-    told = {
-        identity: f"{key} of {kind_name(context)} ({place_of(view.function)}): {failed.get(identity, NO_OBJECT)}"
-        for identity, (context, _, key, view) in wanted.items()
-        if identity not in answered
-    }
-    return OfViews(
-        [tried[identity] for identity in wanted if identity in tried],
-        [text for identity, text in told.items() if identity not in tried],
-        {text: (one[3], b"password" in tried[one].body) for one, text in told.items() if one in tried},
-    )
+        for one in wanted:
+            if run.status == 200 and any(view.function is one.row[3].function for view in run.views):
+                one.note(request, run)
 
 
 def identity_of(row: Row) -> Identity:
@@ -179,11 +157,6 @@ def rows(site: Site, chains: Sequence[Chain]) -> Iterator[Row]:
         method = row[2].partition(" ")[0]
         if method not in UNUSUAL and (not ways or any(way.takes(method, row[1]) for way in ways)):
             yield row
-
-
-def said(request: Asked, run: Run) -> str:
-    """Return how a request was answered that did not reach its view."""
-    return f"{request} is answered {run.answer}"
 
 
 def ways_of(chains: Iterable[Chain]) -> Iterator[Way]:
@@ -208,38 +181,38 @@ def ways_of(chains: Iterable[Chain]) -> Iterator[Way]:
             yield way
 
 
-def objects(site: Site, way: Way) -> Iterator[Thing]:
-    """Yield some objects of each class, from the root on."""
-    found: list[Thing] = []
-    count: dict[type, int] = {}
-
-    def walk(obj: Any, path: str, depth: int) -> None:
-        kind = type(obj)
-        count[kind] = count.get(kind, 0) + 1
-        is_container = hasattr(kind, "__getitem__") and hasattr(kind, "__iter__") and kind not in (str, bytes)
-        if count[kind] <= OF_A_KIND:
-            found.append(Thing(path if is_container else path.rstrip("/") or "/", kind))
-        if is_container and depth < DEPTH:
-            for name in list(obj)[:NAMES]:
-                if isinstance(name, str):
-                    walk(obj[name], f"{path}{quote(name)}/", depth + 1)
+def objects(site: Site, way: Way) -> list[Thing]:
+    """Return some objects of each class, from the root on, and those that requests have made."""
+    found: dict[str, Thing] = {}
 
     def look(request: Any) -> None:
         root = getattr(request, "root", None)
-        if root is not None:
-            walk(root, "/", 0)
-        for path in site.made:  # containers that cannot be walked by their names
-            made: Any = root
-            at = ""
-            with suppress(Exception):  # it is of another user, or of another end, or the name of a view
-                for name in path.strip("/").split("/"):
-                    made, at = made[unquote(name)], f"{at}/{name}"
-                    kinds = [thing.kind for thing in found if thing.path.rstrip("/") != at]
-                    if len(kinds) == len(found) and kinds.count(type(made)) < OF_A_KIND:
-                        found.append(Thing(at, type(made)))
+        walks = [walked(root, "/") if root is not None else (), *(passed(root, path) for path in site.made)]
+        for path, obj in chained.from_iterable(walks):
+            if [thing.kind for thing in found.values()].count(type(obj)) < OF_A_KIND:
+                found.setdefault(path.rstrip("/"), Thing(path, type(obj)))
 
     site.look(Asked("GET", way.path, headers=way.headers), look)
-    return iter(found)
+    return list(found.values())
+
+
+def walked(obj: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield an object and what is in it, each with its path."""
+    kind = type(obj)
+    is_container = hasattr(kind, "__getitem__") and hasattr(kind, "__iter__") and kind not in (str, bytes)
+    yield path if is_container else path.rstrip("/") or "/", obj
+    for name in list(obj)[:NAMES] if is_container and depth < DEPTH else ():
+        if isinstance(name, str):
+            yield from walked(obj[name], f"{path}{quote(name)}/", depth + 1)
+
+
+def passed(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the objects on a path, as far as it can be walked: containers may not tell the names in them."""
+    at = ""
+    with suppress(Exception):  # it is of another user, or of another end, or the name of a view
+        for name in path.strip("/").split("/"):
+            obj, at = obj[unquote(name)], f"{at}/{name}"
+            yield at, obj
 
 
 def candidates(
@@ -298,14 +271,14 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
         if required and parameters[name].default is not inspect.Parameter.empty:
             continue
         kind = hints.get(name)
-        model = next(filter(None, (one.model_of(kind) for one in models)), None) if kind not in VALUES else None
+        model = next(filter(None, (one.model_of(kind) for one in models if example_for(kind) is None)), None)
         if model is not None:
             value = example_of(model.schema())
             yield from value.items() if model.is_object and isinstance(value, dict) else [(name, value)]
             continue
         arguments = [one for one in typing.get_args(kind) if one is not type(None)]
         choice = arguments[0] if arguments else kind
-        yield name, choice if isinstance(choice, str) else VALUES.get(choice, "prove")
+        yield name, choice if isinstance(choice, str) else example_for(choice) or "prove"
 
 
 def default_button(form: Form) -> Submit | None:
@@ -321,7 +294,8 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
     origin  address of the site
     """
     page: Any = TestResponse(app_iter=[body], content_type="text/html", charset="utf-8")
-    base = urljoin(origin + url, page.html.base.get("href", "") if page.html.base else "")
+    begin = page.html.base
+    base = urljoin(origin + url, begin.get("href", "") if begin else "")
     for number, form in page.forms.items():
         if not isinstance(number, int):
             continue
@@ -354,5 +328,5 @@ def filled(field: Any, value: Any) -> str:
     if type(field).__name__ not in ("Text", "Textarea", "Field"):
         return text
     if not text:
-        return INPUTS.get(field.attrs.get("type", ""), "prove")
+        return str(EXAMPLES.get(field.attrs.get("type", ""), "prove"))
     return f"{text} prove" if " " in text or "\n" in text or type(field).__name__ == "Textarea" else text

@@ -1,4 +1,4 @@
-"""A value that fits a JSON schema, for the body of a request."""
+"""Values for the fields of a form, and for a body that fits a JSON schema."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-OF_FORMATS = {
+EXAMPLES: dict[str, Any] = {
+    "int": 1,
+    "float": 1.5,
+    "bool": "true",
+    "Decimal": "1.50",
+    "number": "1",
     "date": "2009-11-01",
+    "datetime": "2009-11-01T12:00:00",
     "date-time": "2009-11-01T12:00:00Z",
     "time": "12:00:00Z",
     "duration": "PT1H",
     "email": "prove@example.com",
     "uri": "http://localhost/",
+    "url": "http://localhost/",
     "uuid": "3fa85f64-5717-4562-b3fc-2c963f66afa6",
 }
-"""A text of each format."""
+"""A value of each format of a schema, of each class of a parameter, and of each type of an input in a form."""
+
+
+def example_for(kind: Any) -> Any:
+    """Return what a field of a form has for a parameter of a class, or None if that is not known."""
+    return EXAMPLES.get(kind.__name__) if isinstance(kind, type) else None
 
 
 def example_of(schema: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> Any:
@@ -48,5 +60,5 @@ def example_of(schema: Mapping[str, Any], parts: Mapping[str, Any] | None = None
         return number if step is None else ceil(number / step) * step
     if kind == "boolean":
         return True
-    text = OF_FORMATS.get(schema.get("format", ""), "prove")
+    text = EXAMPLES.get(schema.get("format", ""), "prove")
     return text.ljust(schema.get("minLength", 0), "e")[: schema.get("maxLength")]

@@ -24,12 +24,10 @@ DEAD = (404, 405, 410)
 def prove_links(site: Site, requests: Sequence[Asked], report: Report) -> None:
     """Follow the links and forms of all pages, from the root and from the requests on."""
     with report.line("links", "the links and forms of all pages", None, 0) as line:
-        for page, request, run in followed(site, requests):
+        for page, request, run in report.within_budget(followed(site, requests)):
             line.runs += 1
             for what in wrong(site, request, run):
                 report.note(line, what, str(request), "", f"the page {page.url}")
-            if report.is_over():
-                return
 
 
 def followed(site: Site, requests: Sequence[Asked] = ()) -> Iterator[tuple[Asked, Asked, Run]]:

@@ -4,7 +4,8 @@ stores."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import combinations_with_replacement
 from random import Random
 from typing import Any
@@ -15,7 +16,7 @@ from pipeline.proving.noise import Noise
 from pipeline.proving.promised import broken_invariants
 from pipeline.proving.report import Report
 from pipeline.staging.asked import Asked
-from pipeline.staging.runs import Run
+from pipeline.staging.runs import LONGEST, Run
 from pipeline.staging.site import Site
 
 Order = list[tuple[int, int]]
@@ -29,8 +30,6 @@ NOT_SWITCHED = ("load", "sql.rollback")
 """Points at which the two are not switched: what they read there is fixed at the begin of their transactions."""
 LONGEST_WAIT = 0.03
 """Seconds that a request waits for its turn, while the other one may wait for a lock that it holds."""
-HANGS = 20
-"""Seconds after which a request hangs."""
 SCHEDULES = 150
 """Most schedules of one pair."""
 
@@ -49,24 +48,20 @@ class Scheduler:
         self.blocked_at = [-1, -1]
         """How many each had passed when it was seen to wait for a lock."""
 
-    def gate(self, me: int) -> Callable[[str], None]:
-        """Return the function that a run calls at each of its points."""
+    def gate(self, me: int, name: str) -> None:
+        """Pass a point of a run, when its turn has come."""
         other = 1 - me
-
-        def gate(name: str) -> None:
-            if name.startswith(NOT_SWITCHED):
-                return
-            with self.changed:
-                if self.turn == me and other not in self.ended:
-                    if self.left == 0:
-                        self.switch()
-                    self.left -= 1
-                while self.turn != me and other not in self.ended and self.blocked_at[other] != self.passed[other]:
-                    if not self.changed.wait(LONGEST_WAIT):
-                        self.blocked_at[other] = self.passed[other]
-                self.passed[me] += 1
-
-        return gate
+        if name.startswith(NOT_SWITCHED):
+            return
+        with self.changed:
+            if self.turn == me and other not in self.ended:
+                if self.left == 0:
+                    self.switch()
+                self.left -= 1
+            while self.turn != me and other not in self.ended and self.blocked_at[other] != self.passed[other]:
+                if not self.changed.wait(LONGEST_WAIT):
+                    self.blocked_at[other] = self.passed[other]
+            self.passed[me] += 1
 
     def switch(self) -> None:
         """Give the turn to the next one."""
@@ -85,10 +80,8 @@ class Scheduler:
 def prove_pairs(site: Site, requests: Sequence[Asked], report: Report, most: int = SCHEDULES) -> None:
     """Run each pair of the requests that store something."""
     storing = [request for request in requests if site.afresh(request) and site.has_stored]
-    for first, second in combinations_with_replacement(storing, 2):
+    for first, second in report.within_budget(combinations_with_replacement(storing, 2)):
         prove_pair(site, first, second, report, most)
-        if report.is_over():
-            return
 
 
 def in_turn(site: Site, *requests: Asked) -> tuple[tuple[int | None, ...], Any]:
@@ -162,7 +155,7 @@ def run_both(site: Site, requests: Sequence[Asked], order: Order) -> tuple[Run, 
     """Run two requests in two threads, in one order."""
     site.copies.reset()
     scheduler = Scheduler(order)
-    runs = Run(gate=scheduler.gate(0)), Run(gate=scheduler.gate(1))
+    runs = Run(gate=partial(scheduler.gate, 0)), Run(gate=partial(scheduler.gate, 1))
 
     def work(me: int) -> None:
         try:
@@ -174,5 +167,5 @@ def run_both(site: Site, requests: Sequence[Asked], order: Order) -> tuple[Run, 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(HANGS)
+        thread.join(LONGEST)
     return runs

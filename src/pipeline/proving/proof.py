@@ -11,11 +11,9 @@ from time import monotonic
 
 from pipeline.composition import Pipeline
 from pipeline.interfaces import ConfigurationError
-from pipeline.paste import Chain
 from pipeline.proving.attack import prove_attack
-from pipeline.proving.corpus import NO_OBJECT, OfViews, identity_of, of_views, rows
-from pipeline.proving.crash import prove_crash
-from pipeline.proving.faults import Tried, Whole, judged, prove_faults
+from pipeline.proving.corpus import NO_OBJECT, Wanted, of_views
+from pipeline.proving.faults import Tried, Whole, judged, prove_crash, prove_faults
 from pipeline.proving.growth import Noted, prove_growth
 from pipeline.proving.judges import Judge, judges
 from pipeline.proving.links import followed, prove_links
@@ -98,15 +96,15 @@ class Proof:
     def loaded(self) -> Iterator[Proof]:
         """Load the site and collect the requests."""
         with self.site.loaded():
-            chains = self.site.chains
-            found = self._made(chains)
-            self.report.views = len({identity_of(row) for row in rows(self.site, chains)})
-            self.report.tried, self.report.untried = len(found.tried), found.untried
-            self.refused = found.refused
+            views = self._made()
+            tried = [one.request for one in views if one.request is not None]
+            self.report.views, self.report.tried = len(views), len(tried)
+            self.report.untried = [str(one) for one in views if one.request is None]
+            self.refused = [one for one in views if one.is_refused]
             self._note_refused()
             logged = list(of_log(self.log)) if self.log is not None else []
-            asked = [*self.corpus] if self.corpus else [*found.tried, *logged]
-            if not found.tried and not self.corpus:  # a mounted application has no views of ours, and its own users
+            asked = [*self.corpus] if self.corpus else [*tried, *logged]
+            if not tried and not self.corpus:  # a mounted application has no views of ours, and its own users
                 asked = [Asked("GET", "/"), *(request._replace(user=request.user or None) for request in asked)]
                 asked += [request for _, request, _ in islice(followed(self.site, asked), LINKS)]
             self.requests = [one for one in asked if self.only.search(str(one))]
@@ -115,25 +113,25 @@ class Proof:
                 self.report.statuses = [status for status, _ in self.first.answers.values()]
             yield self
 
-    def _made(self, chains: Sequence[Chain]) -> OfViews:
-        """Return the requests for the views. A site without objects grows by its own forms, until it has some."""
-        found = of_views(self.site, chains)
+    def _made(self) -> list[Wanted]:
+        """Return the views, with requests. A site without objects grows by its own forms, until it has some."""
+        found = of_views(self.site, self.site.chains)
         for _ in range(GROWTH):
-            if not any(one.endswith(NO_OBJECT) for one in found.untried):
+            if not any(one.said == NO_OBJECT for one in found):
                 break
-            self.site.grow(*(one for one in found.tried if self.site.afresh(one) and self.site.has_stored))
-            again = of_views(self.site, chains)
-            if len(again.untried) == len(found.untried):
+            tried = [one.request for one in found if one.request is not None]
+            self.site.grow(*(one for one in tried if self.site.afresh(one) and self.site.has_stored))
+            again = of_views(self.site, self.site.chains)
+            if sum(one.request is None for one in again) == len(found) - len(tried):
                 break
             found = again
         return found
 
     def _note_refused(self) -> None:
         """Note which views have refused all requests until now: a book must be lent before it is brought back."""
-        done = self.site.succeeded
-        left = {text: asks for text, (function, asks) in self.refused.items() if function not in done}
-        self.report.refused = list(left)
-        self.report.succeeded = self.report.tried - len(left) + sum(left.values())
+        left = [one for one in self.refused if one.row[3].function not in self.site.succeeded]
+        self.report.refused = list(map(str, left))
+        self.report.succeeded = self.report.tried - len(left) + sum(one.asks_for_password for one in left)
 
     def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
         """Try every fault at every point."""

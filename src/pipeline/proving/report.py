@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from xml.etree import ElementTree
 
 from pipeline.interfaces import ConfigurationError
@@ -16,6 +16,7 @@ from pipeline.staging.asked import Asked
 from pipeline.staging.runs import Run
 from pipeline.telling.words import bold
 
+Thing = TypeVar("Thing")
 BAR = 30
 """Characters of the progress bar of a request."""
 
@@ -99,6 +100,13 @@ class Report:
         self.is_over_budget = self.is_over_budget or monotonic() > self.ends
         return self.is_over_budget
 
+    def within_budget(self, things: Iterable[Thing]) -> Iterator[Thing]:
+        """Yield one thing after the other, until the budget is used up."""
+        for thing in things:
+            yield thing
+            if self.is_over():
+                return
+
     def progress(self, line: Line, done: int, of: int) -> None:
         """Note how far the runs of a request are."""
         if self.follow and done % 16 == 0:
@@ -144,13 +152,11 @@ class Report:
         for waiver in waivers:
             if waiver.judge not in judged:
                 continue
-            wanted = waiver[:4]
-            matched = [one for one in self.found if (one.judge, one.what, one.request, one.plan) == wanted]
-            for one in matched:
-                self.found.remove(one)
-            if not matched:
+            left = [one for one in self.found if (one.judge, one.what, one.request, one.plan) != waiver[:4]]
+            if len(left) == len(self.found):
                 what = f"a waiver matches nothing: {waiver.what}"
-                self.found.append(Found(waiver.judge, what, waiver.request, waiver.plan, ""))
+                left.append(Found(waiver.judge, what, waiver.request, waiver.plan, ""))
+            self.found = left
 
     def text(self) -> str:
         """Return the findings, and the views that were not tried, as lines."""

@@ -73,7 +73,7 @@ def prove_sequences(
         site.copies.reset()
         for what in broken_invariants(site):
             report.note(line, what, "before any request", "", "")
-        changing = sum(request.method not in ("GET", "HEAD") for request in requests)
+        changing = sum(not request.is_safe for request in requests)
         for _ in range(max(SEQUENCES, FOR_EACH * changing) if most is None else most):
             if report.is_over() or not explorer.known:
                 return

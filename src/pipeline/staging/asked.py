@@ -48,6 +48,30 @@ class Asked(NamedTuple):
             environ["CONTENT_LENGTH"] = str(len(self.body))
         return environ
 
+    @property
+    def is_safe(self) -> bool:
+        """True if it may change nothing."""
+        return self.method in ("GET", "HEAD")
+
+    @property
+    def kind(self) -> str:
+        """The type of its body."""
+        return dict(self.headers).get("Content-Type", "")
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The fields of its form, or of its query if it has no form."""
+        text = self.body.decode("latin-1") if self.kind == FORM else self.url.partition("?")[2]
+        return parse_qsl(text, keep_blank_values=True)
+
+    def with_fields(self, fields: Sequence[tuple[str, Any]]) -> Asked:
+        """Return the request with these fields in its form, or in its query if it is read by a GET."""
+        if self.kind == FORM:
+            return self._replace(body=urlencode(fields).encode())
+        if self.is_safe and fields:
+            return self._replace(url=f"{self.url.partition('?')[0]}?{urlencode(fields)}")
+        return self
+
     def with_headers(self, changed: Mapping[str, str]) -> Asked:
         """Return the request with other values of headers."""
         kept = [pair for pair in self.headers if pair[0] not in changed]
@@ -71,17 +95,9 @@ def asked(
 
 def with_values(request: Asked, change: Callable[[Any], Any]) -> Asked:
     """Return a request with other values in the fields of its form, its JSON or its query."""
-    kind = dict(request.headers).get("Content-Type", "")
-    if kind == FORM:
-        pairs = parse_qsl(request.body.decode("latin-1"), keep_blank_values=True)
-        return request._replace(body=urlencode([(name, change(old)) for name, old in pairs]).encode())
-    if kind == AS_JSON[1] and isinstance(fields := json.loads(request.body or b"null"), dict):
+    if request.kind == AS_JSON[1] and isinstance(fields := json.loads(request.body or b"null"), dict):
         return request._replace(body=json.dumps({key: change(old) for key, old in fields.items()}).encode())
-    path, _, query = request.url.partition("?")
-    if query and request.method in ("GET", "HEAD"):
-        pairs = [(name, change(old)) for name, old in parse_qsl(query, keep_blank_values=True)]
-        return request._replace(url=f"{path}?{urlencode(pairs)}")
-    return request
+    return request.with_fields([(name, change(old)) for name, old in request.fields])
 
 
 def unlike(old: Any, number: int) -> Any:

@@ -11,8 +11,8 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from ZODB.blob import copyTransactionsFromTo
 from ZODB.DemoStorage import DemoStorage
 from ZODB.FileStorage import FileStorage
 from ZODB.MappingStorage import MappingStorage
-from ZODB.POSException import POSKeyError
+from ZODB.mvccadapter import HistoricalStorageAdapter
 from ZODB.utils import get_pickle_metadata, p64, u64
 
 from pipeline.database import forks, instead
@@ -59,17 +59,19 @@ class Copies:
         memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.directory = Path(tempfile.mkdtemp(prefix="prove", dir=memory))
         self.bases: dict[str, Any] = {}
-        """The storage below the copy, by URI."""
+        """The storage below the copy, by URI. It stays when its database is closed."""
+        self.opened: list[Any] = []
+        """The storages that are closed at the end."""
         self.storages: dict[str, WatchedStorage] = {}
         """The copy of the present run, by URI."""
         self.files: dict[str, Path] = {}
         """The file that an element of the site writes to, by the path that the ini names."""
         self.data: dict[Path, dict[str, bytes]] = {}
-        """Those of elements that provide a database, each with what is in it before each run."""
+        """The directories of those that are databases, each with what is in it before each run."""
         self.sql: Any = SqlCopies(self.directory)
         self.is_frozen = False
-        self.is_on_disk = False
-        """True if a process that ends leaves what it has stored, for another one to look at."""
+        self.left: Path | None = None
+        """The directory in which a process that ends leaves what it has stored, for another one to look at."""
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -78,24 +80,20 @@ class Copies:
             with instead.of_databases(self.storage), self.sql.in_use():
                 yield
         finally:
-            for base in self.bases.values():
-                base.changes.close()
-                base.base.close()
+            for storage in (*(base.changes for base in self.bases.values()), *self.opened):
+                storage.close()
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def storage(self, uri: str, open: Callable[[], Any]) -> Any:
         """Return the copy of the storage of a URI."""
         base = self.bases.get(uri)
         if base is None:
-            base = self.bases[uri] = Base(base=self.original(uri, open))
+            base = self.bases[uri] = DemoStorage(base=self.original(uri, open), close_base_on_close=False)
         if not self.is_frozen:
             return base
         changes = None
-        if self.is_on_disk:
-            number = list(self.bases).index(uri)
-            changes = FileStorage(
-                str(self.directory / f"changes{number}.fs"), blob_dir=str(self.directory / f"blobs{number}")
-            )
+        if self.left is not None:
+            changes = self.files_at(self.left / str(list(self.bases).index(uri)))
         copy = self.storages[uri] = WatchedStorage(base=base, changes=changes, close_base_on_close=False)
         return copy
 
@@ -106,7 +104,7 @@ class Copies:
         """
         scheme = uri.partition(":")[0]
         if scheme == "given":
-            return Untouched(open())
+            return open()
         if scheme == "memory" or (scheme == "file" and not os.path.exists(next(files_of(uri), ""))):
             return MappingStorage()
         if scheme not in ("file", "zeo", *RELSTORAGE):
@@ -118,19 +116,19 @@ class Copies:
         storage = open_to_read(uri)
         if storage is None:
             return MappingStorage()
-        if scheme == "zeo":
-            return AsOf(storage)
-        return self.loaded(storage) if scheme in RELSTORAGE else storage
-
-    def loaded(self, storage: Any) -> Any:
-        """Return a copy of a storage in files. The storage itself is closed."""
-        number = len(self.bases)
-        copy = FileStorage(str(self.directory / f"base{number}.fs"), blob_dir=str(self.directory / f"base{number}"))
-        try:
+        if scheme not in RELSTORAGE:
+            self.opened.append(storage)
+            return AsOf(storage) if scheme == "zeo" else storage
+        copy = self.files_at(self.directory / f"base{len(self.bases)}")
+        self.opened.append(copy)
+        with closing(storage):
             copyTransactionsFromTo(storage, copy)
-        finally:
-            storage.close()
         return copy
+
+    def files_at(self, directory: Path) -> FileStorage:
+        """Return the storage in a directory, which is made."""
+        directory.mkdir(exist_ok=True)
+        return FileStorage(f"{directory}/Data.fs", blob_dir=f"{directory}/blobs")
 
     def redirect(self, step: Step, options: dict[str, str]) -> None:
         """Have an element write to a file of the copies in the place of one of the site, such as its log. A
@@ -145,7 +143,9 @@ class Copies:
         """Return the file or directory that stands for one of the site."""
         copy = self.files.get(path)
         if copy is None:
-            copy = self.files[path] = self.directory / f"file{len(self.files)}"
+            directory = self.directory / f"files{len(self.files)}"
+            directory.mkdir()
+            copy = self.files[path] = directory / "copy"
             if os.path.isfile(path):
                 shutil.copy(path, copy)
             elif os.path.isdir(path):
@@ -153,7 +153,7 @@ class Copies:
             elif path.endswith("/"):
                 copy.mkdir()
             if is_data:
-                self.data[copy] = {}
+                self.data[directory] = {}
         return f"{copy}/" if path.endswith("/") else str(copy)
 
     def freeze(self) -> None:
@@ -161,7 +161,10 @@ class Copies:
         forks.close_all()
         self.is_frozen = True
         self.sql.freeze()
-        self.data = {path: content(path) for path in self.data}
+        for directory in self.data:
+            self.data[directory] = content(directory)
+            shutil.rmtree(image_of(directory), ignore_errors=True)
+            shutil.copytree(directory, image_of(directory))
 
     def thaw(self) -> None:
         """Have what is stored from now on be part of the state before each run."""
@@ -174,36 +177,26 @@ class Copies:
         forks.close_all()
         self.storages.clear()
         self.sql.reset()
-        for path, image in self.data.items():
-            if content(path) != image:
-                restore(path, image)
+        if self.left is not None:
+            shutil.rmtree(self.left, ignore_errors=True)
+            self.left.mkdir()
+        for directory, _ in self.changed_data():
+            shutil.rmtree(directory)
+            shutil.copytree(image_of(directory), directory)
 
     def logs(self) -> list[Path]:
         """Return the files that elements write to, but for databases; such as an access log."""
-        return [path for path in self.files.values() if path.is_file() and path not in self.data]
+        return [path for path in self.files.values() if path.is_file() and path.parent not in self.data]
 
     @contextmanager
     def on_disk(self) -> Iterator[None]:
         """Have a process that ends leave what it has stored."""
-        self.is_on_disk = True
+        self.left = self.directory / "left"
         try:
             yield
         finally:
             self.reset()
-            self.remove_left()
-            self.is_on_disk = False
-
-    def open_left(self) -> None:
-        """Open what a process that has ended has left, as the next process would."""
-        for path in self.directory.glob("changes*.lock"):
-            path.unlink()
-
-    def remove_left(self) -> None:
-        """Remove what a process that has ended has left on the disk."""
-        for path in self.directory.glob("changes*"):
-            path.unlink()
-        for path in self.directory.glob("blobs*"):
-            shutil.rmtree(path)
+            self.left = None
 
     def stored(self) -> Stored:
         """Return what was stored since the last reset."""
@@ -214,11 +207,11 @@ class Copies:
                 transactions.append((transaction.description, tuple(sorted(kinds.items()))))
         return Stored(tuple(transactions), (*self.sql.changed(), *self.changed_data()))
 
-    def changed_data(self) -> Iterator[tuple[str, Any]]:
-        """Yield the files of databases that differ from what they were, with what is in them."""
-        for path, image in self.data.items():
-            if (now := content(path)) != image:
-                yield path.name, now
+    def changed_data(self) -> Iterator[tuple[Path, Any]]:
+        """Yield the directories of databases that differ from what they were, with what is in them."""
+        for directory, before in self.data.items():
+            if (now := content(directory)) != before:
+                yield directory, now
 
     def values(self) -> tuple[Any, ...]:
         """Return the values that were stored since the last reset, without what differs from run to run."""
@@ -228,42 +221,20 @@ class Copies:
             found += sorted(repr(plain(data)) for data in last.values() if data)
         return tuple(found), self.sql.changed(), *self.changed_data()
 
-    def refuse_refused(self) -> None:
-        """Raise ConfigurationError if the site has opened a database that cannot be copied."""
-        if self.sql.refused:
-            raise ConfigurationError(self.sql.refused)
-
 
 def transactions_of(storage: Any) -> Iterator[Any]:
     """Yield the transactions that a run has stored, without those of jobs: they come when they come."""
     return (one for one in storage.changes.iterator() if LATER not in one.extension)
 
 
-def content(path: Path) -> dict[str, bytes]:
-    """Return what is in a file, by "", or in the files of a directory, by their names."""
-    if path.is_file():
-        return {"": path.read_bytes()}
-    return {str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()}
+def content(directory: Path) -> dict[str, bytes]:
+    """Return what is in the files of a directory, by their names."""
+    return {str(one.relative_to(directory)): one.read_bytes() for one in directory.rglob("*") if one.is_file()}
 
 
-def restore(path: Path, image: Mapping[str, bytes]) -> None:
-    """Make a file or a directory what it was."""
-    if path.is_dir():
-        shutil.rmtree(path)
-        path.mkdir()
-    else:
-        path.unlink(missing_ok=True)
-    for name, data in image.items():
-        file = path / name if name else path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-
-
-class Base(DemoStorage):  # type: ignore[misc]
-    """The storage that the runs of a site begin with. It stays when its database is closed."""
-
-    def close(self) -> None:
-        """Do nothing."""
+def image_of(directory: Path) -> Path:
+    """Return the directory that has what was in another one before each run."""
+    return directory.with_suffix(".image")
 
 
 LATER = "pipeline_later"
@@ -299,26 +270,13 @@ class WatchedStorage(DemoStorage):  # type: ignore[misc]
         return super().loadBlob(oid, serial)
 
 
-class Untouched:
-    """The storage of a database that the application has opened. It stays open."""
-
-    def __init__(self, storage: Any) -> None:
-        self.storage = storage
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.storage, name)
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class AsOf(Untouched):
+class AsOf(HistoricalStorageAdapter):  # type: ignore[misc]
     """A storage that others write to, as it was when it was opened. It must not be packed meanwhile."""
 
     def __init__(self, storage: Any) -> None:
-        super().__init__(storage)
         self.last = storage.lastTransaction()
         self.end = p64(u64(self.last) + 1)
+        super().__init__(storage, self.end)
 
     def lastTransaction(self) -> bytes:
         """Return the id of the last transaction that is seen."""
@@ -326,25 +284,11 @@ class AsOf(Untouched):
 
     def loadBefore(self, oid: bytes, tid: bytes) -> Any:
         """Return data, its id, and the id of what replaced it, None if that is not seen."""
-        found = self.storage.loadBefore(oid, min(tid, self.end))
+        found = self._storage.loadBefore(oid, min(tid, self.end))
         if found is not None and found[2] is not None and found[2] >= self.end:
             return (*found[:2], None)
         return found
 
-    def load(self, oid: bytes, version: str = "") -> tuple[bytes, bytes]:
-        """Return data and its id."""
-        found = self.loadBefore(oid, self.end)
-        if found is None:
-            raise POSKeyError(oid)
-        return found[0], found[1]
-
     def getTid(self, oid: bytes) -> bytes:
         """Return the id of the last transaction that has stored an object."""
-        return self.load(oid)[1]
-
-    def registerDB(self, database: object) -> None:
-        """Do nothing: the changes of others are not seen."""
-
-    def close(self) -> None:
-        """Close the storage."""
-        self.storage.close()
+        return bytes(self.load(oid)[1])

@@ -12,8 +12,11 @@ import shutil
 import socket
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from traceback import walk_stack
 from typing import Any
@@ -23,22 +26,11 @@ from pipeline.options import resolve
 from pipeline.running.auditing import listening
 from pipeline.telling.words import is_of_the_site
 
-HARMLESS = (
-    *("array.", "builtins.", "code.", "compile", "cpython.", "ctypes.addressof", "ctypes.cdata", "ctypes.create"),
-    *("ctypes.dl", "ctypes.string_at", "ctypes.wstring_at", "exec", "fcntl.", "ftplib.", "function.", "gc."),
-    *("glob.", "http.client.", "imaplib.", "import", "marshal.", "mmap.", "nntplib.", "object.", "os.fwalk"),
-    *("os.getxattr", "os.listdir", "os.listxattr", "os.putenv", "os.scandir", "os.unsetenv", "os.walk", "pathlib."),
-    *("pickle.", "poplib.", "setopencodehook", "shutil.get", "shutil.make", "signal.pthread_kill", "smtplib."),
-    *("socket.__new__", "socket.getservby", "socket.gethostname", "sqlite3.connect/handle"),
-    *("sqlite3.enable_load_extension", "sys.", "telnetlib.", "tempfile.", "_thread.", "threading.", "time."),
-    "urllib.Request",
-)
-"""The beginnings of the names of the events that announce nothing outside of the process. A connection that a
-library for mail or HTTP announces is announced once more by its socket."""
+EVENTS = tomllib.loads(files("pipeline.staging").joinpath("events.toml").read_text("utf-8"))
+HARMLESS = tuple(EVENTS["harmless"])
 OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "psycopg", "pymysql", "pg8000", "mysql")
 """Packages whose effects are those of a database."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-LOOK_UPS = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo")
 
 
 class EffectRefused(ConnectionError):
@@ -106,14 +98,9 @@ class Effects:
         self.made.clear()
 
 
-RELATIVE = ("os.remove", "os.rmdir", "os.mkdir")
-"""Events whose last argument is the descriptor of the directory that a path is relative to."""
-TWO_PATHS = ("os.rename", "os.link", "os.symlink", "shutil.copyfile", "shutil.copytree", "shutil.move")
-
-
 def reached(event: str, arguments: tuple[Any, ...]) -> list[str]:
     """Return all that an event reaches: a file that takes the name of another one reaches both."""
-    if event in TWO_PATHS:
+    if event in EVENTS["two_paths"]:
         return [os.path.abspath(os.fsdecode(path)) for path in arguments[event != "os.rename" : 2]]
     return list(filter(None, [effect(event, arguments)]))
 
@@ -122,7 +109,7 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
     """Return what an event reaches outside of the process: host:port, a program, a file, or the event itself; or ""
     if it reaches nothing."""
     first = arguments[0] if arguments else ""
-    if event in LOOK_UPS:
+    if event in EVENTS["look_ups"]:
         host = os.fsdecode(first or "") if isinstance(first, (str, bytes, type(None))) else str(first[0])
         return "" if host in ("", "localhost", socket.gethostname()) or is_address(host) else host
     if event.startswith("socket.") and len(arguments) > 1:
@@ -135,10 +122,10 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
         return "" if file == os.devnull or os.path.isdir(file) else file  # a temporary file without a name
     if event == "sqlite3.connect":
         return "" if str(first) in ("", ":memory:") else os.path.abspath(os.fsdecode(first))
-    if event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"):
+    if event in EVENTS["programs"]:
         return os.fsdecode(first)
     if arguments and isinstance(first, (str, bytes, os.PathLike)) and event.startswith(("os.", "shutil.")):
-        within = arguments[-1] if isinstance(arguments[-1], int) and event in RELATIVE else -1
+        within = arguments[-1] if isinstance(arguments[-1], int) and event in EVENTS["relative"] else -1
         base = os.readlink(f"/proc/self/fd/{within}") if within >= 0 and Path("/proc/self/fd").exists() else ""
         return os.path.abspath(os.path.join(base, os.fsdecode(first)))
     return f"{event} {first}".strip()
@@ -153,27 +140,20 @@ def is_address(host: str) -> bool:
     return False
 
 
-UNANNOUNCED = (*("_posixshmem:shm_open", "_posixshmem:shm_unlink"), *("os:mkfifo", "os:mknod", "os:nice"))
-"""Functions that reach outside of the process and have no audit event."""
-
-
 @contextmanager
 def unannounced(note: Callable[..., object]) -> Iterator[None]:
     """Have the calls of further functions noted as well."""
     with ExitStack() as stack:
-        for name in UNANNOUNCED:
+        for name in EVENTS["unannounced"]:
             with suppress(ImportError, AttributeError):
-                call = resolve(name)
                 replaced = name.replace(":", ".")
-                stack.enter_context(mock.patch(replaced, noting(replaced, call, note)))
+                stack.enter_context(mock.patch(replaced, partial(noted, note, replaced, resolve(name))))
         yield
 
 
-def noting(event: str, call: Callable[..., Any], note: Callable[..., object]) -> Callable[..., Any]:
-    """Return a function that notes its call first."""
-
-    def noted(*arguments: Any, **more: Any) -> Any:
-        note(event, (*arguments, *more.values()))
-        return call(*arguments, **more)
-
-    return noted
+def noted(
+    note: Callable[..., object], event: str, call: Callable[..., Any], *arguments: Any, **more: Any
+) -> Any:
+    """Note the call of a function, and call it."""
+    note(event, (*arguments, *more.values()))
+    return call(*arguments, **more)

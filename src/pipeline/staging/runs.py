@@ -15,6 +15,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from traceback import walk_stack
 from types import FrameType
 from typing import Any, NamedTuple
@@ -76,25 +77,22 @@ class Joined:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.resource, name)
-        return self._step(name, found) if name in self.STEPS else found
+        return partial(self._step, name, found) if name in self.STEPS else found
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self.resource, name, value)
 
-    def _step(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*arguments: Any) -> Any:
-            who = type(self.resource).__name__
-            self.steps.append(f"{name} begun")
-            if "abort" not in name:  # an abort that fails has let go of its locks
-                point(f"{who}.{name}:before")
-            result = call(*arguments)
-            self.steps[-1] = name
-            if name == "tpc_finish" and getattr(self.resource, "state", "") != "no work":
-                self.run.finished.append(who)
-            point(f"{who}.{name}:after")
-            return result
-
-        return step
+    def _step(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        who = type(self.resource).__name__
+        self.steps.append(f"{name} begun")
+        if "abort" not in name:  # an abort that fails has let go of its locks
+            point(f"{who}.{name}:before")
+        result = call(*arguments)
+        self.steps[-1] = name
+        if name == "tpc_finish" and getattr(self.resource, "state", "") != "no work":
+            self.run.finished.append(who)
+        point(f"{who}.{name}:after")
+        return result
 
     @property
     def has_ended(self) -> bool:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, NoReturn
 from unittest import mock
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 from pipeline.composition import Pipeline
 from pipeline.database.transactions import watching_joins
 from pipeline.forms.models import IModels
-from pipeline.interfaces import Handler
+from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of
 from pipeline.paste import Chain, Step
@@ -108,7 +109,7 @@ class Site:
                     if owner_of := views.named(IOwnerOf, str(row[3])):
                         self.owner_of[row[3].function] = owner_of
             for view in dict.fromkeys(row[3] for row in self.views):
-                stack.enter_context(mock.patch.object(view, "call", self.watched_view(view, view.call)))
+                stack.enter_context(mock.patch.object(view, "call", partial(self.call, view, view.call)))
             self.grow()  # a site makes its root, and more, for its first request
             yield
 
@@ -176,29 +177,25 @@ class Site:
             request.principal = run.user
             request.environ["REMOTE_USER"] = run.user.encode().decode("latin-1")
 
-    def watched_view(self, view: View, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the call of a view, with a point before and after it."""
-
-        def watched(context: Any, request: Any, *response: Any) -> Any:
-            run = running()
-            if run is not None:
-                if self._look is not None:
-                    self._look(request)
-                    return ""
-                run.views.append(view)
-                if owner_of := self.owner_of.get(view.function):
-                    owner = owner_of(context)
-                    run.owners |= {owner} if isinstance(owner, str) else {*(owner or ())}
-                if run.closers[0] == 0:
-                    close_one(request, run)
-            point("view:enter", str(view))
-            result = call(context, request, *response)
-            if run is not None:
-                run.returns_none = result is None
-            point("view:exit", str(view))
-            return result
-
-        return watched
+    def call(self, view: View, call: Callable[..., Any], context: Any, request: Any, *response: Any) -> Any:
+        """Call a view, with a point before and after it."""
+        run = running()
+        if run is not None:
+            if self._look is not None:
+                self._look(request)
+                return ""
+            run.views.append(view)
+            if owner_of := self.owner_of.get(view.function):
+                owner = owner_of(context)
+                run.owners |= {owner} if isinstance(owner, str) else {*(owner or ())}
+            if run.closers[0] == 0:
+                close_one(request, run)
+        point("view:enter", str(view))
+        result = call(context, request, *response)
+        if run is not None:
+            run.returns_none = result is None
+        point("view:exit", str(view))
+        return result
 
     def end(self, *signal: object) -> NoReturn:
         """End the command, as a handler of signals."""
@@ -228,7 +225,8 @@ class Site:
         if run.is_acknowledged:
             self.succeeded.update(view.function for view in run.views)
         run.keeps_request = "pipeline.request" in environ
-        self.copies.refuse_refused()
+        if self.copies.sql.refused:
+            raise ConfigurationError(self.copies.sql.refused)
         return run
 
     def afresh(self, request: Asked, run: Run | None = None) -> Run:

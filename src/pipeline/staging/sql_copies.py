@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -74,7 +75,7 @@ class SqlCopies:
         if not any(one is dialect for one in self._watched):
             self._watched.append(dialect)
             for name, called in CALLS.items():
-                setattr(dialect, name, self.watched(getattr(dialect, name), called, copy))
+                setattr(dialect, name, partial(self.call, getattr(dialect, name), called, copy))
         return dialect.connect(*arguments, **options)
 
     def copy_of(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> SqlCopy:
@@ -123,19 +124,15 @@ class SqlCopies:
         found = [(copy.name, copy.changed()) for copy in self.copies.values()]
         return tuple(one for one in found if one[1])
 
-    def watched(self, call: Callable[..., Any], name: str, copy: SqlCopy) -> Callable[..., Any]:
-        """Return a call of a driver with a point before and after it."""
-
-        def watched(*arguments: Any, **options: Any) -> Any:
-            if name == "sql.execute":
-                self.check(copy, arguments[1])
-            if name != "sql.rollback":  # one that fails means that the connection is lost, which has rolled back
-                point(f"{name}:before", kinds=copy.faults(arguments[0], False))
-            result = call(*arguments, **options)
-            point(f"{name}:after", kinds=copy.faults(arguments[0], name != "sql.execute"))
-            return result
-
-        return watched
+    def call(self, call: Callable[..., Any], name: str, copy: SqlCopy, *arguments: Any, **options: Any) -> Any:
+        """Call a driver, with a point before and after it."""
+        if name == "sql.execute":
+            self.check(copy, arguments[1])
+        if name != "sql.rollback":  # one that fails means that the connection is lost, which has rolled back
+            point(f"{name}:before", kinds=copy.faults(arguments[0], False))
+        result = call(*arguments, **options)
+        point(f"{name}:after", kinds=copy.faults(arguments[0], name != "sql.execute"))
+        return result
 
     def check(self, copy: SqlCopy, statement: str) -> None:
         """Refuse the site if a statement would reach the original."""

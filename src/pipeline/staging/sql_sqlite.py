@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,17 +63,13 @@ class SQLite(SqlCopy):
             return () if lines == dump(before) else lines
 
     def faults(self, target: Any, has_ended: bool) -> Faults:
-        def busy(text: str) -> BaseException:
-            return self.fault(f"database is locked ({text})", "SQLITE_BUSY", 5)
-
-        def broken(text: str) -> BaseException:
-            return self.fault(f"disk I/O error ({text})", "SQLITE_IOERR", 10)
-
+        busy = partial(self.fault, "database is locked", "SQLITE_BUSY", 5)
+        broken = partial(self.fault, "disk I/O error", "SQLITE_IOERR", 10)
         return {"conflict": broken if has_ended else busy, "error": broken}
 
-    def fault(self, text: str, name: str, code: int) -> BaseException:
+    def fault(self, said: str, name: str, code: int, text: str) -> BaseException:
         """Return an error as the driver raises it."""
-        error: BaseException = self.error(text)
+        error: BaseException = self.error(f"{said} ({text})")
         error.__dict__.update(sqlite_errorname=name, sqlite_errorcode=code)
         return error
 
