@@ -6,7 +6,12 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from pymysql import connect
 
 from ports import unused_port
 from servers.base import Missing, find, wait_until
@@ -103,3 +108,40 @@ def whole(nodes: list[Node], seconds: float = 60) -> None:
         "the cluster is whole",
         interval=0.1,
     )
+
+
+@contextmanager
+def answering(nodes: list[Node]) -> Iterator[list[int]]:
+    """Ports, one for each node, where a proxy asks by HTTP whether the node takes statements."""
+
+    class Handler(BaseHTTPRequestHandler):
+        server: Any
+
+        def do_GET(self) -> None:
+            try:
+                with connect(**self.server.place) as connection, connection.cursor() as cursor:
+                    cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
+                    is_ready = cursor.fetchone()[1] == "ON"
+            except Exception:
+                is_ready = False
+            self.send_response(200 if is_ready else 503)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *said: object) -> None:
+            pass
+
+    servers = []
+    for node in nodes:
+        server: Any = ThreadingHTTPServer(("127.0.0.1", unused_port()), Handler)
+        server.place = {"host": "127.0.0.1", "port": node.port, "user": "site", "password": "secret"}
+        server.place |= {"connect_timeout": 1, "read_timeout": 1, "ssl_disabled": True}
+        server.handle_error = lambda *arguments: None  # haproxy hangs up when it has the status
+        Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+    try:
+        yield [server.server_port for server in servers]
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()

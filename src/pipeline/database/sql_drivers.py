@@ -125,9 +125,11 @@ PYMYSQL = Driver(
     lambda connection: bool(connection.server_status & AUTOCOMMIT),
     _roll_back,
     lambda connection: _cut_off_socket(connection._sock.fileno()),
+    sure=(("connect_timeout", 3),),
 )
 MYSQLCONNECTOR = Driver(
-    _state_by_property, _autocommit_of_mysqlconnector, _roll_back, _cut_off_mysqlconnector
+    *(_state_by_property, _autocommit_of_mysqlconnector, _roll_back, _cut_off_mysqlconnector),
+    sure=(("connection_timeout", 3),),
 )
 
 
