@@ -1,4 +1,4 @@
-"""The ledger as a plain application of Flask and SQLAlchemy writes it, to compare with: ``plain_site.py URL PORT``."""
+"""The ledger as a plain application of Flask and SQLAlchemy writes it: ``plain_site.py URL PORT``."""
 
 from __future__ import annotations
 

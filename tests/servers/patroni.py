@@ -1,4 +1,4 @@
-"""A cluster of PostgreSQL whose primary Patroni chooses. Its agents agree by raft, so that it needs no further server.
+"""A cluster of PostgreSQL whose primary Patroni chooses. Its agents agree by raft, without a further server.
 
 The nodes reach each other through a proxy, and clients reach each node directly. So a node can be cut off from the
 others while its clients stay connected, which is the worst of all cuts.
@@ -51,7 +51,8 @@ class Node(Postgres):
         return f"127.0.0.1:{self.inner[port].port}"
 
     def configure(self, nodes: list[Node]) -> None:
-        everywhere = {"ttl": TTL, "loop_wait": 2, "retry_timeout": 5, "synchronous_mode": True, "primary_stop_timeout": 10}
+        everywhere = {"ttl": TTL, "loop_wait": 2, "retry_timeout": 5, "synchronous_mode": True}
+        everywhere["primary_stop_timeout"] = 10
         settings = {"wal_log_hints": "on", "max_connections": 200, "recovery_init_sync_method": "syncfs"}
         settings |= {"dynamic_shared_memory_type": "mmap", "deadlock_timeout": "100ms"}
         parameters = {"use_pg_rewind": True, "parameters": settings}
@@ -92,7 +93,8 @@ class Node(Postgres):
 
     def get(self, path: str) -> Any:
         """Return what Patroni answers to a question, or None if the status is not 200, or nothing comes."""
-        with suppress(OSError, ValueError), urllib.request.urlopen(f"http://127.0.0.1:{self.rest}{path}", timeout=1) as got:
+        address = f"http://127.0.0.1:{self.rest}{path}"
+        with suppress(OSError, ValueError), urllib.request.urlopen(address, timeout=1) as got:
             return json.load(got)
         return None
 
