@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,7 +67,7 @@ class Copies:
         self.files: dict[str, Path] = {}
         """The file that an element of the site writes to, by the path that the ini names."""
         self.data: dict[Path, dict[str, bytes]] = {}
-        """The directories of those that are databases, each with what is in it before each run."""
+        """Those of elements that provide a database, each with what is in it before each run."""
         self.sql: Any = SqlCopies(self.directory)
         self.is_frozen = False
         self.left: Path | None = None
@@ -143,9 +143,7 @@ class Copies:
         """Return the file or directory that stands for one of the site."""
         copy = self.files.get(path)
         if copy is None:
-            directory = self.directory / f"files{len(self.files)}"
-            directory.mkdir()
-            copy = self.files[path] = directory / "copy"
+            copy = self.files[path] = self.directory / f"file{len(self.files)}"
             if os.path.isfile(path):
                 shutil.copy(path, copy)
             elif os.path.isdir(path):
@@ -153,7 +151,7 @@ class Copies:
             elif path.endswith("/"):
                 copy.mkdir()
             if is_data:
-                self.data[directory] = {}
+                self.data[copy] = {}
         return f"{copy}/" if path.endswith("/") else str(copy)
 
     def freeze(self) -> None:
@@ -161,10 +159,7 @@ class Copies:
         forks.close_all()
         self.is_frozen = True
         self.sql.freeze()
-        for directory in self.data:
-            self.data[directory] = content(directory)
-            shutil.rmtree(image_of(directory), ignore_errors=True)
-            shutil.copytree(directory, image_of(directory))
+        self.data = {path: content(path) for path in self.data}
 
     def thaw(self) -> None:
         """Have what is stored from now on be part of the state before each run."""
@@ -180,13 +175,13 @@ class Copies:
         if self.left is not None:
             shutil.rmtree(self.left, ignore_errors=True)
             self.left.mkdir()
-        for directory, _ in self.changed_data():
-            shutil.rmtree(directory)
-            shutil.copytree(image_of(directory), directory)
+        for path, image in self.data.items():
+            if content(path) != image:
+                restore(path, image)
 
     def logs(self) -> list[Path]:
         """Return the files that elements write to, but for databases; such as an access log."""
-        return [path for path in self.files.values() if path.is_file() and path.parent not in self.data]
+        return [path for path in self.files.values() if path.is_file() and path not in self.data]
 
     @contextmanager
     def on_disk(self) -> Iterator[None]:
@@ -207,11 +202,11 @@ class Copies:
                 transactions.append((transaction.description, tuple(sorted(kinds.items()))))
         return Stored(tuple(transactions), (*self.sql.changed(), *self.changed_data()))
 
-    def changed_data(self) -> Iterator[tuple[Path, Any]]:
-        """Yield the directories of databases that differ from what they were, with what is in them."""
-        for directory, before in self.data.items():
-            if (now := content(directory)) != before:
-                yield directory, now
+    def changed_data(self) -> Iterator[tuple[str, Any]]:
+        """Yield the files of databases that differ from what they were, with what is in them."""
+        for path, image in self.data.items():
+            if (now := content(path)) != image:
+                yield path.name, now
 
     def values(self) -> tuple[Any, ...]:
         """Return the values that were stored since the last reset, without what differs from run to run."""
@@ -227,14 +222,24 @@ def transactions_of(storage: Any) -> Iterator[Any]:
     return (one for one in storage.changes.iterator() if LATER not in one.extension)
 
 
-def content(directory: Path) -> dict[str, bytes]:
-    """Return what is in the files of a directory, by their names."""
-    return {str(one.relative_to(directory)): one.read_bytes() for one in directory.rglob("*") if one.is_file()}
+def content(path: Path) -> dict[str, bytes]:
+    """Return what is in a file, by "", or in the files of a directory, by their names."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    return {str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()}
 
 
-def image_of(directory: Path) -> Path:
-    """Return the directory that has what was in another one before each run."""
-    return directory.with_suffix(".image")
+def restore(path: Path, image: Mapping[str, bytes]) -> None:
+    """Make a file or a directory what it was."""
+    if path.is_dir():
+        shutil.rmtree(path)
+        path.mkdir()
+    else:
+        path.unlink(missing_ok=True)
+    for name, data in image.items():
+        file = path / name if name else path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
 
 
 LATER = "pipeline_later"

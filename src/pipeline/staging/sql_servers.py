@@ -65,7 +65,7 @@ class ServerCopy(SqlCopy):
         self.control: Connection | None = None
         """A connection to ``frozen``. It stays open, since one that ends would be in the way for a moment."""
         self.known: Any = None
-        """What the server has told of its changes at the begin of the run."""
+        """The state of its changes that the server has told at the begin of the run."""
         self.structure: Any = None
         self.refill: list[str] = []
         """The statements that put back all rows; none if that does not put back all."""
