@@ -248,6 +248,23 @@ def test_what_would_reach_the_original_is_refused(place: Place) -> None:
 
 
 @pytest.mark.parametrize("place", ON_SERVERS, indirect=True)
+def test_a_table_of_another_server_is_refused(place: Place) -> None:
+    """The copy would have the same table, and what is written to it would be stored on that server."""
+    if place.kind == "Postgres":
+        place.do("CREATE EXTENSION postgres_fdw")
+        place.do("CREATE SERVER other FOREIGN DATA WRAPPER postgres_fdw")
+        place.do("CREATE FOREIGN TABLE away (id integer) SERVER other")
+    else:
+        place.server.ask("INSTALL SONAME 'ha_federatedx'")
+        url = make_url(place.url)
+        there = f"mysql://{url.username}:{url.password}@{url.host}:{url.port}/{place.name}/entry"
+        place.do(f"CREATE TABLE away ENGINE=FEDERATED CONNECTION='{there}'")
+    with pytest.raises(ConfigurationError, match="foreign table away"):
+        proved(place, "title")
+    assert "prove_" not in place.databases()
+
+
+@pytest.mark.parametrize("place", ON_SERVERS, indirect=True)
 def test_nothing_is_left_after_an_exception(place: Place) -> None:
     with pytest.raises(KeyboardInterrupt), Proof(place.ini, corpus=CORPUS).loaded():
         assert "prove_" in place.databases()

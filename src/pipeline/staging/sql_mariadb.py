@@ -27,9 +27,6 @@ class MariaDB(ServerCopy):
     words = ("database", "db")
 
     def make(self, connection: Connection) -> None:
-        if bound := self.ask(connection, "bound", self.name).all():
-            named = ", ".join(f"{kind} {name}" for kind, name in bound)
-            raise ConfigurationError(f"it has what is bound to the name of its database: {named}")
         charset, collation = self.ask(connection, "charset").one()
         self.ask(connection, "make", charset=charset, collation=collation)
         made = self.tables_of(connection, self.name)

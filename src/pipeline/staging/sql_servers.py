@@ -74,6 +74,9 @@ class ServerCopy(SqlCopy):
         try:
             with self.original.connect() as connection:
                 self.name = str(self.ask(connection, "name").scalar())
+                if bound := self.ask(connection, "bound", self.name).all():
+                    named = ", ".join(f"{kind} {name}" for kind, name in bound)
+                    raise ConfigurationError(f"what its copy would write to is no copy: {named}")
                 self.make(connection)
         except (DBAPIError, ConfigurationError) as error:
             self.drop()
