@@ -76,7 +76,7 @@ class ServerCopy(SqlCopy):
                 self.name = str(self.ask(connection, "name").scalar())
                 if bound := self.ask(connection, "bound", self.name).all():
                     named = ", ".join(f"{kind} {name}" for kind, name in bound)
-                    raise ConfigurationError(f"what its copy would write to is no copy: {named}")
+                    raise ConfigurationError(f"a copy would still write to the original, or elsewhere: {named}")
                 self.make(connection)
         except (DBAPIError, ConfigurationError) as error:
             self.drop()
