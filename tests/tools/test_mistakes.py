@@ -14,6 +14,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, suppress
 from html import unescape
+from importlib.metadata import metadata
 from typing import NamedTuple
 
 import pytest
@@ -26,6 +27,7 @@ from pipeline.loading.command_line import plan_of
 from pipeline.loading.site import application_of
 from pipeline.paste import load
 from pipeline.serving.not_loaded import site_of
+from pipeline.telling.errors import EXTRAS
 from tools.conftest import CODE, INI, Site
 from tools.test_commands import DATABASE, STORED
 
@@ -1287,3 +1289,8 @@ def in_words(expected: str, site: Site) -> str:
         return f"line {site.line(text, site.ini)}"
     head, found, tail = expected.partition("LINE(")
     return f"{head}{site.line(tail[:-1])}" if found else expected
+
+
+def test_the_extras_that_messages_name_are_there() -> None:
+    there = metadata("wsgi-pipeline").get_all("Provides-Extra")
+    assert {*EXTRAS.values()} <= {*there}

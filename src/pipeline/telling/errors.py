@@ -25,11 +25,12 @@ PLEASE = "\nThis is a mistake of wsgi-pipeline. Please report it, with all the l
 STDLIB = sysconfig.get_path("stdlib")
 
 OF_EXTRAS = (
-    "argcomplete=completion argon2=auth brotli=brotli docutils=demo granian=granian gunicorn=gunicorn "
-    "itsdangerous=auth jinja2=jinja limits=limits markdown_it=demo multipart=forms nh3=demo "
-    "opentelemetry=opentelemetry prometheus_client=prometheus psycopg2=postgresql relstorage=relstorage "
-    "sqlalchemy=sql tqdm=demo transaction=zodb ZEO=zeo ZODB=zodb zodburi=zodb zope.component=component "
-    "webtest=testing zope.event=component zope.sqlalchemy=sql zstandard=zstd zope.app=ztk ZPublisher=zope"
+    "argcomplete=completion argon2=auth brotli=brotli granian=granian gunicorn=gunicorn itsdangerous=auth "
+    "jinja2=jinja limits=limits msgspec=msgspec multipart=forms mysql.connector=mysql "
+    "opentelemetry=opentelemetry prometheus_client=prometheus psycopg2=postgresql pydantic=pydantic "
+    "relstorage=relstorage sqlalchemy=sql transaction=zodb ZEO=zeo ZODB=zodb zodburi=zodb "
+    "webtest=testing zope.component=component zope.event=component zope.sqlalchemy=sql zstandard=zstd "
+    "zope.app=ztk ZPublisher=zope"
 )
 EXTRAS = dict(pair.split("=") for pair in OF_EXTRAS.split())
 """The extra of wsgi-pipeline that installs a module."""
