@@ -452,6 +452,7 @@ ENDS = [(PAGE, "return rows", "import os; os._exit(7)")]
         (ENDS, [], 1, "its process has ended: exit status 7"),
         ([(PAGE, "return rows", "return rows(")], [], 1, "does not load: "),
         ([], ["--python", "/bin/false"], 2, "the code that is served now cannot be asked: its process has ended"),
+        ([], ["--budget", "0.01"], 2, "the code that is served now cannot be asked: the budget is over. "),
         ([], ["--log", "/no/such/log"], 2, "No such file"),
     ],
 )

@@ -94,13 +94,13 @@ def on_both_sides(options: argparse.Namespace, requests: Sequence[Logged]) -> Re
                 old.load()
             except (SideFailed, TimeoutError) as error:
                 raise SideFailed(
-                    f"{options.against}: the code that is served now cannot be asked: {error or 'budget over'}. "
+                    f"{options.against}: the code that is served now cannot be asked: {error}. "
                     f"Without --against, the status of the log is compared"
                 ) from error
         try:
             new.load()
         except (SideFailed, TimeoutError) as error:
-            failed = f"{options.ini} does not load: {error or 'the budget was over'}"
+            failed = f"{options.ini} does not load: {error}"
             return Rehearsal([Line(logged, left="the new code does not load") for logged in requests], failed)
         tolerance = Tolerance(options.slower, options.floor)
         rehearsal = rehearse(requests, new, old, ends=ends, tolerance=tolerance)

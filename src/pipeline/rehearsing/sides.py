@@ -89,7 +89,7 @@ class Process:
         try:
             line = self.lines.get(timeout=max(0.0, self.ends - monotonic()))
         except queue.Empty:
-            raise TimeoutError from None
+            raise TimeoutError("the budget is over") from None
         if not line:
             raise SideFailed(f"its process has ended: {self.last_words()}")
         found = json.loads(line)
