@@ -11,7 +11,7 @@ import datetime
 import secrets
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.resources import files
@@ -147,7 +147,7 @@ class ServerCopy(SqlCopy):
         yield from (f"DELETE FROM {name}" for name in reversed(names.values()))
         for number, ((schema, table), name) in enumerate(names.items()):
             kept = f"{self.frozen}.kept{number}"
-            columns = columns_of(connection, schema or inspect(connection).default_schema_name, table)
+            columns = columns_of(connection, schema or connection.dialect.default_schema_name, table)
             if columns:
                 run(connection, f"CREATE TABLE {kept} AS SELECT {columns} FROM {name}")
                 yield f"INSERT INTO {name} ({columns}) {self.overriding} SELECT {columns} FROM {kept}"
@@ -288,17 +288,19 @@ def in_order(connection: Connection) -> tuple[list[Table], bool]:
     return [table for table, _ in tables if table is not None], not left_out
 
 
-def keys_of(connection: Connection, tables: Iterable[Table]) -> Iterator[tuple[Table, Keys]]:
-    """Yield the keys of each table."""
+def keys_of(connection: Connection, tables: Sequence[Table]) -> Iterator[tuple[Table, Keys]]:
+    """Yield the keys of each table. The server is asked once for each schema."""
     found = inspect(connection)
-    for schema, table in tables:
-        columns = found.get_pk_constraint(table, schema)["constrained_columns"]
-        foreign = [
-            (one["constrained_columns"], (one["referred_schema"], one["referred_table"]))
-            for one in found.get_foreign_keys(table, schema)
-        ]
-        references = {names[0]: parent for names, parent in foreign if len(names) == 1}
-        yield (schema, table), Keys(columns[0] if len(columns) == 1 else "", references)
+    for schema in dict.fromkeys(schema for schema, _ in tables):
+        references = found.get_multi_foreign_keys(schema)
+        for (_, table), key in found.get_multi_pk_constraint(schema).items():
+            columns = key["constrained_columns"]
+            foreign = [
+                (one["constrained_columns"], (one["referred_schema"], one["referred_table"]))
+                for one in references.get((schema, table), ())
+            ]
+            parents = {names[0]: parent for names, parent in foreign if len(names) == 1}
+            yield (schema, table), Keys(columns[0] if len(columns) == 1 else "", parents)
 
 
 def columns_of(connection: Connection, schema: str | None, table: str) -> str:
