@@ -7,18 +7,16 @@ classes that are known here, the hook may be replaced by code that does the same
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from zope.app.publication.browser import BrowserPublication
 from zope.app.publication.http import BaseHTTPPublication
 from zope.app.publication.zopepublication import ZopePublication
-from zope.publisher.base import BaseRequest, BaseResponse
-from zope.publisher.browser import BrowserRequest, BrowserResponse
-from zope.publisher.http import HTTPRequest, HTTPResponse
+from zope.publisher.base import BaseRequest
+from zope.publisher.browser import BrowserRequest
+from zope.publisher.http import HTTPRequest
 
 try:
     from grokcore.view.publication import ZopePublicationSansProxy
@@ -34,14 +32,13 @@ ZOPE: Chain = (ZopePublication,)
 GROK: Chain = (ZopePublicationSansProxy, ZopePublication)
 BROWSER: Chain = (BrowserPublication, ZopePublication)
 ANNOTATES: Chain = (BaseHTTPPublication, ZopePublication)
-ERRORS = ("handleException", "beginErrorHandlingTransaction", "_logErrorWithErrorReportingUtility")
 HTTP_REQUEST: Chain = (HTTPRequest, BaseRequest)
 BROWSER_REQUEST: Chain = (BrowserRequest, HTTPRequest, BaseRequest)
 
 HOOKS = frozenset(
     {
         *("proxy", "beforeTraversal", "callTraversalHooks", "openedConnection", "getApplication", "traverseName"),
-        *("afterCall", "annotateTransaction", *ERRORS),
+        *("afterCall", "annotateTransaction", "handleException"),
     }
 )
 """The hooks of a publication that have a short way. One that stands on a publication itself is called."""
@@ -68,7 +65,7 @@ class Ways(NamedTuple):
     after_call: bool
     """``afterCall`` and ``annotateTransaction``. No commit where nothing has joined gains 3 % of a template"""
     errors: bool
-    """``handleException``, and what it calls"""
+    """``handleException``, so that ``retry`` may have a transient error before it"""
     retries: bool
     """``supportsRetry``, ``retry`` and ``retry_max_count``"""
     without_proxies: bool
@@ -97,9 +94,7 @@ def _ways(publication: type, request: type, own: frozenset[str]) -> Ways:
         names=plain and known("traverseName", ZOPE, GROK),
         browser=steps == BROWSER_REQUEST,
         after_call=known("afterCall", ZOPE, BROWSER) and known("annotateTransaction", ZOPE, ANNOTATES),
-        errors=plain
-        and all(known(name, ZOPE) for name in ERRORS)
-        and known("annotateTransaction", ZOPE, ANNOTATES),
+        errors=known("handleException", ZOPE),
         retries=chain(request, "supportsRetry") == chain(request, "retry") == HTTP_REQUEST
         and chain(request, "retry_max_count") == (HTTPRequest,),
         without_proxies=issubclass(publication, ZopePublicationSansProxy),
@@ -113,25 +108,4 @@ def ways_of(publication: Any, request: Any) -> Ways:
     return ways(type(publication), type(request), own)
 
 
-def _is_plain_response(cls: type) -> bool:
-    """Return whether responses of a class make their body as a BrowserResponse or an HTTPResponse does."""
-    return (
-        chain(cls, "setResult") == (HTTPResponse, BaseResponse)
-        and chain(cls, "_implicitResult") in ((HTTPResponse,), (BrowserResponse, HTTPResponse))
-        and all(chain(cls, name) == (HTTPResponse,) for name in ("setStatus", "getHeader"))
-        and chain(cls, "getBase") in ((), (BrowserResponse,))
-    )
-
-
-def replace(cls: type, name: str, known: str, ours: Callable[..., Any]) -> None:
-    """Replace a method for the whole process, if the digest of its source is the one that is known."""
-    try:
-        source = inspect.getsource(vars(cls)[name])
-    except (OSError, TypeError):  # it has no source, or is not a function
-        return
-    if sha256(source.encode()).hexdigest() == known:
-        setattr(cls, name, ours)
-
-
 ways: Callable[[Any, Any, Any], Ways] = lru_cache(maxsize=256)(_ways)
-is_plain_response: Callable[[Any], bool] = lru_cache(maxsize=256)(_is_plain_response)
