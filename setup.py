@@ -201,8 +201,8 @@ setup(
     packages=find_packages("src"),
     package_data={
         "pipeline": ["py.typed"],
-        # What `pipeline new` writes.
-        "pipeline.tools": ["site*/**/*.txt", "site-*/variant.toml"],
+        # What the commands take, and what `pipeline new` writes.
+        "pipeline.tools": ["*.toml", "site*/**/*.txt", "site-*/variant.toml"],
         "pipeline.telling": ["templates/*"],
         # What `pipeline prove` asks database servers.
         "pipeline.staging": ["*.toml"],

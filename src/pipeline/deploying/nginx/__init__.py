@@ -19,8 +19,6 @@ from pipeline.http.files import PASSED_ON
 from pipeline.interfaces import ConfigurationError
 
 PROGRAM = ("nginx", "apt install nginx")
-BEHIND = ("gunicorn", "granian", "systemd", "uwsgi")
-"""The servers behind it."""
 
 
 def values(site: Site) -> dict[str, Any]:
