@@ -206,9 +206,12 @@ setup(
         "pipeline.telling": ["templates/*"],
         # What `pipeline prove` asks database servers.
         "pipeline.staging": ["*.toml"],
-        "pipeline.publishing": ["templates/editing/*.html"],
+        "pipeline.adopting": ["*.toml"],
+        "pipeline.explaining": ["*.toml"],
+        "pipeline.testing": ["*.toml"],
+        "pipeline.publishing": ["openapi.json", "templates/editing/*.html"],
         "pipeline.auth": ["*.html"],
-        "pipeline.http": ["*.html"],
+        "pipeline.http": ["*.html", "mime.types"],
         # What `pipeline deploy` writes.
         **{f"pipeline.deploying.{name.replace('-', '_')}": ["*.j2"] for name in [*TARGETS, "shared"]},
     },

@@ -212,7 +212,7 @@ def test_a_hook_on_a_publication_itself_is_called(db: DB) -> None:
     publication = BrowserPublication(db)
     publication.proxy = lambda ob: ob
     ways = ways_of(publication, BrowserRequest(None, {"PATH_INFO": "/"}))
-    assert not (ways.application or ways.names)
+    assert not (ways.application or ways.names or ways.errors)
 
 
 def test_close_callbacks_run_once_at_the_end_of_a_request(db: DB, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -67,14 +68,14 @@ def begin_session(request: Request, principal: str | None) -> None:
                 contract.new_session(request, principal)
 
 
+@dataclass(eq=False)
 class Verifier:
     """``(request, login, password) -> principal or None``: the application's check, limited per account
     and per address. ``browsers`` (``pipeline.auth.browsers.KnownBrowsers``) tells the browsers of each account."""
 
-    def __init__(self, check: Check, limiter: Limiter, browsers: Any = None) -> None:
-        self.check = check
-        self.limiter = limiter
-        self.browsers = browsers
+    check: Check
+    limiter: Limiter
+    browsers: Any = None
 
     def __call__(self, request: AuthRequest, login: str, password: str) -> str | None:
         visitor = visitor_of(request.environ)
@@ -118,18 +119,18 @@ def groups_of(request: AuthRequest, otherwise: Callable[[Any], Any] | None) -> f
     return frozenset(found)
 
 
+@dataclass(eq=False)
 class Refusal:
     """A login that was refused. It is counted as failed when the request is closed, unless it was forgiven.
 
     If it were counted at once, forgiving it would need a store that can count down, and not every store can.
     """
 
-    def __init__(self, limiter: Limiter, keys: Sequence[str], login: str, visitor: str) -> None:
-        self.limiter = limiter
-        self.keys = keys
-        self.login = login
-        self.visitor = visitor
-        self.forgiven = False
+    limiter: Limiter
+    keys: Sequence[str]
+    login: str
+    visitor: str
+    forgiven: bool = False
 
     def forgive(self) -> None:
         self.forgiven = True

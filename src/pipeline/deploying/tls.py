@@ -15,27 +15,6 @@ from pipeline.interfaces import ConfigurationError
 
 ENDS_TLS = ("apache", "nginx")
 """Targets with ``--tls``."""
-HSTS = "max-age=63072000"
-"""Strict-Transport-Security, unless the site sends its own: two years, for this host alone."""
-CIPHERS = ":".join(
-    (
-        "ECDHE-ECDSA-AES128-GCM-SHA256",
-        "ECDHE-RSA-AES128-GCM-SHA256",
-        "ECDHE-ECDSA-AES256-GCM-SHA384",
-        "ECDHE-RSA-AES256-GCM-SHA384",
-        "ECDHE-ECDSA-CHACHA20-POLY1305",
-        "ECDHE-RSA-CHACHA20-POLY1305",
-        "DHE-RSA-AES128-GCM-SHA256",
-        "DHE-RSA-AES256-GCM-SHA384",
-        "DHE-RSA-CHACHA20-POLY1305",
-    )
-)
-"""Mozilla's "intermediate" list (Server Side TLS 5.7), for TLS 1.2. TLS 1.3 has good ciphers only."""
-CHALLENGES = "/.well-known/acme-challenge/"
-"""The path below which an authority looks for a file, by HTTP, when a certificate is renewed."""
-VALUES = {"hsts": HSTS, "ciphers": CIPHERS, "challenges": CHALLENGES}
-"""For the templates of these targets."""
-
 
 def tls_of(options: argparse.Namespace, host: str, port: int) -> Tls | None:
     """Return the certificate that the options name; None without --tls. Refuse options that do not fit."""

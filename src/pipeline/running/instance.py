@@ -107,4 +107,4 @@ def verdict(path: str, states: Iterable[State], is_draining: bool) -> tuple[bool
     word = "alive" if path.rstrip("/").endswith("/alive") else "ready"
     passes = any(state.word != "hangs" for state in states) and not (is_draining and word == "ready")
     first = "draining" if is_draining else word if passes else f"not {word}"
-    return passes, "".join(f"{line}\n" for line in (first, *states))
+    return passes, "\n".join(map(str, (first, *states)))

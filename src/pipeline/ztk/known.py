@@ -32,13 +32,14 @@ ZOPE: Chain = (ZopePublication,)
 GROK: Chain = (ZopePublicationSansProxy, ZopePublication)
 BROWSER: Chain = (BrowserPublication, ZopePublication)
 ANNOTATES: Chain = (BaseHTTPPublication, ZopePublication)
+ERRORS = ("handleException", "beginErrorHandlingTransaction", "_logErrorWithErrorReportingUtility")
 HTTP_REQUEST: Chain = (HTTPRequest, BaseRequest)
 BROWSER_REQUEST: Chain = (BrowserRequest, HTTPRequest, BaseRequest)
 
 HOOKS = frozenset(
     {
         *("proxy", "beforeTraversal", "callTraversalHooks", "openedConnection", "getApplication", "traverseName"),
-        *("afterCall", "annotateTransaction", "handleException"),
+        *("afterCall", "annotateTransaction", *ERRORS),
     }
 )
 """The hooks of a publication that have a short way. One that stands on a publication itself is called."""
@@ -65,7 +66,7 @@ class Ways(NamedTuple):
     after_call: bool
     """``afterCall`` and ``annotateTransaction``. No commit where nothing has joined gains 3 % of a template"""
     errors: bool
-    """``handleException``, so that ``retry`` may have a transient error before it"""
+    """``handleException``, and what it calls"""
     retries: bool
     """``supportsRetry``, ``retry`` and ``retry_max_count``"""
     without_proxies: bool
@@ -94,7 +95,9 @@ def _ways(publication: type, request: type, own: frozenset[str]) -> Ways:
         names=plain and known("traverseName", ZOPE, GROK),
         browser=steps == BROWSER_REQUEST,
         after_call=known("afterCall", ZOPE, BROWSER) and known("annotateTransaction", ZOPE, ANNOTATES),
-        errors=known("handleException", ZOPE),
+        errors=plain
+        and all(known(name, ZOPE) for name in ERRORS)
+        and known("annotateTransaction", ZOPE, ANNOTATES),
         retries=chain(request, "supportsRetry") == chain(request, "retry") == HTTP_REQUEST
         and chain(request, "retry_max_count") == (HTTPRequest,),
         without_proxies=issubclass(publication, ZopePublicationSansProxy),
