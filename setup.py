@@ -208,6 +208,7 @@ setup(
         "pipeline.staging": ["*.toml"],
         "pipeline.adopting": ["*.toml"],
         "pipeline.explaining": ["*.toml"],
+        "pipeline.loading": ["logging.ini"],
         "pipeline.testing": ["*.toml"],
         "pipeline.publishing": ["openapi.json", "templates/editing/*.html"],
         "pipeline.auth": ["*.html"],

@@ -36,7 +36,7 @@ from pipeline.options import Signature, on_demand
 from pipeline.paste import plan, with_facts
 from pipeline.request import Request
 from pipeline.response import Response
-from pipeline.running.draining import is_draining
+from pipeline.running.instance import is_draining
 from pipeline.strings import from_strings
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from pipeline.interfaces import Handler
 from pipeline.request import Request
 from pipeline.response import Response
 from pipeline.running import stacks
-from pipeline.running.draining import is_draining, name_mark
-from pipeline.running.instance import processes, state_of, verdict
+from pipeline.running.instance import is_draining, name_mark, processes, state_of, verdict
 
 log = logging.getLogger("pipeline")
 
