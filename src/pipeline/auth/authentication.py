@@ -68,14 +68,14 @@ def begin_session(request: Request, principal: str | None) -> None:
                 contract.new_session(request, principal)
 
 
-@dataclass(eq=False)
 class Verifier:
     """``(request, login, password) -> principal or None``: the application's check, limited per account
     and per address. ``browsers`` (``pipeline.auth.browsers.KnownBrowsers``) tells the browsers of each account."""
 
-    check: Check
-    limiter: Limiter
-    browsers: Any = None
+    def __init__(self, check: Check, limiter: Limiter, browsers: Any = None) -> None:
+        self.check = check
+        self.limiter = limiter
+        self.browsers = browsers
 
     def __call__(self, request: AuthRequest, login: str, password: str) -> str | None:
         visitor = visitor_of(request.environ)
