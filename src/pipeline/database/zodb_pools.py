@@ -24,7 +24,7 @@ from pipeline.database.changes import Changes, can_tell
 from pipeline.database.connections import RequestConnection, keep, leave_to_parent
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri
-from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
+from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions, unhidden
 from pipeline.database.storages import ask_for_news
 from pipeline.database.transactions import IDLE, IN_USE, DatabaseRequest, Manager, begin, begin_to_read
 from pipeline.database.written import NOTHING, Positions
@@ -72,6 +72,7 @@ class PooledConnection:
 
     def _is_lost(self, error: BaseException) -> bool:
         """Return whether a new connection may avoid this error."""
+        error = unhidden(error)
         if isinstance(error, self.pool.lost) or is_timed_out(error):
             self.tm.must_discard = True
             return True
