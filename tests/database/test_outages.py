@@ -38,7 +38,7 @@ def test_a_try_that_took_longer_than_the_pause_is_followed_at_once(need_packages
         proxy = threading.Thread(target=hold)
         proxy.start()
         url = f"postgresql+psycopg2://site@127.0.0.1:{listener.getsockname()[1]}/site?sslmode=disable"
-        app = Pipeline(sql(url=url), errors(), end(view=lambda request, response: request.sql.connection() and None))
+        app = Pipeline(sql(url=url), errors(), end(view=lambda request, _: request.sql.connection() and None))
         while proxy.is_alive():
             assert ask(app).status == 503
             time.sleep(0.02)
