@@ -19,6 +19,13 @@ def has(root: Tables, request: Request) -> str:
     return str(found.scalar_one())
 
 
+@view(context=Tables, name="seen")
+def seen(root: Tables, request: Request) -> str:
+    """As ``has``, on PostgreSQL; and which server was read."""
+    recovers = request.sql.execute(text("SELECT pg_is_in_recovery()")).scalar_one()
+    return f"{has(root, request)} {'replica' if recovers else 'primary'}"
+
+
 @view(context=Tables, name="write", methods=("POST",))
 def write(root: Tables, request: Request) -> str:
     request.sql.execute(text("INSERT INTO ledger VALUES (:id)"), {"id": request.GET["id"]})

@@ -31,6 +31,9 @@ TTL = 20
 class Node(Postgres):
     """One node: Patroni, and the PostgreSQL that it starts."""
 
+    late = 0
+    """Milliseconds after which it applies a change, as a replica."""
+
     def __init__(self, directory: Path, python: Path, toxiproxy: Toxiproxy) -> None:
         self.python = python
         self.rest, self.raft = unused_port(), unused_port()
@@ -80,6 +83,7 @@ class Node(Postgres):
                 "pgpass": str(self.directory / "pgpass"),
                 "authentication": dict.fromkeys(("superuser", "replication", "rewind"), superuser),
                 "parameters": {"unix_socket_directories": str(self.directory)},
+                "recovery_conf": {"recovery_min_apply_delay": f"{self.late}ms"},
                 "pg_hba": [*access, "local all all trust"],
             },
         }
@@ -150,11 +154,12 @@ def silence(proxy: Proxy, stream: str) -> None:
 
 
 class Cluster:
-    """Three nodes. All connections of raft to the first node are opened by the others."""
+    """Three nodes, one of which may be late. All connections of raft to the first one are opened by the others."""
 
-    def __init__(self, directory: Path, python: Path, toxiproxy: Toxiproxy, size: int = 3) -> None:
+    def __init__(self, directory: Path, python: Path, toxiproxy: Toxiproxy, size: int = 3, late: int = 0) -> None:
         self.python = python
         self.nodes = [Node(directory / f"node{number}", python, toxiproxy) for number in range(size)]
+        self.nodes[-1].late = late
         # A node of raft connects to those whose addresses come before its own. See cut_off.
         self.nodes.sort(key=lambda node: node.address(node.raft))
         for node in self.nodes:
@@ -199,10 +204,12 @@ class Cluster:
 
 
 @contextmanager
-def cluster(directory: Path, python: Path, toxiproxy: Toxiproxy, missing: Skip) -> Iterator[Cluster]:
-    """A cluster while the block runs."""
+def cluster(
+    directory: Path, python: Path, toxiproxy: Toxiproxy, missing: Skip, late: int = 0
+) -> Iterator[Cluster]:
+    """A cluster while the block runs, one of whose nodes is so many milliseconds late."""
     try:
-        made = Cluster(directory, python, toxiproxy)
+        made = Cluster(directory, python, toxiproxy, late=late)
     except Missing as error:
         missing(*error.args)
     try:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
+from ZODB.DB import DB
 
-from around_a_view import ask
+from around_a_view import ask, end
 from faults.length import length
-from pipeline import Request, Response
+from pipeline import Pipeline, Request, Response
 from pipeline.checking.stored import of_cluster, of_galera
 from pipeline.database import sql_databases as module
 from pipeline.database.storages import database_at
+from pipeline.elements.errors import errors
+from pipeline.elements.retry import retry
+from pipeline.elements.transaction import transaction
+from pipeline.elements.zodb import close_all, zodb
 from pipeline.testing import Ledger
 from servers.base import wait_until
 from servers.galera import Node, cluster, whole
@@ -29,6 +36,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(length(600, 3600))]
 
 CUTS = length(6, 100)
 WRITERS = 9
+_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -146,3 +154,77 @@ def test_what_does_not_hold_on_several_nodes_is_told(
         with engine.connect() as connection:
             assert len(list(of_cluster(connection))) == count
         engine.dispose()
+
+
+@contextmanager
+def behind(node: Node, seconds: float) -> Iterator[threading.Event]:
+    """Have a node apply nothing for some seconds, and set the event then."""
+    node.ask("GRANT RELOAD ON *.* TO 'site'@'127.0.0.1'")
+    engine = create_engine(node.url("site"))
+    over = threading.Event()
+    with engine.connect() as connection:
+        connection.execute(text("FLUSH TABLES WITH READ LOCK"))
+
+        def go_on() -> None:
+            over.set()
+            connection.execute(text("UNLOCK TABLES"))
+
+        timer = threading.Timer(seconds, go_on)
+        timer.start()
+        try:
+            yield over
+        finally:
+            timer.join()
+    engine.dispose()
+
+
+@pytest.fixture
+def objects(nodes: list[Node], need_packages: Any) -> Iterator[tuple[DB, str]]:
+    """A database of RelStorage, as the first node has it, and its URI on the second one, which has the tables."""
+    need_packages("relstorage", "mysql.connector")
+    whole(nodes)
+    name = f"objects{next(_numbers)}"
+    nodes[0].create(name)
+    with closing(database_at(nodes[0].uri(name))) as database:
+        nodes[1].ask("SET SESSION wsrep_sync_wait = 1; SELECT 1")
+        yield database, nodes[1].uri(name)
+
+
+def test_a_node_that_is_behind_shows_relstorage_nothing_old(nodes: list[Node], objects: tuple[DB, str]) -> None:
+    """Old states would stay in the cache of the process."""
+    written, uri = objects
+    with closing(database_at(uri)) as read:
+        with read.transaction() as connection:
+            assert "v" not in connection.root()
+        with behind(nodes[1], 1) as over:
+            with written.transaction() as connection:
+                connection.root()["v"] = "new"
+            with read.transaction() as connection:
+                assert connection.root().get("v") == "new"
+                assert over.is_set(), "it has waited"
+
+
+def test_a_node_that_stays_behind_is_an_outage(nodes: list[Node], objects: tuple[DB, str]) -> None:
+    """The server gives up the wait, and mysql-connector-python hides its error in one of its own."""
+    other, uri = objects
+
+    def add(request: Request, response: Response) -> list[bytes]:
+        """Write, after another node has written something that this one does not have yet."""
+        request.root[request.GET["v"]] = "stored"
+        if request.GET["v"] == "refused":
+            stack.enter_context(behind(nodes[1], 1))
+            with other.transaction() as connection:
+                connection.root()["theirs"] = "stored"
+        return [b"stored"]
+
+    app = Pipeline(retry(), zodb(uri=uri), errors(), transaction(), end(view=add))
+    nodes[1].ask("SET GLOBAL wsrep_provider_options = 'repl.causal_read_timeout=PT0.3S'")
+    try:
+        with ExitStack() as stack:
+            assert ask(app, "/?v=refused").status == 503
+        wait_until(lambda: ask(app, "/?v=mine").status == 200, 5, "the node is reached again", 0.2)
+    finally:
+        nodes[1].ask("SET GLOBAL wsrep_provider_options = 'repl.causal_read_timeout=PT30S'")
+        close_all()
+    with other.transaction() as connection:
+        assert sorted(connection.root()) == ["mine", "theirs"]

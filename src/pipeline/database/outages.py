@@ -22,7 +22,7 @@ class Outage:
     """
 
     PAUSE = 1.0
-    """Seconds from one try to the next."""
+    """Seconds from the begin of one try to the next, unless the first one takes longer."""
     LONGEST_TRY = 30.0
     """Seconds after which another request may try, although the first is still trying."""
 
@@ -39,7 +39,7 @@ class Outage:
         self._state = "cannot be reached"
         self._reason = ""
         """The error that began the outage: its class and what it says."""
-        self._next_try = 0.0
+        self._tried = self._next_try = 0.0
         self._lock = Lock()
 
     def anew(self) -> Outage:
@@ -53,7 +53,7 @@ class Outage:
                 now = time.monotonic()
                 if self.since is not None and now < self._next_try:
                     raise self.unavailable()
-                self._next_try = now + self.LONGEST_TRY
+                self._tried, self._next_try = now, now + self.LONGEST_TRY
 
     def begin(self, error: BaseException, state: str = "cannot be reached", damaged: bool = False) -> Exception:
         """Note that the database cannot be used. Return the exception to raise.
@@ -63,11 +63,11 @@ class Outage:
         """
         with self._lock:
             now = time.monotonic()
-            self._next_try = now + self.PAUSE
             self.failures += 1
             first = self.since is None or (self._state, self.damaged) != (state, damaged)
             if self.since is None:
-                self.since = now
+                self.since = self._tried = now
+            self._next_try = self._tried + self.PAUSE
             self._state, self.damaged = state, damaged
             self._reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         if first:

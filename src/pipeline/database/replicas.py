@@ -23,7 +23,6 @@ from pipeline.database import forks
 from pipeline.database.sql_databases import Database
 from pipeline.database.sql_drivers import ask, hang_up
 from pipeline.database.sql_sessions import Bound
-from pipeline.database.written import without
 from pipeline.interfaces import ConfigurationError, Unavailable
 from pipeline.request import SAFE_METHODS
 
@@ -202,9 +201,9 @@ class Replicas:
         asks = request.environ["REQUEST_METHOD"] in SAFE_METHODS
         if asks and request.attempt == 1 and self.primary not in tm.kept:
             first = next(self.turns)
-            position = request.written.get(self.primary.short_name, 0)
-            if position and self.never_comes(position):
-                position, request.written = 0, without(request.written, self.primary.short_name)
+            told = request.written.get(self.primary.short_name, 0)
+            if (position := self.needed(told)) != told:
+                request.written = {**request.written, self.primary.short_name: position}
             for number in range(len(self.replicas)):
                 replica = self.replicas[(first + number) % len(self.replicas)]
                 connection = replica.connect(position)
@@ -213,13 +212,14 @@ class Replicas:
                     break
         return self.primary.open_session(request)
 
-    def never_comes(self, position: int) -> bool:
-        """Return whether the primary, asked after a visitor told a position, is before it: it was restored."""
-        noted, reached = max((one.noted[-1] for one in self.replicas if one.noted), default=(0.0, position))
-        if position <= reached:
-            self.doubted.pop(position, None)
-            return False
-        return self.doubted.setdefault(position, time.monotonic()) < noted
+    def needed(self, told: int) -> int:
+        """Return the position that a replica must have. If the primary is not where a visitor told, since it was
+        restored or replaced, or the place is not known, this is where it was when it was asked afterwards."""
+        noted, reached = max((one.noted[-1] for one in self.replicas if one.noted), default=(0.0, told))
+        if told > reached:
+            return reached if self.doubted.setdefault(told, time.monotonic()) < noted else told
+        self.doubted.pop(told, None)
+        return told
 
     def open_primary(self, request: Any) -> Session:
         """Open a session on the primary. If the request has begun on a replica, it is tried again."""

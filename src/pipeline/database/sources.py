@@ -22,9 +22,7 @@ POOL_SIZE = 16
 """Connections that are kept open, each with a warm cache. Most servers have fewer threads."""
 OF_DATABASES = ("cache_size", "cache_size_bytes", "pool_size", "pool_timeout")
 """Settings of a ZODB DB that a URI may also have."""
-
-
-TIMED_OUT = frozenset({"57014", "55P03", 1969, 3024})
+TIMED_OUT = frozenset({"57014", "55P03", 1205, 1969, 3024})
 """Errors of a statement or a lock that took too long: SQLSTATEs of PostgreSQL, numbers of MariaDB and MySQL."""
 
 
@@ -86,6 +84,11 @@ def was_answered(error: BaseException) -> bool:
     return bool(getattr(error, "pgcode", None)) or (isinstance(number, int) and 1000 <= number < 2000)
 
 
+def unhidden(error: BaseException) -> BaseException:
+    """Return the error of the server that mysql-connector-python hides in one without a number."""
+    return (error.__cause__ or error) if getattr(error, "errno", None) == -1 else error
+
+
 def is_timed_out(error: BaseException) -> bool:
     """Return whether the server has ended a statement, or a wait for a lock, that took too long."""
     return getattr(error, "pgcode", None) in TIMED_OUT or getattr(error, "errno", None) in TIMED_OUT
@@ -93,11 +96,8 @@ def is_timed_out(error: BaseException) -> bool:
 
 def lost_exceptions(storage: Any) -> tuple[type[BaseException], ...]:
     """Return the exceptions of a storage that a new connection may avoid."""
-    found: list[type[BaseException]] = []
-    if "ZEO.Exceptions" in sys.modules:
-        found.append(sys.modules["ZEO.Exceptions"].ClientDisconnected)
-    if "relstorage.adapters.interfaces" in sys.modules:
-        found.append(sys.modules["relstorage.adapters.interfaces"].UnableToAcquireLockError)
+    names = {"ZEO.Exceptions": "ClientDisconnected", "relstorage.adapters.interfaces": "UnableToAcquireLockError"}
+    found = [getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules]
     driver = getattr(getattr(storage, "_adapter", None), "driver", None)  # RelStorage
     return (*found, *getattr(driver, "disconnected_exceptions", ()))
 

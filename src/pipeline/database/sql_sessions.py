@@ -8,6 +8,7 @@ for each session would take longer than a request.
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
@@ -68,19 +69,16 @@ class Database(Protocol):
 class Commits:
     """The commits of one request: the position of the database after the last one, for ``causal``."""
 
-    NOT_KNOWN = 2**63 - 1
-    """The position if the database did not tell it: no replica is known to have so much."""
-
     def __init__(self, name: str, query: str) -> None:
         self.name, self.query = name, query
         self.position: int | None = None
 
     def note(self, connection: Any) -> None:
-        """Ask for the position, on the driver's connection. It is None if the connection is lost."""
+        """Ask for the position, on the driver's connection, which is None if it is lost."""
         try:
             self.position = ask(connection, self.query)
-        except Exception:
-            self.position = self.NOT_KNOWN
+        except Exception:  # no replica has so much, and no other commit has the same position
+            self.position = 2**62 + time.time_ns()
 
     def positions(self) -> dict[str, int]:
         return {} if self.position is None else {self.name: self.position}

@@ -24,11 +24,6 @@ def short_name(*words: str) -> str:
     return f"{crc32(' '.join(words).encode()):08x}"
 
 
-def without(positions: Positions, name: str) -> Positions:
-    """Return the positions without that of a database which never comes to it, since it was restored."""
-    return {one: position for one, position in positions.items() if one != name}
-
-
 def seen_by(request: Any) -> dict[str, int]:
     """Return the positions that the answer to a request tells its visitor: of each database that the request has
     used, what this process has seen there, the request's own commits included."""

@@ -24,10 +24,10 @@ from pipeline.database.changes import Changes, can_tell
 from pipeline.database.connections import RequestConnection, keep, leave_to_parent
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri
-from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions
+from pipeline.database.sources import Given, Source, is_timed_out, lost_exceptions, unhidden
 from pipeline.database.storages import ask_for_news
 from pipeline.database.transactions import IDLE, IN_USE, DatabaseRequest, Manager, begin, begin_to_read
-from pipeline.database.written import NOTHING, Positions, without
+from pipeline.database.written import NOTHING, Positions
 from pipeline.interfaces import ConfigurationError, Unavailable
 
 log = logging.getLogger("pipeline.zodb")
@@ -72,6 +72,7 @@ class PooledConnection:
 
     def _is_lost(self, error: BaseException) -> bool:
         """Return whether a new connection may avoid this error."""
+        error = unhidden(error)
         if isinstance(error, self.pool.lost) or is_timed_out(error):
             self.tm.must_discard = True
             return True
@@ -292,8 +293,8 @@ class Pool:
                     ask_for_news(self.behind[name])
                 except Exception as error:
                     raise self.main.outage.begin(error) from error
-                if self.positions()[name] < request.written[name]:  # the server was restored from a backup
-                    request.written = without(request.written, name)
+                if (reached := self.positions()[name]) < request.written[name]:  # it was restored from a backup
+                    request.written = {**request.written, name: reached}
 
     def positions(self) -> dict[str, int]:
         """Return the id of the last transaction that this process has seen, of each database on a ZEO server."""

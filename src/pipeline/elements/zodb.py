@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from transaction import TransactionManager
 from ZODB.Connection import Connection
 
 from pipeline.composition import Offers, element
@@ -135,12 +134,6 @@ def _openers(
 ) -> dict[str, Callable[[ZodbRequest], Any]]:
     """Return the functions that make ``request.tm``, ``request.zodb`` and ``request.root``."""
 
-    def open_tm(request: ZodbRequest) -> TransactionManager:
-        return use(request).tm
-
-    def open_zodb(request: ZodbRequest) -> Any:
-        return use(request).connection
-
     def open_root(request: ZodbRequest) -> Any:
         pooled = use(request)
         if find_root is None:
@@ -150,7 +143,11 @@ def _openers(
             pooled.tm.get().addAfterAbortHook(request.__dict__.pop, ("root", None))
         return found
 
-    return {"tm": open_tm, "zodb": open_zodb, "root": open_root}
+    return {
+        "tm": lambda request: use(request).tm,
+        "zodb": lambda request: use(request).connection,
+        "root": open_root,
+    }
 
 
 def _finder(root: str | Callable[[Any], Any]) -> Callable[[Any], Any] | None:

@@ -1,0 +1,179 @@
+"""F19: visitors of a cluster. Each reads what it has written, from a node that another one has told of it.
+
+PostgreSQL under Patroni, whose replicas are read by the cookie of ``causal``, also while the primary changes; and
+Galera, whose nodes wait for each other by ``wsrep_sync_wait``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count, cycle
+from pathlib import Path
+
+import pytest
+
+from environments import make_environment
+from faults.conftest import Figures
+from faults.length import length
+from faults.load import Client
+from faults.serving import SQL_ORDER, TABLES, Site, three
+from servers import galera, patroni
+from servers.base import wait_until
+from servers.fixtures import Skip, running
+from servers.haproxy import HAProxy, Upstream
+from servers.toxiproxy import Toxiproxy
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(1800)]
+
+READS = length(short=300, full=10_000)
+SWITCHES = length(short=1, full=10)
+ORDER = SQL_ORDER.replace("retry", "causal retry")
+VISITORS = 3
+LATE = 200
+"""Milliseconds by which one node of Patroni applies changes late while it is a replica."""
+_visits = count(1)
+
+
+class Visitors:
+    """Visitors that write by one site, and read by another one at once.
+
+    routes  the ports of sites: one that is written to, and one that is read
+    page    the view that tells whether an id is stored
+    tells   whether they send back what ``causal`` has told them
+    """
+
+    def __init__(self, routes: Sequence[tuple[int, int]], page: str, *, tells: bool) -> None:
+        self.routes, self.page, self.tells = routes, page, tells
+        self.pages: list[str] = []
+        """What was read after each write that was acknowledged; a status where there was no page."""
+        self.stop = threading.Event()
+        self.failures: list[BaseException] = []
+
+    def visit(self) -> None:
+        clients = [(Client(write), Client(read)) for write, read in self.routes]
+        try:
+            for write, read in cycle(clients):
+                if self.stop.is_set():
+                    break
+                id = f"visit-{next(_visits)}"
+                wrote = write.ask("POST", f"/@@write?id={id}", b"")
+                if wrote.status != 200:
+                    time.sleep(0.02)
+                    continue
+                told = {"X-Written": wrote.headers["x-written"]} if self.tells else {}
+                answer = read.ask("GET", f"/@@{self.page}?id={id}", headers=told)
+                self.pages.append(answer.body.decode() if answer.status == 200 else f"status {answer.status}")
+        except BaseException as error:  # a bug of the experiment
+            self.failures.append(error)
+        finally:
+            for client in (client for pair in clients for client in pair):
+                client.close()
+
+    @contextmanager
+    def visiting(self) -> Iterator[None]:
+        threads = [threading.Thread(target=self.visit, daemon=True) for _ in range(VISITORS)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self.stop.set()
+            for thread in threads:
+                thread.join(60)
+        assert self.failures == []
+
+    def have_read(self, reads: int, unseen: int = 0) -> None:
+        """Wait until there are so many reads, and so many that were unseen."""
+
+        def are_there() -> bool:
+            done = len(self.of("1")) >= reads and self.unseen >= unseen
+            return done or bool(self.failures)
+
+        wait_until(are_there, 900, f"{reads} reads, {unseen} unseen", 0.2)
+
+    def of(self, start: str) -> list[str]:
+        return [page for page in self.pages if page.startswith(start)]
+
+    @property
+    def unseen(self) -> int:
+        return len(self.of("0"))
+
+    def tell(self) -> str:
+        pages = ", ".join(f"{times:,} times {page!r}" for page, times in sorted(Counter(self.pages).items()))
+        reads = len(self.of("1")) + self.unseen
+        return f"{reads:,} reads after a write by another process, {self.unseen} unseen ({pages})"
+
+
+def test_patroni(
+    figures: Figures,
+    place: Path,
+    servers_dir: Path,
+    toxiproxy: Toxiproxy,
+    missing: Skip,
+    need_packages: Callable[..., None],
+) -> None:
+    need_packages("psycopg2", "sqlalchemy", "zope.sqlalchemy")
+    python = make_environment(servers_dir / "patroni-venv", *patroni.PACKAGES, python="/usr/bin/python3")
+    with ExitStack() as stack:
+        cluster = stack.enter_context(patroni.cluster(servers_dir, python, toxiproxy, missing, LATE))
+        primary = cluster.wait_for_primary()
+        primary.create("site")
+        primary.ask(TABLES, "site")
+        upstreams = [Upstream(node.port, node.rest) for node in cluster.nodes]
+        nodes = {"primary": ("/primary", upstreams)}
+        proxy = stack.enter_context(running(HAProxy, place, missing, groups=nodes))
+        options = {
+            "causal": {"keys": str(place / "keys")},
+            "sql": {"read_urls": " ".join(node.url("site") for node in cluster.nodes)},
+        }
+        sites = stack.enter_context(three(place, primary.url("site", proxy.port), ORDER, **options))
+        routes = [(sites[number].port, sites[number - 1].port) for number in range(3)]
+        for phase, events in (("", 0), (f", {SWITCHES} switch-overs", SWITCHES)):
+            visitors = Visitors(routes, "seen", tells=True)
+            control = Visitors(routes, "seen", tells=False)
+            with visitors.visiting(), control.visiting():
+                for _ in range(events):
+                    time.sleep(2)
+                    cluster.switch_over()
+                    cluster.wait_until_whole()
+                visitors.have_read(READS)
+                control.have_read(1, unseen=1)
+            figures("F19", f"Patroni{phase}", f"with causal {visitors.tell()}")
+            figures("F19", f"Patroni{phase}, control", f"without the cookie {control.tell()}")
+            assert visitors.unseen == 0
+            assert visitors.of("1 replica")
+
+
+def test_galera(
+    figures: Figures, place: Path, servers_dir: Path, missing: Skip, need_packages: Callable[..., None]
+) -> None:
+    need_packages("pymysql", "sqlalchemy", "zope.sqlalchemy")
+    with ExitStack() as stack:
+        nodes = stack.enter_context(galera.cluster(servers_dir, missing))
+        nodes[0].create("site")
+        nodes[0].ask(f"USE site; {TABLES[:-1]}, n int AUTO_INCREMENT PRIMARY KEY INVISIBLE)")
+
+        def site(name: str, node: galera.Node, wait: str) -> Site:
+            (place / name).mkdir()
+            url = node.url("site").replace("mysqlconnector", "pymysql") + wait
+            made = Site(place / name, url, order=ORDER, causal={"keys": str(place / "keys")})
+            made.start()
+            stack.callback(made.stop)
+            return made
+
+        wait = "?init_command=SET%%20SESSION%%20wsrep_sync_wait=1"
+        sites = [site(f"site{number}", node, wait) for number, node in enumerate(nodes)]
+        plain = site("plain", nodes[1], "")
+        routes = [(sites[number].port, sites[number - 1].port) for number in range(3)]
+        visitors = Visitors(routes, "has", tells=False)
+        control = Visitors([(sites[0].port, plain.port), (sites[2].port, plain.port)], "has", tells=False)
+        with visitors.visiting(), control.visiting():
+            visitors.have_read(READS)
+            control.have_read(1, unseen=1)
+    figures("F19", "Galera", f"with wsrep_sync_wait {visitors.tell()}")
+    figures("F19", "Galera, control", f"without it {control.tell()}")
+    assert visitors.unseen == 0
