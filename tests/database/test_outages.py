@@ -45,5 +45,5 @@ def test_a_try_that_took_longer_than_the_pause_is_followed_at_once(need_packages
         proxy.join()
     sql_databases.close_all()
     first, second = (after - before for before, after in pairwise(begun))
-    assert first == pytest.approx(HELD + Outage.PAUSE, abs=0.3), "a request that was refused waits"
-    assert second == pytest.approx(HELD, abs=0.3)
+    assert first > HELD + Outage.PAUSE - 0.1, "a request that was refused waits"
+    assert HELD <= second < HELD + Outage.PAUSE - 0.1

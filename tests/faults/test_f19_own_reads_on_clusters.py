@@ -18,7 +18,7 @@ import pytest
 
 from environments import make_environment
 from faults.conftest import Figures
-from faults.length import length
+from faults.length import FULL, length
 from faults.load import Client
 from faults.serving import SQL_ORDER, TABLES, Site, three
 from servers import galera, patroni
@@ -30,7 +30,7 @@ from servers.toxiproxy import Toxiproxy
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(1800)]
 
 READS = length(short=300, full=10_000)
-SWITCHES = length(short=1, full=10)
+SWITCHES = 10
 ORDER = SQL_ORDER.replace("retry", "causal retry")
 VISITORS = 3
 LATE = 200
@@ -108,6 +108,7 @@ class Visitors:
         return f"{reads:,} reads after a write by another process, {self.unseen} unseen ({pages})"
 
 
+@pytest.mark.skipif(not FULL, reason="its primary changes ten times: make faults")
 def test_patroni(
     figures: Figures,
     place: Path,
