@@ -8,7 +8,6 @@ import time
 from itertools import pairwise
 from typing import Any
 
-import pytest
 
 from around_a_view import ask, end
 from pipeline import Pipeline
