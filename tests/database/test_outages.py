@@ -8,7 +8,6 @@ import time
 from itertools import pairwise
 from typing import Any
 
-
 from around_a_view import ask, end
 from pipeline import Pipeline
 from pipeline.database import sql_databases
