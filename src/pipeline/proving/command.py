@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import tomllib
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from pipeline.proving.report import Waiver, put_begin, put_end
 from pipeline.proving.sequences import is_sequence, steps_from, written
 from pipeline.telling.findings import put_json
 
+SEED = 7
 DEFAULT = "faults,attack,links,sequences,growth"
 EPILOG = """\
 examples:
@@ -52,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         "--faults", metavar="KINDS", default=",".join(KINDS), help=f"kinds of faults; default {','.join(KINDS)}"
     )
     parser.add_argument("--budget", metavar="SECONDS", type=float, help="try no more after so many seconds")
-    parser.add_argument("--seed", type=int, default=7, help="of the random numbers; default 7")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"of the random numbers; default {SEED}")
     parser.add_argument("--cover", type=float, default=0.9, help="least part of the views to succeed; default 0.9")
     parser.add_argument("--allow", metavar="EFFECT", action="append", default=[], help="host:port, or a program")
     parser.add_argument("--replay", metavar="PLAN", help="run one request with one plan, as a finding prints it")
@@ -92,16 +95,28 @@ def main(arguments: Sequence[str]) -> int:
         proof.report.follow = not options.json
         if not options.json:
             put_begin(proof.report)
-        for judge in sorted({*chosen}, key=JUDGES.index):
+        for left, judge in zip(range(len({*chosen}), 0, -1), sorted({*chosen}, key=JUDGES.index), strict=True):
+            proof.report.share(left)
             getattr(proof, judge)(*((options.depth, kinds) if judge == "faults" else ()))
     report = proof.report
     if options.json:
         put_json(report.as_dict())
     else:
-        put_end(report, f"pipeline prove {' '.join((options.ini, *options.variables))}")
+        put_end(report, again(options))
     if options.junit:
         Path(options.junit).write_text(report.as_junit())
     return report.exit_status
+
+
+def again(options: Namespace) -> str:
+    """Return the command that asks the same site as the same users."""
+    words = ["pipeline", "prove", options.ini, *options.variables]
+    for name in ("user", "users", "log", "seed"):
+        value = getattr(options, name)
+        words += [f"--{name}", str(value)] if value not in (None, "", SEED) else []
+    words += [word for header in options.headers for word in ("-H", header)]
+    words += [word for effect in options.allow for word in ("--allow", effect)]
+    return shlex.join(words)
 
 
 def waivers_of(path: str) -> list[Waiver]:

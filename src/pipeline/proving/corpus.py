@@ -14,21 +14,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain as chained
+from itertools import islice, product
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 from xmlrpc.client import dumps
 
-from webob import Request
-from webob.multidict import MultiDict
 from webtest import TestResponse
 from webtest.forms import Form, Submit, Upload
 from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
-from pipeline.proving.examples import EXAMPLES, example_for, example_of
+from pipeline.proving.examples import EXAMPLES, SHAPES, example_for, example_of
 from pipeline.staging.addresses import links_of, of_this_site
-from pipeline.staging.asked import AS_JSON, OWN, Asked, asked, unlike, with_values
+from pipeline.staging.asked import FORM, JSON, MULTIPART, OWN, Asked, asked, multipart, unlike, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 from pipeline.telling.words import kind_name, place_of
@@ -49,7 +48,8 @@ NO_OBJECT = "no object of its kind"
 YEAR = "2009"
 """A word for all texts of a form, which one that refuses other words may take: a number, an amount or a year."""
 
-MULTIPART = "multipart/form-data; boundary=----------prove"
+BODIES = 81
+"""How many bodies are tried for a view whose fields have no types."""
 
 Identity = tuple[str, str, str, Any]
 Row = tuple[Any, Any, str, View]
@@ -239,8 +239,10 @@ def candidates(
     for url in urls:
         made = asked(method, f"{url}?{query}" if query else url, fields, source="its parameters" if fields else "")
         if method not in ("GET", "HEAD") and any(isinstance(value, (dict, list)) for _, value in fields):
-            made = Asked(method, url, json.dumps(dict(fields)).encode(), (*OWN, AS_JSON), None, made.source)
+            made = made.with_headers({"Content-Type": JSON})._replace(body=json.dumps(dict(fields)).encode())
         made = made._replace(headers=(*made.headers, *way.headers))
+        for kind, body in bodies_for(view) if method not in ("GET", "HEAD") and not fields else ():
+            yield made.with_headers({"Content-Type": kind})._replace(body=body)
         yield made
         if method not in ("GET", "HEAD"):  # the view may need a version, or a name that nothing has
             yield made._replace(headers=(*made.headers, ("If-Match", "*")))
@@ -254,6 +256,25 @@ def is_for(context: Any, kind: type) -> bool:
     return wanted in (None, Interface) or bool(implemented(kind).isOrExtends(wanted))
 
 
+def function_of(view: View) -> Any:
+    """Return the function of a view, or that of its class which is called."""
+    return view.function.__call__ if isinstance(view.function, type) else view.function
+
+
+def bodies_for(view: View) -> Iterator[tuple[str, bytes]]:
+    """Yield the types and texts of bodies for a view that reads ``request.json`` or a form itself: its fields are
+    the names that stand in the code of the view."""
+    code: Any = getattr(inspect.unwrap(function_of(view)), "__code__", None)
+    reads = {*code.co_names} if code is not None else set()
+    is_json = not reads.isdisjoint(("json", "json_body"))
+    if not is_json and reads.isdisjoint(("POST", "form", "params")):
+        return
+    names = [one for one in code.co_consts if isinstance(one, str) and one.isidentifier()]
+    for values in islice(product(SHAPES if is_json else ("prove", "1"), repeat=len(names)), BODIES):
+        fields = dict(zip(names, values, strict=True))
+        yield (JSON, json.dumps(fields).encode()) if is_json else (FORM, urlencode(fields).encode())
+
+
 def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iterator[tuple[str, Any]]:
     """Yield a field for each parameter of a view. A model of the whole body has several.
 
@@ -261,7 +282,7 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
     """
     if view.fill is None:
         return
-    function: Any = view.function.__call__ if isinstance(view.function, type) else view.function
+    function = function_of(view)
     try:
         hints = typing.get_type_hints(function, include_extras=bool(models))
     except Exception:  # a name that is only imported for type checkers
@@ -308,7 +329,7 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
         for name, value in form.submit_fields(button and button.name):
             field = form.fields[name][0]
             if isinstance(value, Upload) or type(field).__name__ == "File":
-                files.append((name, ("prove.txt", b"prove")))
+                files.append((name, ("prove.txt", "prove")))
             else:
                 fields.append((name, filled(field, value)))
         method = form.method.upper()
@@ -316,8 +337,8 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
         if method == "GET":
             yield asked("GET", path, source=source)
         elif form.enctype == "multipart/form-data":
-            encoded = Request.blank("/", POST=MultiDict([*fields, *files]), content_type=MULTIPART)
-            yield Asked(method, path, encoded.body, (*OWN, ("Content-Type", MULTIPART)), None, source)
+            body = multipart([*fields, *files])
+            yield Asked(method, path, body, (*OWN, ("Content-Type", MULTIPART)), None, source)
         else:
             yield asked(method, path, fields, source=source)
 

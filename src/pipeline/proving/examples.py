@@ -24,6 +24,9 @@ EXAMPLES: dict[str, Any] = {
 }
 """A value of each format of a schema, of each class of a parameter, and of each type of an input in a form."""
 
+SHAPES: tuple[Any, ...] = ("prove", 1, ["prove"])
+"""Values of a field of JSON, if its type is not known."""
+
 
 def example_for(kind: Any) -> Any:
     """Return what a field of a form has for a parameter of a class, or None if that is not known."""

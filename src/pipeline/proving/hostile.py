@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 from pipeline.staging.runs import Run
 
@@ -13,6 +14,10 @@ SCRIPT = "javascript:prove()"
 """A value that is a script where it is an address."""
 HOSTILE = (MARK, SCRIPT, "ž\r\nprove")
 """The last one is what no header may have."""
+FILES = (("", ""), ("../prove.txt", "prove"), ("prove.txt", ""), ("ž.txt", "prove"), ("prove", "prove"))
+"""Files of a form: their names and contents. A browser sends the first one if no file was chosen."""
+VALUES: tuple[Any, ...] = (None, [], {}, "", "prove", "x" * 1500, -1, 1.5, 10**30, True)
+"""Values of JSON, which has types that a form has not."""
 ADDRESSES = ("href", "src", "action", "formaction", "data")
 OPEN = re.compile(r"""(?<!\\)'" prove=1""")
 """The mark in a script, with quotes that are not escaped."""

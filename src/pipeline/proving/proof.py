@@ -89,7 +89,7 @@ class Proof:
         self.strict = strict
         self.report = Report(self.site.name, cover=0.0 if view or corpus else cover)
         if budget is not None:
-            self.report.ends = monotonic() + budget
+            self.report.ends = self.report.share_ends = monotonic() + budget
         self.requests: list[Asked] = []
 
     @contextmanager
@@ -180,7 +180,7 @@ class Proof:
         judge = self.report.lines[-1].judge if self.report.lines else ""
         self._note_refused()
         if self.report.follow and judge:
-            put_judge([line for line in self.report.lines if line.judge == judge])
+            put_judge([line for line in self.report.lines if line.judge == judge], self.report.is_cut)
         self.report.waive([one for one in self.waived if one.judge == judge])
         if self.strict and (self.report.found or not self.report.is_covered):
             raise AssertionError(self.report.text())

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from webob import Request
+from webob.multidict import MultiDict
 
 from pipeline.telling.secrets import masked_query
 
 OWN_ORIGIN = "own"
 """Stands for the address of the site, in a header that says where a form comes from."""
 FORM = "application/x-www-form-urlencoded"
-AS_JSON = ("Content-Type", "application/json")
+JSON = "application/json"
+BOUNDARY = "----------prove"
+MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"
+
 
 
 class Asked(NamedTuple):
@@ -59,13 +63,23 @@ class Asked(NamedTuple):
         return dict(self.headers).get("Content-Type", "")
 
     @property
-    def fields(self) -> list[tuple[str, str]]:
-        """The fields of its form, or of its query if it has no form."""
+    def fields(self) -> list[tuple[str, Any]]:
+        """The fields of its form, the values in its JSON, or the fields of its query if it has no body. A file is
+        a pair of its name and its content."""
+        if self.kind == JSON:
+            return list(leaves(json.loads(self.body or b"null")))
+        if self.kind == MULTIPART:
+            return list(parts(self.body))
         text = self.body.decode("latin-1") if self.kind == FORM else self.url.partition("?")[2]
         return parse_qsl(text, keep_blank_values=True)
 
     def with_fields(self, fields: Sequence[tuple[str, Any]]) -> Asked:
-        """Return the request with these fields in its form, or in its query if it is read by a GET."""
+        """Return the request with these values, in the order of ``fields``."""
+        if self.kind == JSON:
+            values = iter([value for _, value in fields])
+            return self._replace(body=json.dumps(refilled(json.loads(self.body or b"null"), values)).encode())
+        if self.kind == MULTIPART:
+            return self._replace(body=multipart(fields))
         if self.kind == FORM:
             return self._replace(body=urlencode(fields).encode())
         if self.is_safe and fields:
@@ -93,10 +107,42 @@ def asked(
     return Asked(method, url, body if method != "DELETE" else b"", (*OWN, *kind), user, source)
 
 
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values in a value of JSON, each with its path, such as ``lines/0/count``."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if not items:
+        yield name, value
+    for key, inner in items:
+        yield from leaves(inner, f"{name}/{key}".lstrip("/"))
+
+
+def refilled(shape: Any, values: Iterator[Any]) -> Any:
+    """Return a value of JSON with others in the place of its ``leaves``."""
+    if shape and isinstance(shape, dict):
+        return {key: refilled(inner, values) for key, inner in shape.items()}
+    if shape and isinstance(shape, list):
+        return [refilled(inner, values) for inner in shape]
+    return next(values)
+
+
+def parts(body: bytes) -> Iterator[tuple[str, Any]]:
+    """Yield the fields in the body of a form with files."""
+    for part in body.decode("utf-8", "replace").split(f"--{BOUNDARY}")[1:-1]:
+        head, _, value = part.removesuffix("\r\n").partition("\r\n\r\n")
+        _, name, more, *others = head.split('"')
+        yield name, (others[0], value) if more.startswith("; filename") else value
+
+
+def multipart(fields: Sequence[tuple[str, Any]]) -> bytes:
+    """Return the body of a form with files, with quotes in their names as browsers write them."""
+    quoted = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
+    sent = [(name, (one[0].translate(quoted), one[1]) if isinstance(one, tuple) else one) for name, one in fields]
+    body: bytes = Request.blank("/", POST=MultiDict(sent), content_type=MULTIPART).body
+    return body
+
+
 def with_values(request: Asked, change: Callable[[Any], Any]) -> Asked:
     """Return a request with other values in the fields of its form, its JSON or its query."""
-    if request.kind == AS_JSON[1] and isinstance(fields := json.loads(request.body or b"null"), dict):
-        return request._replace(body=json.dumps({key: change(old) for key, old in fields.items()}).encode())
     return request.with_fields([(name, change(old)) for name, old in request.fields])
 
 
