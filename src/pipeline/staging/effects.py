@@ -122,7 +122,7 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
         return "" if file == os.devnull or os.path.isdir(file) else file  # a temporary file without a name
     if event == "sqlite3.connect":
         return "" if str(first) in ("", ":memory:") else os.path.abspath(os.fsdecode(first))
-    if event in EVENTS["programs"]:
+    if event in EVENTS["by_name"]:
         return os.fsdecode(first)
     if arguments and isinstance(first, (str, bytes, os.PathLike)) and event.startswith(("os.", "shutil.")):
         within = arguments[-1] if isinstance(arguments[-1], int) and event in EVENTS["relative"] else -1
