@@ -28,9 +28,8 @@ from pipeline.proving.judges import Record
 from pipeline.proving.proof import JUDGES, Proof, plan_from
 from pipeline.proving.report import Waiver
 from pipeline.publisher import publisher
-from pipeline.staging.asked import Asked
+from pipeline.staging.asked import Asked, of_log
 from pipeline.staging.effects import effect
-from pipeline.staging.logged import of_log
 from pipeline.testing import prove as prove_site
 from pipeline.testing.plugin import prove as prove
 from pipeline.tools.command import main
@@ -142,6 +141,7 @@ EFFECT_OF = [
     ("of.an.unknown.kind", (), "of.an.unknown.kind"),
     ("socket.connect", (None, ("mail.example", 25)), "mail.example:25"),
     ("sqlite3.connect", (":memory:",), ""),
+    ("os.putenv", (b"NAME", b"value"), "NAME"),
     ("subprocess.Popen", (b"/usr/bin/mail", [], None, None), "/usr/bin/mail"),
 ]
 

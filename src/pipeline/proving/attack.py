@@ -11,13 +11,12 @@ from unittest import mock
 from urllib.parse import quote, urlsplit
 
 from pipeline.interfaces import PUBLIC
-from pipeline.proving.hostile import FILES, HOSTILE, VALUES, is_markup
 from pipeline.proving.judges import failing
 from pipeline.proving.links import leading
 from pipeline.proving.promised import NOBODY, broken_invariants, open_to_others
 from pipeline.proving.report import Report
-from pipeline.staging.addresses import of_this_site
-from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked
+from pipeline.proving.values import FILES, HOSTILE, VALUES, is_markup
+from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, of_this_site
 from pipeline.staging.runs import LONGEST, Run
 from pipeline.staging.site import Site, quiet
 from pipeline.telling.secrets import is_secret

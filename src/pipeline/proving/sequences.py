@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.examples import SHAPES
-from pipeline.proving.hostile import FILES, MARK, SCRIPT, is_markup
 from pipeline.proving.judges import failing
 from pipeline.proving.links import DEAD, leading
 from pipeline.proving.promised import NOBODY, broken_invariants, is_open
 from pipeline.proving.report import Report
+from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
 from pipeline.staging.asked import FORM, JSON, MULTIPART, OWN, Asked, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import NUMBER, Site

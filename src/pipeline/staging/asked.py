@@ -1,16 +1,20 @@
-"""One request to a site, as a corpus has it."""
+"""One request to a site: as a corpus has it, as a page leads to it, and as an access log has it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from html.parser import HTMLParser
 from io import BytesIO
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode, urljoin, urlsplit
 
 from webob import Request
 from webob.multidict import MultiDict
 
+from pipeline.interfaces import ConfigurationError
+from pipeline.staging.runs import Run
 from pipeline.telling.secrets import masked_query
 
 OWN_ORIGIN = "own"
@@ -97,14 +101,19 @@ OWN = (("Origin", OWN_ORIGIN), ("Sec-Fetch-Site", "same-origin"))
 
 
 def asked(
-    method: str, url: str, fields: Sequence[tuple[str, Any]] = (), *, user: str | None = None, source: str = ""
+    method: str, url: str, fields: Any = (), *, kind: str = FORM, user: str | None = None, source: str = ""
 ) -> Asked:
-    """Return the request that a browser makes for a link, or for a form with these fields."""
-    if method in ("GET", "HEAD"):
-        return Asked(method, url, user=user, source=source)
-    body = urlencode([(name, str(value)) for name, value in fields]).encode()
-    kind = (("Content-Type", FORM),) if method != "DELETE" else ()
-    return Asked(method, url, body if method != "DELETE" else b"", (*OWN, *kind), user, source)
+    """Return the request that a browser makes for a link, or for a form with these fields.
+
+    fields  names and values; with the kind JSON any value
+    """
+    made = Asked(method, url, user=user, source=source)
+    if made.is_safe:
+        return made
+    if method == "DELETE" and kind == FORM:
+        return made._replace(headers=OWN)
+    made = made._replace(headers=(*OWN, ("Content-Type", kind)))
+    return made._replace(body=json.dumps(fields).encode()) if kind == JSON else made.with_fields(fields)
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -149,3 +158,90 @@ def with_values(request: Asked, change: Callable[[Any], Any]) -> Asked:
 def unlike(old: Any, number: int) -> Any:
     """Return a value of a field that no other object has, if it is a word."""
     return f"{old}{number}" if isinstance(old, str) and old.isalpha() else old
+
+
+LINKED = {"a": "href", "link": "href", "img": "src", "script": "src", "iframe": "src"}
+"""The attribute of an HTML element that has a link."""
+
+
+class Links(HTMLParser):
+    """Collects the links of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, None] = {}
+        self.base = ""
+        """The address at which relative links begin, if the page says so."""
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        """Note a link."""
+        for name, value in attributes:
+            if name == LINKED.get(tag) and value:
+                self.found[value] = None
+            elif tag == "base" and name == "href":
+                self.base = value or ""
+
+
+def links_of(origin: str, url: str, run: Run) -> list[str]:
+    """Return the links of a page that stay in the site, but for those to itself."""
+    if "html" not in run.header("Content-Type") or run.header("Content-Encoding"):
+        return []
+    links = Links()
+    links.feed(run.body.decode("utf-8", "replace"))
+    found = dict.fromkeys(of_this_site(origin, url, urljoin(links.base, link)) for link in links.found)
+    return [one for one in found if one is not None and one != url]
+
+
+def of_this_site(origin: str, url: str, link: str) -> str | None:
+    """Return the path and query of a link on the page of a URL, or None if it leads out of the site."""
+    with suppress(ValueError):
+        found = urlsplit(urljoin(origin + url, link.strip()))
+        host = urlsplit(origin).netloc
+        # Zope writes the port into its links.
+        if found.scheme in ("http", "https") and found.netloc in (host, f"{host}:80"):
+            return (found.path or "/") + (f"?{found.query}" if found.query else "")
+    return None
+
+
+class Logged(NamedTuple):
+    """One request of an access log."""
+
+    asked: Asked
+    status: int
+    view: str
+    """The view that has answered it, or its URL; "" if it was refused, and no view was found."""
+
+    @property
+    def kind(self) -> tuple[str, str, int]:
+        """Requests of one kind are answered by the same view with the same status."""
+        return self.asked.method, self.view, self.status
+
+
+def of_log(path: str) -> Iterator[Asked]:
+    """Yield the requests of an access log in JSON (``format = json`` of the element log), the newest of each
+    view and status."""
+    newest = {}
+    for logged in read_log(path):
+        newest[logged.asked.method, logged.view or unquote(logged.asked.url), logged.status] = logged.asked
+    return iter(newest.values())
+
+
+def read_log(path: str) -> Iterator[Logged]:
+    """Yield the requests of an access log in JSON. A body is not in the log, so these are GET and HEAD."""
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                entry = json.loads(line)
+                method, url, status = entry["method"], entry["url"], int(entry["status"])
+            except (ValueError, LookupError, TypeError):
+                raise ConfigurationError(
+                    f"{path}, line {number}: it is not a line of an access log in JSON, which the element log "
+                    f"writes with format = json"
+                ) from None
+            if method in ("GET", "HEAD") and str(url).startswith("/"):
+                user, agent = entry.get("user") or "-", str(entry.get("agent") or "")
+                accept = "text/html,*/*;q=0.8" if agent.startswith("Mozilla/") else "*/*"
+                headers = (("Accept", accept), *([("User-Agent", agent)] if agent else []))
+                asked = Asked(method, url, b"", headers, "" if user == "-" else user, f"{path}, line {number}")
+                is_refused = "view" in entry and status >= 400  # by an element: any URL may be asked
+                yield Logged(asked, status, entry.get("view") or ("" if is_refused else unquote(url)))
