@@ -201,14 +201,18 @@ setup(
     packages=find_packages("src"),
     package_data={
         "pipeline": ["py.typed"],
-        # What `pipeline new` writes.
-        "pipeline.tools": ["site*/**/*.txt", "site-*/variant.toml"],
+        # What the commands take, and what `pipeline new` writes.
+        "pipeline.tools": ["*.toml", "site*/**/*.txt", "site-*/variant.toml"],
         "pipeline.telling": ["templates/*"],
         # What `pipeline prove` asks database servers.
         "pipeline.staging": ["*.toml"],
-        "pipeline.publishing": ["templates/editing/*.html"],
+        "pipeline.adopting": ["*.toml"],
+        "pipeline.explaining": ["*.toml"],
+        "pipeline.loading": ["logging.ini"],
+        "pipeline.testing": ["*.toml"],
+        "pipeline.publishing": ["openapi.json", "templates/editing/*.html"],
         "pipeline.auth": ["*.html"],
-        "pipeline.http": ["*.html"],
+        "pipeline.http": ["*.html", "mime.types"],
         # What `pipeline deploy` writes.
         **{f"pipeline.deploying.{name.replace('-', '_')}": ["*.j2"] for name in [*TARGETS, "shared"]},
     },

@@ -36,7 +36,7 @@ from pipeline.options import Signature, on_demand
 from pipeline.paste import plan, with_facts
 from pipeline.request import Request
 from pipeline.response import Response
-from pipeline.running.draining import is_draining
+from pipeline.running.instance import is_draining
 from pipeline.strings import from_strings
 
 if TYPE_CHECKING:
@@ -179,12 +179,10 @@ def report(*, probes: tuple[Probe, ...], timeout: float) -> Handler:
         path = request.environ.get("PATH_INFO", "").rstrip("/")
         word = "alive" if path.endswith("/alive") else "ready"
         problems, unwritten = problems_of(probes, timeout) if word == "ready" else ([], [])
-        if problems or (unwritten and path.endswith("/writes")):
-            response.status = "503 Service Unavailable"
-            word = ""
-        response.headers["Content-Type"] = "text/plain; charset=utf-8"
+        is_good = not problems and not (unwritten and path.endswith("/writes"))
+        lines = [*([word] if is_good else []), *problems, *unwritten]
+        response.plain("200 OK" if is_good else "503 Service Unavailable", "\n".join(lines))
         response.headers["Cache-Control"] = "no-store"
-        response.app_iter = [f"{line}\n".encode() for line in (word, *problems, *unwritten) if line]
 
     return report
 

@@ -19,8 +19,12 @@ from pipeline.elements.shield import shield  # noqa: E402
 from pipeline.forms.arguments import arguments_of  # noqa: E402
 from pipeline.interfaces import OptionError  # noqa: E402
 from pipeline.paste import load  # noqa: E402
-from pipeline.publishing.openapi import describe, openapi, root_class  # noqa: E402
-from pipeline.publishing.openapi_page import page_of  # noqa: E402
+from pipeline.publishing.openapi import (  # noqa: E402
+    describe,
+    openapi,
+    page_of,
+    root_class,
+)
 from pipeline.tools.command import main  # noqa: E402
 from pipeline.views import Views  # noqa: E402
 

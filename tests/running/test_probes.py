@@ -16,7 +16,7 @@ import pytest
 
 from ports import unused_port
 
-LISTEN = "import sys; from pipeline.running.probes import listen_for_probes; listen_for_probes(*sys.argv[1:])"
+LISTEN = "import sys; from pipeline.running.process import listen_for_probes; listen_for_probes(*sys.argv[1:])"
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ import pytest
 import transaction
 import zope.component
 from grokcore.view.publication import GrokBrowserPublication
-from hypothesis import given
-from hypothesis import strategies as st
 from ZODB.DB import DB
 from zope.app.publication.browser import BrowserPublication
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
@@ -21,11 +19,9 @@ from zope.component.hooks import getSite
 from zope.component.interfaces import ISite
 from zope.interface import Interface, classImplements
 from zope.interface.verify import verifyObject
-from zope.publisher.browser import BrowserPage, BrowserRequest, BrowserResponse, isHTML
-from zope.publisher.http import HTTPRequest, HTTPResponse
+from zope.publisher.browser import BrowserPage, BrowserRequest
 from zope.publisher.interfaces import EndRequestEvent, StartRequestEvent
 from zope.publisher.interfaces.browser import IBrowserRequest
-from zope.publisher.xmlrpc import XMLRPCResponse
 from zope.security.checker import NamesChecker, defineChecker
 from zope.security.management import queryInteraction
 from zope.traversing.interfaces import IBeforeTraverseEvent
@@ -37,8 +33,7 @@ from pipeline.interfaces import ConfigurationError
 from pipeline.toolkit.manager import ImplicitManager
 from pipeline.ztk import WSGIPublisherApplication
 from pipeline.ztk.authenticate import ztk_authenticate
-from pipeline.ztk.known import is_plain_response, ways_of
-from pipeline.ztk.lean import ZOPES, is_html, parse_cookies
+from pipeline.ztk.known import ways_of
 from pipeline.ztk.publisher import ztk_publisher
 from pipeline.ztk.request import ztk_request
 from pipeline.ztk.traverse import kind, ztk_traverse
@@ -218,47 +213,6 @@ def test_a_hook_on_a_publication_itself_is_called(db: DB) -> None:
     publication.proxy = lambda ob: ob
     ways = ways_of(publication, BrowserRequest(None, {"PATH_INFO": "/"}))
     assert not (ways.application or ways.names or ways.errors)
-
-
-def test_a_response_with_a_method_of_its_own_makes_its_body() -> None:
-    assert is_plain_response(BrowserResponse)
-    assert is_plain_response(HTTPResponse)
-    assert not is_plain_response(XMLRPCResponse)
-    for name in ("setResult", "_implicitResult", "getHeader", "getBase"):
-        assert not is_plain_response(type("Response", (BrowserResponse,), {name: lambda self, *arguments: None}))
-
-
-PARTS = ("<", "!doctype html", "!DOCTYPE", "html", "HtMl", ">", " ", "\n", "!--", "-->", "İ", "x")
-
-
-@given(st.lists(st.sampled_from(PARTS)))
-def test_html_is_known_by_its_beginning_as_by_zope(parts: list[str]) -> None:
-    text = "".join(parts)
-    assert is_html(text) == isHTML(text)
-
-
-COOKIES = ("a=1", "b", "=", "; ", ";", "path=/x", "Secure", 'c="d e"', "e=%C3%BC", "f=\xfc", "a=2", " ", "g=a=b")
-
-
-@given(st.lists(st.sampled_from(COOKIES)))
-def test_cookies_are_read_as_by_zope(parts: list[str]) -> None:
-    request = BrowserRequest(None, {"PATH_INFO": "/"})
-    for header in ("".join(parts), "; ".join(parts)):
-        assert outcome(parse_cookies, request, header) == outcome(ZOPES, request, header)
-        assert outcome(parse_cookies, request, header, {"z": "0"}) == outcome(ZOPES, request, header, {"z": "0"})
-
-
-def outcome(function: Any, *arguments: Any) -> Any:
-    """Return what a function returns, or the class of what it raises."""
-    try:
-        return function(*arguments)
-    except Exception as error:
-        return type(error)
-
-
-def test_the_cookies_of_a_site_are_read_by_the_short_way(db: DB) -> None:
-    ztk_request(db=db)
-    assert HTTPRequest._parseCookies is parse_cookies
 
 
 def test_close_callbacks_run_once_at_the_end_of_a_request(db: DB, monkeypatch: pytest.MonkeyPatch) -> None:

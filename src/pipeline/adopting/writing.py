@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +15,9 @@ from pipeline.checking.servers import text_of
 class Known(NamedTuple):
     """A middleware that is known: what becomes of it, and why."""
 
-    is_kept: bool
     why: str
-    without: tuple[str, ...] = ()
+    is_kept: bool = False
+    without: Sequence[str] = ()
     """Elements that are not put around it."""
 
 
@@ -27,30 +28,11 @@ ZOPE = "Zope2.Startup.run:"
 TRUSTED_PROXY = re.compile(r"^[ \t]*trusted-proxy[ \t]", re.MULTILINE | re.IGNORECASE)
 """A line of a zope.conf by which Zope itself reads ``X-Forwarded-For``, which ``vhost`` would drop."""
 
-MIDDLEWARE = {
-    "ZPublisher.httpexceptions:": Known(False, "the element zope_request makes the same answers of exceptions"),
-    "paste.translogger:": Known(True, "it writes the access log, so the element log is left out", ("log",)),
-    "repoze.tm:": Known(
-        True, "it begins and commits the transaction of the thread, so the element transaction is left out"
-    ),
-    "beaker.": Known(
-        True,
-        "a session is saved when the application has answered, whether or not its transaction is committed, as "
-        "before. With session.type = memory serve it with one process",
-    ),
-    "repoze.who.": Known(True, "it finds the user and answers 401 inside of the pipeline, as before"),
-    "paste.deploy.config:": Known(
-        True,
-        "it believes each visitor what a proxy would say; to be sure, leave it out and name the proxy in the "
-        "options trusted and accept of vhost",
-    ),
-    "paste.evalexception": Known(False, "it shows the program to visitors, and hides conflicts from retry"),
-    "paste.exceptions.": Known(False, "the element errors answers exceptions; this hides conflicts from retry"),
-    "weberror.": Known(False, "the element errors answers exceptions; this hides conflicts from retry"),
-}
+TEXT = Path(__file__).with_name("middleware.toml").read_text("utf-8")
+MIDDLEWARE = {begin: Known(**told) for begin, told in tomllib.loads(TEXT).items()}
 """The middleware that is known, by the beginning of its factory."""
 
-OTHER = Known(True, "it is not known here, and stands where it stood: next to the application")
+OTHER = Known("it is not known here, and stands where it stood: next to the application", is_kept=True)
 
 
 class Line(NamedTuple):

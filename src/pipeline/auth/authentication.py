@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -118,18 +119,18 @@ def groups_of(request: AuthRequest, otherwise: Callable[[Any], Any] | None) -> f
     return frozenset(found)
 
 
+@dataclass(eq=False)
 class Refusal:
     """A login that was refused. It is counted as failed when the request is closed, unless it was forgiven.
 
     If it were counted at once, forgiving it would need a store that can count down, and not every store can.
     """
 
-    def __init__(self, limiter: Limiter, keys: Sequence[str], login: str, visitor: str) -> None:
-        self.limiter = limiter
-        self.keys = keys
-        self.login = login
-        self.visitor = visitor
-        self.forgiven = False
+    limiter: Limiter
+    keys: Sequence[str]
+    login: str
+    visitor: str
+    forgiven: bool = False
 
     def forgive(self) -> None:
         self.forgiven = True

@@ -108,7 +108,7 @@ class Database:
         self.bounds: set[Bound] = set()
         """The sessions that requests use."""
         self.connections: WeakSet[Connection] = WeakSet()
-        """The connections that requests, and others, have taken from the engine."""
+        """The connections that requests have taken from the engine."""
         self.functions: dict[str, bool] = {}
         """The functions that were called, and whether they may leave something in their session."""
         self.records: WeakSet[Any] = WeakSet()
@@ -133,7 +133,6 @@ class Database:
             event.listen(self.engine, name, before_end)
         event.listen(self.engine, "set_connection_execution_options", refuse_autocommit_option)
         event.listen(self.engine, "set_engine_execution_options", refuse_autocommit_option)
-        event.listen(self.engine, "engine_connect", self.on_engine_connect)
         event.listen(self.engine, "handle_error", self.on_error)
         event.listen(self.engine, "checkin", on_checkin)
         event.listen(self.engine, "connect", self.on_connect)
@@ -147,9 +146,6 @@ class Database:
                 event.listen(self.engine, "connect", partial(note_file, file))
                 event.listen(self.engine, "checkout", partial(refuse_other_file, file))
         event.listen(self.engine, "do_connect", self.connect)
-
-    def on_engine_connect(self, connection: Connection) -> None:
-        self.connections.add(connection)
 
     def connect(self, dialect: Any, record: Any, arguments: Any, options: dict[str, Any]) -> Any:
         """Return a connection of the driver to the first of the hosts that takes statements."""

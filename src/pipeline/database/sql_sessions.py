@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any, NoReturn, Protocol
+from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import ExceptionContext
@@ -59,6 +60,7 @@ class Database(Protocol):
     end_reading: str | None
     has_savepoint: str
     bounds: set[Bound]
+    connections: WeakSet[Connection]
 
     def leaves(self, connection: Any, called: frozenset[str]) -> bool: ...
 
@@ -204,6 +206,12 @@ class Bound:
 
     def begin(self, connection: Connection) -> None:
         """Note the connection on which the session has begun a transaction of the database."""
+        is_second = self.connection is not None and not self.connection.closed
+        if is_second or connection.engine.pool is not self.database.engine.pool:
+            raise RuntimeError(
+                "sql: request.sql uses one connection, to the database of its element. For another database make a "
+                "session, and give it to zope.sqlalchemy.register(session, transaction_manager=request.tm)"
+            )
         self.connection = connection
         proxied = connection.connection
         self.driver_connection, self.info = proxied.driver_connection, proxied.info
@@ -216,6 +224,7 @@ class Bound:
             self.info[END_READING_BY] = self.database.end_reading
             for statement in self.database.begin_reading:
                 connection.exec_driver_sql(statement)
+        self.database.connections.add(connection)
         connection.__class__ = RequestConnection
         connection.bound = self  # type: ignore[attr-defined]
         if self.database.driver.is_autocommit(self.driver_connection):
@@ -298,6 +307,24 @@ class Bound:
                 self.failure_is_transient,
             )
         self.ending = True
+
+    def has_only_read(self) -> bool:
+        """Return whether the commit of this transaction has nothing to flush and nothing to refuse, and no listener
+        waits for it."""
+        session, connection = self.session, self.connection
+        if self.changed or self.failure or connection is None or not connection.in_transaction():
+            return False
+        if session.new or session.deleted or session.identity_map.check_modified() or not session.is_active:
+            return False
+        is_awaited = len(session.dispatch.before_commit) > 1 or session.dispatch.after_commit
+        return self.resource is not None and not is_awaited
+
+    def commit_reads(self) -> None:
+        """Commit a transaction that has only read, and give its connection back."""
+        connection: Any = self.connection
+        connection.get_transaction().commit()
+        self.session.get_transaction().close()
+        self.resource.abort(None)  # it lets go of the session, and the objects of the session are read afresh
 
     def send_commit(self) -> None:
         """Note that COMMIT is sent. From here on the outcome is unknown, whatever is raised and by whom, until the
@@ -385,8 +412,8 @@ class Bound:
         session = self.session
         if not reads_only(self.tm):
             self.look_back()
-            sessions = [one for one in joined(self.tm) if isinstance(one, SessionDataManager)]
-            self.resource = next((one for one in sessions if one.session is session), None)
+            resources = joined(self.tm)
+            self.resource = next((one for one in resources if getattr(one, "session", None) is session), None)
             if self.resource is not None:
                 if session.get_transaction() is None:
                     session.begin()

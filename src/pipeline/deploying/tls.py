@@ -12,58 +12,9 @@ from pathlib import Path
 from pipeline.deploying.site import Tls, address_of, refuse_misread
 from pipeline.http.hosts import Host
 from pipeline.interfaces import ConfigurationError
-from pipeline.loading.command_line import port
 
 ENDS_TLS = ("apache", "nginx")
 """Targets with ``--tls``."""
-HSTS = "max-age=63072000"
-"""Strict-Transport-Security, unless the site sends its own: two years, for this host alone."""
-CIPHERS = ":".join(
-    (
-        "ECDHE-ECDSA-AES128-GCM-SHA256",
-        "ECDHE-RSA-AES128-GCM-SHA256",
-        "ECDHE-ECDSA-AES256-GCM-SHA384",
-        "ECDHE-RSA-AES256-GCM-SHA384",
-        "ECDHE-ECDSA-CHACHA20-POLY1305",
-        "ECDHE-RSA-CHACHA20-POLY1305",
-        "DHE-RSA-AES128-GCM-SHA256",
-        "DHE-RSA-AES256-GCM-SHA384",
-        "DHE-RSA-CHACHA20-POLY1305",
-    )
-)
-"""Mozilla's "intermediate" list (Server Side TLS 5.7), for TLS 1.2. TLS 1.3 has good ciphers only."""
-CHALLENGES = "/.well-known/acme-challenge/"
-"""The path below which an authority looks for a file, by HTTP, when a certificate is renewed."""
-VALUES = {"hsts": HSTS, "ciphers": CIPHERS, "challenges": CHALLENGES}
-"""For the templates of these targets."""
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for TLS."""
-    parser.add_argument(
-        "--tls",
-        nargs=2,
-        metavar=("CERT", "KEY"),
-        help="apache, nginx: serve HTTPS with this certificate and key, in PEM files",
-    )
-    parser.add_argument(
-        "--name",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="with --tls: a host of the certificate, such as www.example.com; once for each",
-    )
-    parser.add_argument(
-        "--http-port", type=port, default=80, help="with --tls: the port of the redirect (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--trusted-proxy",
-        action="append",
-        default=[],
-        metavar="ADDRESS",
-        help="nginx: a proxy before it that ends TLS, whose scheme is kept: an address or network; once for each",
-    )
-
 
 def tls_of(options: argparse.Namespace, host: str, port: int) -> Tls | None:
     """Return the certificate that the options name; None without --tls. Refuse options that do not fit."""

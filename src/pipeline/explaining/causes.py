@@ -54,15 +54,24 @@ def causes(
     """
     path = path_of(record) if record is not None else []
     yield from missed
-    if record is None or not path:
-        if not missed:
-            yield Cause(
-                "outside of every pipeline",
-                "no part of a pipeline saw this request: its length is malformed (see the log), or an app "
-                "outside of the pipelines answered it",
-                "See the method and the headers of the request.",
-            )
-        return
+    if record is not None and path:
+        yield from causes_within(record, path, status, directory, late, is_missed=bool(missed))
+    elif not missed:
+        yield UNSEEN
+
+
+UNSEEN = Cause(
+    "outside of every pipeline",
+    "no part of a pipeline saw this request: its length is malformed (see the log), or an app outside of the "
+    "pipelines answered it",
+    "See the method and the headers of the request.",
+)
+
+
+def causes_within(
+    record: Record, path: list[Part], status: int, directory: Path, late: Sequence[Late], *, is_missed: bool
+) -> Iterator[Cause]:
+    """Yield the causes of an answer that parts of a pipeline have seen."""
     walk, look = way_of(record, path)
     failed = next((visit for visit in reversed(path) if visit.error is not None), None)
     if walk is not None and walk.decides(failed is not None):
@@ -72,12 +81,12 @@ def causes(
     is_refused = failure is not None and isinstance(failure.error, HTTPException)
     met = {id(error) for visit in path for error in chain_of(visit.error)}
     unmet = [one for one in late if id(one.error) not in met]
-    has_answered = not missed and not (unmet and status >= 500)
+    has_answered = not is_missed and not (unmet and status >= 500)
     noticed = noticed_of(path)
     end = place_of(look.chosen.function) if look is not None and look.chosen is not None else path[-1].step.where
     rules: tuple[Iterable[tuple[str, ...]], ...] = (
         readers(noticed) if is_refused else (),  # the form was not what it should be, or the view says so
-        [of_error(failure)] if failure is not None and not missed else (),
+        [of_error(failure)] if failure is not None and not is_missed else (),
         (of_late(one, path[-1], look) for one in unmet),
         [of_answer(path[-1], look, status)] if failure is None and has_answered else (),
         swallowed(path),

@@ -121,7 +121,7 @@ def page_of(request: Any, error: Exception, problem: Problem, told: Told) -> str
         record=getattr(request, "inspected", None),
         ways=list(ways_of(told)),
         command=command_of(request, ini) if ini else "",
-        test=test_of(request, ini) if ini else "",
+        test=test_of(request, ini) if ini else None,
         **asked_of(request),
     )
 
@@ -221,21 +221,12 @@ def command_of(request: Any, ini: str) -> str:
     return shlex.join(words)
 
 
-def test_of(request: Any, ini: str) -> str:
-    """Return a test of pytest that sends a request and fails as long as the answer is an error."""
+def test_of(request: Any, ini: str) -> dict[str, Any]:
+    """Return the values for a test of pytest that sends a request and fails as long as the answer is an error."""
     method, address = request.environ["REQUEST_METHOD"], address_of(request)
     name = re.sub(r"[^a-z0-9]+", "_", f"{method} {address.partition('?')[0]}".lower()).strip("_")
     fields = fields_of(request)
-    sent = f", {fields!r}" if fields else ""
-    call = f"{method.lower()}({address!r}{sent})"
+    call = f"{method.lower()}({address!r}{f', {fields!r}' if fields else ''})"
     if method not in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
         call = f"request({address!r}, method={method!r})"
-    login = f'    # log_in(visitor, {request.principal!r}, "the password")\n' if request.principal else ""
-    imported = "log_in, site" if login else "site"
-    return (
-        f"from pipeline.testing import {imported}\n\n\n"
-        f"def test_{name}() -> None:\n"
-        f"    # Name a database of its own, if the ini has a variable for it: database=...\n"
-        f"    visitor = site({ini!r})\n{login}"
-        f"    visitor.{call}\n"
-    )
+    return {"name": name, "call": call, "ini": repr(ini), "login": request.principal and repr(request.principal)}

@@ -276,7 +276,7 @@ class Record:
         if walks:
             part.fields = _walked_of(request)
             self.again = Again(part, request.pipeline, request.views, part.fields)
-            making = Making(request) if has_zodb(request) else None
+            making = Making(request) if "zodb_connection" in request.pipeline.names else None
         part.began = perf_counter()
         try:
             handler(request, response)
@@ -436,11 +436,6 @@ def look_again(part: Part | None, request: Any) -> None:
         part.look, part.views = look_up(request), request.views
     elif part.fields is not None and part.walk is None:
         part.walk = walk_again(request, named(part.fields), element.options)
-
-
-def has_zodb(request: Any) -> bool:
-    """Return whether the pipeline of a request has an object database."""
-    return "zodb_connection" in request.pipeline.names
 
 
 _HOOKS = FIELDS.index("traversal_hooks")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import formatdate
 from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, BinaryIO, NoReturn
 from urllib.parse import quote
 
@@ -37,46 +37,6 @@ SETTLED = 1.0
 MOST_HASHES = 10_000
 """Hashes of files that are kept."""
 _hashes: dict[tuple[int, ...], str] = {}
-
-TYPES = {
-    "avif": "image/avif",
-    "css": "text/css",
-    "csv": "text/csv",
-    "gif": "image/gif",
-    "htm": "text/html",
-    "html": "text/html",
-    "ico": "image/x-icon",
-    "ics": "text/calendar",
-    "jpeg": "image/jpeg",
-    "jpg": "image/jpeg",
-    "js": "text/javascript",
-    "json": "application/json",
-    "map": "application/json",
-    "md": "text/markdown",
-    "mjs": "text/javascript",
-    "mp3": "audio/mpeg",
-    "mp4": "video/mp4",
-    "ogg": "audio/ogg",
-    "otf": "font/otf",
-    "pdf": "application/pdf",
-    "png": "image/png",
-    "svg": "image/svg+xml",
-    "ttf": "font/ttf",
-    "txt": "text/plain",
-    "vtt": "text/vtt",
-    "wasm": "application/wasm",
-    "wav": "audio/wav",
-    "webm": "video/webm",
-    "webmanifest": "application/manifest+json",
-    "webp": "image/webp",
-    "woff": "font/woff",
-    "woff2": "font/woff2",
-    "xhtml": "application/xhtml+xml",
-    "xml": "application/xml",
-    "zip": "application/zip",
-}
-"""Media types by the end of a name, for what a site needs. The table of the machine may have others, with which
-browsers run no script; it counts for all other names."""
 
 UNKNOWN_TYPE = "application/octet-stream"
 
@@ -379,9 +339,15 @@ def _state(file: Any) -> os.stat_result | None:
     return state if stat.S_ISREG(state.st_mode) else None
 
 
+@cache
+def known_types() -> dict[str, str]:
+    """Return the media types that count before those of the machine, by the end of a name: ours, and Python's."""
+    return mimetypes.read_mime_types(os.path.join(os.path.dirname(__file__), "mime.types")) or {}
+
+
 def guessed_type(name: str) -> str:
     """Return the media type of a file by its name."""
-    if kind := TYPES.get(name.rpartition(".")[2].lower()):
+    if kind := known_types().get(os.path.splitext(name)[1].lower()):
         return kind
     kind, encoding = mimetypes.guess_type(name, strict=False)
     if encoding is not None:  # "x.tar.gz" is sent as gzip, and not as a tar with a Content-Encoding

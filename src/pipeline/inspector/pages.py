@@ -27,7 +27,6 @@ if not HAS_TEMPLATES:
 PER_PAGE = 100
 SECONDS_BETWEEN = 3
 """Seconds after which a live page is loaded again."""
-CLASSES = ("1", "2", "3", "4", "5")
 
 
 class Filters(NamedTuple):
@@ -113,7 +112,6 @@ def listed(inspector: Any, filters: Filters) -> dict[str, Any]:
         "longest": longest,
         "slow": inspector.slow,
         "methods": sorted({record.method for record in kept} | {"GET", "POST"}),
-        "classes": CLASSES,
         "counters": inspector.counters(),
         "pools": sorted(pools.usages()),
     }

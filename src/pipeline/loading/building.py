@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -218,12 +219,12 @@ class Unmatched:
         return self.default(environ, start_response)
 
 
+@dataclass(eq=False)
 class _Loader:
     """The loader that a composite gets: what it loads has watchers, too."""
 
-    def __init__(self, loader: Any, building: Building) -> None:
-        self.loader = loader
-        self.building = building
+    loader: Any
+    building: Building
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.loader, name)

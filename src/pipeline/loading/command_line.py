@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.options import on_demand
@@ -15,20 +18,40 @@ from pipeline.paste import Chain, Step, plan
 autocomplete = on_demand("argcomplete:autocomplete")
 
 
-def parser_of(command: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
-    """Return the parser of a command. An epilog of several lines is printed as it is."""
+COMMANDS = Path(__file__).parents[1] / "tools"
+"""The directory of what each command says and takes, ``COMMAND.toml``, and of what several take."""
+
+
+def parser_of(command: str, **choices: Iterable[str]) -> argparse.ArgumentParser:
+    """Return the parser of a command. An epilog of several lines is printed as it is.
+
+    choices  the values of an argument, by its name, which depend on what is installed
+    """
+    said = tomllib.loads((COMMANDS / f"{command}.toml").read_text("utf-8"))
+    description, epilog = said.pop("description"), said.pop("epilog", "")
     formatter = argparse.RawDescriptionHelpFormatter if "\n" in epilog else argparse.HelpFormatter
-    return argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog=f"pipeline {command}", description=description, epilog=epilog, formatter_class=formatter
     )
-
-
-def ini_parser(command: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
-    """Return the parser of a command that takes ``INI [name=value ...]`` and ``--json``."""
-    parser = parser_of(command, description, epilog)
-    add_ini(parser)
-    parser.add_argument("--json", action="store_true", help="print the same as JSON")
+    ways = cache(parser.add_mutually_exclusive_group)  # argparse refuses one that is empty
+    for name, given in said.items():
+        if name.lstrip("-") in choices:
+            given["choices"] = choices[name.lstrip("-")]
+        add_argument(ways() if given.pop("is_a_way", False) else parser, name, given)
     return parser
+
+
+def add_argument(parser: Any, name: str, given: Mapping[str, Any] = {}) -> None:
+    """Let a command take an argument, as a TOML file describes it: by the names of ``argparse``."""
+    common = tomllib.loads((COMMANDS / "common.toml").read_text("utf-8"))
+    told = common.get(name, {}) | given
+    if "type" in told:
+        told["type"] = TYPES[told["type"]]
+    if told.get("action") == "append":
+        told["default"] = []
+    if isinstance(told.get("metavar"), list):
+        told["metavar"] = tuple(told["metavar"])
+    parser.add_argument(name, **told)
 
 
 def options_of(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
@@ -38,22 +61,11 @@ def options_of(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> arg
     return parser.parse_intermixed_args(arguments)
 
 
-def add_ini(parser: argparse.ArgumentParser) -> None:
-    """Let a command take ``INI [name=value ...]``."""
-    parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
-    add_variables(parser)
-
-
-def add_variables(parser: argparse.ArgumentParser) -> None:
-    """Let a command take ``[name=value ...]``."""
-
-    def variable(word: str) -> str:
-        if "=" not in word:
-            raise argparse.ArgumentTypeError(f"{word!r} is not of the form name=value")
-        return word
-
-    what = "variables of the ini; they beat those of [DEFAULT]"
-    parser.add_argument("variables", metavar="name=value", nargs="*", default=[], type=variable, help=what)
+def variable(word: str) -> str:
+    """Return a word ``name=value`` of the command line."""
+    if "=" not in word:
+        raise argparse.ArgumentTypeError(f"{word!r} is not of the form name=value")
+    return word
 
 
 def port(text: str) -> int:
@@ -61,6 +73,16 @@ def port(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"{text} is not a port: that is a number from 1 to 65535")
     return int(text)
+
+
+TYPES: dict[str, Callable[[str], Any]] = {
+    "float": float,
+    "int": int,
+    "path": Path,
+    "port": port,
+    "variable": variable,
+}
+"""The types of arguments, by the names that the TOML files have for them."""
 
 
 def parse_variables(words: Sequence[str]) -> dict[str, str]:

@@ -38,24 +38,7 @@ PASTE = (loadwsgi.__file__, util.__file__)
 LONGEST_LOAD = 30
 """Seconds that the site may take to load before a reload."""
 
-DEFAULT_LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
-        "bare": {"format": "%(message)s"},
-    },
-    "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line"},
-        "access": {"class": "logging.StreamHandler", "formatter": "bare", "stream": "ext://sys.stdout"},
-    },
-    "root": {"level": "WARNING", "handlers": ["stderr"]},
-    "loggers": {
-        "pipeline": {"level": "INFO"},
-        "pipeline.access": {"level": "INFO", "handlers": ["access"], "propagate": False},
-        "waitress.queue": {"level": "ERROR"},  # it warns at every request that waits for a thread
-    },
-}
+DEFAULT_LOGGING = Path(__file__).with_name("logging.ini")
 """Logging for an ini without [loggers]: the access log and the log of the site, both on the terminal."""
 PRIVATE = "PIPELINE_VARIABLES"
 """The variable of the environment with the variables of a deployed site, as a JSON object."""
@@ -154,10 +137,10 @@ def set_up_logging(ini: Path, variables: dict[str, str]) -> None:
     """Set up what the sections [loggers], [handlers] and [formatters] say, or ``DEFAULT_LOGGING``."""
     parser = ConfigParser({"here": str(ini.parent), "__file__": str(ini)})
     parser.read(ini, encoding="utf-8")
-    defaults: Any = parser.defaults()
     if not parser.has_section("loggers"):
-        logging.config.dictConfig(DEFAULT_LOGGING)
-        return
+        parser = ConfigParser()
+        parser.read(DEFAULT_LOGGING, encoding="utf-8")
+    defaults: Any = parser.defaults()
     for variable, value in variables.items():
         defaults[parser.optionxform(variable)] = value.replace("%", "%%")
     try:

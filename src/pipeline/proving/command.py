@@ -5,62 +5,22 @@ from __future__ import annotations
 import shlex
 import signal
 import tomllib
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.asking import header_of
-from pipeline.loading.command_line import ini_parser, options_of
+from pipeline.loading.command_line import options_of, parser_of
 from pipeline.proving.proof import JUDGES, KINDS, Proof
 from pipeline.proving.report import Waiver, put_begin, put_end
 from pipeline.proving.sequences import is_sequence, steps_from, written
 from pipeline.telling.findings import put_json
 
-SEED = 7
-DEFAULT = "faults,attack,links,sequences,growth"
-EPILOG = """\
-examples:
-  pipeline prove site.ini
-  pipeline prove site.ini --user admin --budget 60
-  pipeline prove site.ini --view @@edit --depth 2
-  pipeline prove site.ini --replay 'POST /@@edit error@Connection.tpc_vote:before'
-
-Each request runs on copies of the databases: a ZODB is only read, an SQLite file is copied, and a database that
-cannot be copied is refused. Exit status: 0 nothing found, 1 something found or too few views tried, 2 wrong
-usage, 3 the budget is over."""
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = ini_parser(
-        "prove",
-        "Asks for every view of a site, once for each way in which something can fail at each point on the way, "
-        "and says where data is lost, stored twice, or left in memory.",
-        EPILOG,
-    )
-    parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
-    parser.add_argument(
-        "--users", metavar="NAMES", default="", help="ordinary users: ann,bob; none may touch what is another one's"
-    )
-    what = "'Name: value' of what --user asks for, such as the cookie of his login"
-    parser.add_argument("-H", metavar="HEADER", dest="headers", action="append", default=[], help=what)
-    parser.add_argument("--view", metavar="REGEX", default="", help="only requests with this in METHOD URL")
-    parser.add_argument("--log", metavar="FILE", help="also ask what an access log in JSON has")
-    parser.add_argument(
-        "--judge", metavar="JUDGES", default=DEFAULT, help=f"of {', '.join(JUDGES)}; default {DEFAULT}"
-    )
-    parser.add_argument("--depth", type=int, choices=(1, 2, 3), default=1, help="faults of one run; default 1")
-    parser.add_argument(
-        "--faults", metavar="KINDS", default=",".join(KINDS), help=f"kinds of faults; default {','.join(KINDS)}"
-    )
-    parser.add_argument("--budget", metavar="SECONDS", type=float, help="try no more after so many seconds")
-    parser.add_argument("--seed", type=int, default=SEED, help=f"of the random numbers; default {SEED}")
-    parser.add_argument("--cover", type=float, default=0.9, help="least part of the views to succeed; default 0.9")
-    parser.add_argument("--allow", metavar="EFFECT", action="append", default=[], help="host:port, or a program")
-    parser.add_argument("--replay", metavar="PLAN", help="run one request with one plan, as a finding prints it")
-    parser.add_argument("--junit", metavar="FILE", help="write the report as XML that CI servers read")
-    parser.add_argument("--waive", metavar="FILE", help="TOML with the findings that are left, and why")
+    parser = parser_of("prove")
     options = options_of(parser, arguments)
     if options.headers and not options.user:
         parser.error("-H is for what the user of --user asks")
@@ -102,18 +62,18 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         put_json(report.as_dict())
     else:
-        put_end(report, again(options))
+        put_end(report, again(parser, options))
     if options.junit:
         Path(options.junit).write_text(report.as_junit())
     return report.exit_status
 
 
-def again(options: Namespace) -> str:
+def again(parser: ArgumentParser, options: Namespace) -> str:
     """Return the command that asks the same site as the same users."""
     words = ["pipeline", "prove", options.ini, *options.variables]
     for name in ("user", "users", "log", "seed"):
         value = getattr(options, name)
-        words += [f"--{name}", str(value)] if value not in (None, "", SEED) else []
+        words += [f"--{name}", str(value)] if value != parser.get_default(name) else []
     words += [word for header in options.headers for word in ("-H", header)]
     words += [word for effect in options.allow for word in ("--allow", effect)]
     return shlex.join(words)

@@ -23,7 +23,8 @@ import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from zope.interface import implementedBy
 
@@ -33,17 +34,12 @@ from pipeline.forms.models import IModels
 from pipeline.forms.upload import Upload
 from pipeline.http.accept import accepted
 from pipeline.interfaces import PUBLIC, Facts, Handler, IRequest, OptionError
-from pipeline.options import on_demand, resolve
+from pipeline.options import resolve
 from pipeline.publishing.items import IItems
 from pipeline.request import Request
 from pipeline.response import HTML, NOSNIFF, OK, Response
-from pipeline.telling.styling import HAS_TEMPLATES, policy
+from pipeline.telling.styling import HAS_TEMPLATES, environment, policy
 from pipeline.views import ERROR, View, Views
-
-if TYPE_CHECKING:
-    from pipeline.publishing.openapi_page import page_of
-else:  # it needs an extra
-    page_of = on_demand("pipeline.publishing.openapi_page:page_of")
 
 PLAIN: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
@@ -56,20 +52,10 @@ PLAIN: dict[Any, dict[str, Any]] = {
     Upload: {"type": "string", "format": "binary"},
 }
 """Schemas of what ``forms`` reads by itself."""
-STRING, INTEGER = PLAIN[str], PLAIN[int]
+STRING = PLAIN[str]
 JSON = "application/json"
-PROBLEM = {
-    "type": "object",
-    "description": "Problem details (RFC 9457).",
-    "properties": {
-        **dict.fromkeys(("type", "title", "detail", "instance"), STRING),
-        "status": INTEGER,
-        "errors": {
-            "type": "array",
-            "items": {"type": "object", "properties": {"detail": STRING, "pointer": STRING}},
-        },
-    },
-}
+COMMON = Path(__file__).with_suffix(".json").read_text("utf-8")
+"""The parts of a description that are the same for all sites."""
 TOLD = {
     "400": "What was sent is not valid.",
     "404": "There is nothing at this address.",
@@ -102,18 +88,10 @@ def describe(views: Views, root: type, title: str = "API", version: str = "1") -
                     {"name": step, "in": "path", "required": True, "schema": STRING} for step in steps
                 ]
             item[method.lower()] = describing.operation(view, method, bool(steps))
-    document = {
-        "openapi": "3.1.0",
-        "info": {"title": title, "version": version},
-        "paths": describing.paths,
-        "components": {
-            "schemas": {**describing.parts, "Problem": PROBLEM},
-            "securitySchemes": {
-                "basic": {"type": "http", "scheme": "basic"},
-                "bearer": {"type": "http", "scheme": "bearer"},
-            },
-        },
-    }
+    document = json.loads(COMMON)
+    document["info"] = {"title": title, "version": version}
+    document["paths"] = describing.paths
+    document["components"]["schemas"] = {**describing.parts, **document["components"]["schemas"]}
     return Described(document, describing.left_out)
 
 
@@ -346,3 +324,8 @@ def defaults_in(steps: Iterable[Any]) -> Iterator[Any]:
         root = getattr(step.element, "options", {}).get("root")
         if callable(root) or (isinstance(root, str) and ":" in root):
             yield resolve(root) if isinstance(root, str) else root
+
+
+def page_of(document: Mapping[str, Any]) -> str:
+    """Return the page of a description, for a reader. It has no script."""
+    return environment().get_template("api.html").render(api=document)

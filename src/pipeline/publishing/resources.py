@@ -34,6 +34,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -240,13 +241,13 @@ def _serve_changed(
 
 
 @implementer(IPublishTraverse)
+@dataclass(eq=False)
 class Folder:
     """A directory of resources on the way to a file. It has no view."""
 
-    def __init__(self, resources: Resources, path: str, current: bool) -> None:
-        self.resources = resources
-        self.path = path
-        self.current = current
+    resources: Resources
+    path: str
+    current: bool
 
     def publishTraverse(self, request: Request, name: str) -> Folder | Resource:
         path = self.path + name

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.loading.command_line import ini_parser, options_of
+from pipeline.loading.command_line import options_of, parser_of
 from pipeline.loading.site import private_variables
 from pipeline.rehearsing.comparing import Line, Rehearsal, Tolerance, as_nobody, newest, rehearse
 from pipeline.rehearsing.sides import SideFailed, directory_of, started
@@ -18,47 +18,13 @@ from pipeline.staging.asked import Logged, read_log
 from pipeline.telling.findings import put_json
 from pipeline.telling.words import bold
 
-BUDGET = 30.0
-"""Seconds of a rehearsal. systemd waits 90 for a reload."""
-EACH = 2
-"""How many URLs of each view and status are asked."""
-
-EPILOG = """\
-examples:
-  pipeline rehearse site.ini --log /srv/log/access.json
-  pipeline rehearse new/site.ini --against old/site.ini --log access.json zodb_uri=file:///srv/data/Data.fs
-  pipeline rehearse site.ini --against /srv/old/site.ini --python /srv/old/venv/bin/python --log access.json
-
-Both sides work on copies of the databases. An answer is worse with a status of a higher class, when it is open to
-a visitor who was refused, without a header that it had, with links or redirects that lead nowhere, after more
-attempts, or when it takes longer than the tolerance. Exit status: 0 nothing is worse, 1 an answer got worse, 2
-wrong usage, 3 the budget was over before every request was rehearsed."""
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = ini_parser(
-        "rehearse",
-        "Asks for what visitors asked last, of the code that is served now and of the code that is about to be "
-        "served, and refuses the new code if an answer got worse.",
-        EPILOG,
-    )
-    parser.add_argument("--log", metavar="FILE", required=True, help="the access log, in JSON (format = json)")
-    parser.add_argument("--against", metavar="OLD", help="the ini of the code that is served now")
-    parser.add_argument("--python", metavar="FILE", default=sys.executable, help="the Python of OLD")
-    parser.add_argument("--budget", metavar="SECONDS", type=float, default=BUDGET, help="default %(default)g")
-    parser.add_argument("--each", type=int, default=EACH, help="URLs of each view and status; default %(default)s")
-    parser.add_argument("--slower", metavar="RATIO", type=float, default=2.0, help="tolerance; default %(default)g")
-    parser.add_argument(
-        "--floor", metavar="MS", type=float, default=50.0, help="and at least so much more; default %(default)g"
-    )
-    parser.add_argument("--allow", metavar="EFFECT", action="append", default=[], help="host:port, or a program")
-    parser.add_argument(
-        "--live", action="store_true", help="no copies: ask views alone, and doom each transaction"
-    )
+    parser = parser_of("rehearse")
     options = options_of(parser, arguments)
     try:
-        requests = requests_of(options.log, options.each)
+        requests = newest(read_log(options.log), options.each)
         if not requests:
             raise ConfigurationError(f"{options.log} has no GET and no HEAD, so nothing can be rehearsed")
         rehearsal = on_both_sides(options, requests)
@@ -69,11 +35,6 @@ def main(arguments: Sequence[str]) -> int:
     else:
         put(rehearsal)
     return rehearsal.exit_status
-
-
-def requests_of(log: str, each: int = EACH) -> list[Logged]:
-    """Return the requests of an access log that are rehearsed."""
-    return newest(read_log(log), each)
 
 
 def on_both_sides(options: argparse.Namespace, requests: Sequence[Logged]) -> Rehearsal:
@@ -88,7 +49,8 @@ def on_both_sides(options: argparse.Namespace, requests: Sequence[Logged]) -> Re
         old = None
         if options.against is not None:
             cwd = directory_of(options.against, options.ini)
-            side = started(options.against, words, ends, python=options.python, cwd=cwd, allow=allow, live=live)
+            python = options.python or sys.executable
+            side = started(options.against, words, ends, python=python, cwd=cwd, allow=allow, live=live)
             old = stack.enter_context(side)
             try:
                 old.load()
@@ -149,13 +111,11 @@ def before_reload(ini: str, log: str, file: str | None = None, /, **variables: s
     log   the access log, with whose status the answers are compared
     file  the file with the variables of the command line, as for ``pipeline.loading.site.deployed``
     """
-    if not Path(log).exists() or not (requests := requests_of(log)):
+    words = [f"{name}={value}" for name, value in (variables | private_variables(file)).items()]
+    options = options_of(parser_of("rehearse"), [ini, "--log", log, *words])
+    if not Path(log).exists() or not (requests := newest(read_log(log), options.each)):
         print(f"{log} has no requests: nothing is rehearsed.")
         return 0
-    words = [f"{name}={value}" for name, value in (variables | private_variables(file)).items()]
-    options = argparse.Namespace(
-        ini=ini, variables=words, against=None, budget=BUDGET, allow=(), live=False, slower=2.0, floor=50.0
-    )
     try:
         rehearsal = on_both_sides(options, requests)
     except (OSError, ConfigurationError, SideFailed) as error:

@@ -1,12 +1,14 @@
 """All processes of one instance of a site: what runs in them, and whether they can take requests.
 
 Each process has a socket in the directory of the instance (``pipeline.running.process``). Reading is all that this
-module does, so it works beside the instance, and in any of its processes.
+module does, so it works beside the instance, and in any of its processes. An instance that is about to stop has a
+mark (R9): a file, which the variable ``PIPELINE_DRAINING`` names.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from collections.abc import Iterable
@@ -19,6 +21,8 @@ from pipeline.interfaces import ConfigurationError
 TIMEOUT = 0.5
 """Seconds that a process has to answer."""
 REFUSED = "only root, the user of the service and its group may ask what runs"
+DRAINING = "PIPELINE_DRAINING"
+"""Set by what ``pipeline deploy`` writes, or else to the file ``draining`` in the directory of the option watch."""
 
 
 class State(NamedTuple):
@@ -107,4 +111,14 @@ def verdict(path: str, states: Iterable[State], is_draining: bool) -> tuple[bool
     word = "alive" if path.rstrip("/").endswith("/alive") else "ready"
     passes = any(state.word != "hangs" for state in states) and not (is_draining and word == "ready")
     first = "draining" if is_draining else word if passes else f"not {word}"
-    return passes, "".join(f"{line}\n" for line in (first, *states))
+    return passes, "\n".join(map(str, (first, *states)))
+
+
+def is_draining() -> bool:
+    """Return whether the mark is there: ready no more, though each request is still answered."""
+    return os.path.exists(os.environ.get(DRAINING, ""))
+
+
+def name_mark(directory: str) -> None:
+    """Name the mark, if nothing else has."""
+    os.environ.setdefault(DRAINING, os.path.join(os.path.abspath(directory), "draining"))

@@ -24,10 +24,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pipeline.database import forks
+from waitress.server import create_server
+
+from pipeline.composition import Pipeline, element
+from pipeline.database import forks, pools
+from pipeline.interfaces import Handler
+from pipeline.request import Request
+from pipeline.response import Response
 from pipeline.running import stacks
-from pipeline.running.draining import is_draining, name_mark
-from pipeline.running.probes import listen_for_probes
+from pipeline.running.instance import is_draining, name_mark, processes, state_of, verdict
 
 log = logging.getLogger("pipeline")
 
@@ -113,7 +118,7 @@ class Process:
             "threads": self.threads or self.stacks.threads,
             "waiting": self.stacks.held + stacks.connections_waiting(),
             "slow": self.slow,
-            "pools": stacks.pools_now(),
+            "pools": [usage._asdict() for usage in pools.usages()],
             "requests": requests,
         }
 
@@ -169,3 +174,36 @@ def is_of_the_service(peer: socket.socket) -> bool:
     with suppress(KeyError):
         return pwd.getpwuid(uid).pw_name in grp.getgrgid(os.getegid()).gr_mem
     return False
+
+
+OF_PROBES: dict[str, Any] = {"channel_timeout": 1, "cleanup_interval": 1, "connection_limit": 500}
+"""Clients that send half a request are closed after a second or two, before they keep a probe out."""
+
+
+@element
+def probes(*, directory: str) -> Handler:
+    """Tell whether an instance is alive (``/alive``) or else ready, with the state of each process.
+
+    directory  that of the sockets of its processes
+    """
+
+    def probes(request: Request, response: Response) -> None:
+        told = processes(directory)
+        drains = any(one.get("draining") for one in told)
+        passes, text = verdict(request.environ.get("PATH_INFO", ""), map(state_of, told), drains)
+        response.plain("200 OK" if passes else "503 Service Unavailable", text)
+        response.headers["Cache-Control"] = "no-store"
+
+    return probes
+
+
+def listen_for_probes(address: str, directory: str) -> None:
+    """Answer the probes of an instance by HTTP, with waitress. Does not return.
+
+    address  "host:port", or the path of a UNIX socket
+    """
+    place: dict[str, Any] = {"listen": address}
+    if "/" in address:
+        place = {"unix_socket": address, "unix_socket_perms": "660"}
+    site = Pipeline(probes(directory=directory))
+    create_server(site, map={}, threads=1, ident=stacks.PROBES, **place, **OF_PROBES).run()

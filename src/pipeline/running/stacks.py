@@ -21,7 +21,6 @@ from weakref import ReferenceType, ref
 
 from waitress.task import ThreadedTaskDispatcher
 
-from pipeline.database import pools
 from pipeline.edge import Edge, resume
 from pipeline.http.streaming import SentBody
 from pipeline.request import Request
@@ -167,8 +166,3 @@ def connections_waiting() -> int:
         except OSError:  # it is closed by now, or not of TCP
             continue
     return waiting
-
-
-def pools_now() -> list[dict[str, Any]]:
-    """Return how full the pools of connections are."""
-    return [usage._asdict() for usage in pools.usages()]

@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -30,15 +31,15 @@ def by_http(application: App) -> App:
     return site
 
 
+@dataclass(eq=False)
 class Stream:
     """Blocks of a body. If they fail, the connection of the client is reset.
 
     uWSGI ends it as after a complete answer, and without a length the client could not tell.
     """
 
-    def __init__(self, blocks: Iterator[bytes], server: Any) -> None:
-        self.blocks = blocks
-        self.server = server
+    blocks: Iterator[bytes]
+    server: Any
 
     def __iter__(self) -> Iterator[bytes]:
         return self

@@ -6,9 +6,11 @@ import io
 import logging
 import sys
 import threading
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from logging.handlers import BufferingHandler
+from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import ref
 from wsgiref.validate import validator
@@ -38,38 +40,8 @@ class NotConforming(AssertionError):
         self.rule = rule
 
 
-RULES = {
-    "documented": "The docstring of an element says what the element does, and names each option.",
-    "options": "The type of each option can be written in an ini.",
-    "reasons": "inside and outside give the reason of each place in words, and do not contradict each other.",
-    "defaults": "A default in a class of attributes is shared by all requests, so it cannot be changed in place.",
-    "load": "The factory returns a handler, or Offers.",
-    "reached": "The request of the test reaches the inner parts; if it must be special, give path and environ.",
-    "result": "A handler returns None. The answer stands on the response.",
-    "once": "A handler calls the next handler once, while it runs. It may do so again only after an error.",
-    "same": "A handler hands on the request and the response that it was called with.",
-    "declared": "An element sets only attributes of the request that the core or its own class declares.",
-    "provided": "Each attribute that an element declares has a value: a default, or the one that it offers.",
-    "types": "The value of each attribute has the declared type.",
-    "answer": "An ordinary request is answered without an error, as PEP 3333 demands.",
-    "body": "The inner parts can read the body of the request, or reading it is an error. It is not empty (R11).",
-    "streams": "A streamed body is not read before the server asks for it. Use response.add_filter.",
-    "closed": "The body of the response is closed by the pipeline: once, when the request is closed (R7).",
-    "length": "Content-Length is right or absent. response.add_filter keeps it right.",
-    "errors": "An error of an inner part is answered or passed on.",
-    "first error": "A clean-up that fails does not hide the error that came before it (R6).",
-    "interrupts": "BaseException, such as SystemExit, is passed on (R5).",
-    "taken back": "An element that answers an error restores the response as it was when the element was entered.",
-    "attempts": "A second attempt starts as the first did, and its answer is the same (R2).",
-    "environ": "The values of the environ are not changed in place: a second attempt would see the change (R2).",
-    "neighbours": "Between foreign WSGI middleware an element does what it does elsewhere.",
-    "clean-up": "The functions that are given to request.on_close do not fail (R6).",
-    "forgotten": "Nothing refers to a request after it is closed.",
-    "threads": "Requests pass an element at the same time, each in its own thread.",
-    "commit": "A change is stored when its transaction is committed, and not before (R1).",
-    "refused": "A change that is aborted, or whose commit fails, leaves no value, file or lock (R3).",
-    "facts": "The files that an element writes and the servers that it connects to are among its facts.",
-}
+TEXT = Path(__file__).with_name("rules.toml").read_text("utf-8")
+RULES = {rule: " ".join(says.split()) for rule, says in tomllib.loads(TEXT).items()}
 """The rules of the element protocol that ``check_element`` checks, in words."""
 
 

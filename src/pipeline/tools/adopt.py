@@ -28,7 +28,7 @@ from pipeline.adopting.reading import read
 from pipeline.adopting.writing import Written, parts_of, text_of_ini
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.asking import request_of
-from pipeline.loading.command_line import add_ini, options_of, parser_of
+from pipeline.loading.command_line import options_of, parser_of
 from pipeline.options import on_demand
 from pipeline.staging.asked import OWN, Asked
 from pipeline.telling.words import bold
@@ -40,37 +40,10 @@ else:  # it needs what proofs need
 BUDGET = 20.0
 """Seconds after which nothing more is proved."""
 
-EPILOG = """\
-examples:
-  pipeline adopt production.ini
-  pipeline adopt production.ini --page / --page /docs -H "Cookie: auth_tkt=..."
-  pipeline adopt production.ini --page /docs/edit --write '/docs/edit text=New'
-
-The INI is not changed. Both inis are loaded, one after the other, each in a process of its own, with the databases
-of the site, so stop a site that has a Data.fs open. Each page is asked for as a visitor does who has the cookies of
-the pages before it. --write sends a POST that stores something: use a copy of the site for it. The page at that
-path is asked first, and its hidden fields, such as a token, are sent along. The old ini is asked again behind it.
-If the database is a ZODB, the same requests are proved (pipeline prove), on copies. Exit status: 0 the new ini
-answers as the old one, 1 it does not, or something is refused, 2 wrong usage."""
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = parser_of(
-        "adopt",
-        "Reads the ini of a site of Pyramid, Zope or Paste Deploy, and writes one with a pipeline "
-        "around the site, which is unchanged. Says what each part does, and what was left alone. Asks both for "
-        "pages, and compares the answers.",
-        EPILOG,
-    )
-    add_ini(parser)
-    parser.add_argument("-o", metavar="FILE", dest="output", default="pipeline.ini", help="default pipeline.ini")
-    what = "a page to compare; default /"
-    parser.add_argument("--page", metavar="PATH", dest="pages", action="append", help=what)
-    what = "send a POST, with the body behind a blank or in @FILE, and look at the pages again"
-    parser.add_argument("--write", metavar="'PATH DATA'", dest="writes", action="append", default=[], help=what)
-    parser.add_argument("-H", metavar="HEADER", dest="headers", action="append", default=[], help="'Name: value'")
-    options = options_of(parser, arguments)
+    options = options_of(parser_of("adopt"), arguments)
     existing = read(options.ini, options.variables)
     if Path(options.output).name != options.output:
         raise ConfigurationError(f"-o {options.output}: name a file, since the new ini stands beside the old one")

@@ -18,7 +18,7 @@ from pipeline.explaining.unscanned import unscanned
 from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
 from pipeline.loading.building import Built, build
-from pipeline.loading.command_line import facts_of, ini_parser, options_of, parse_variables, plan_of, split_name
+from pipeline.loading.command_line import facts_of, options_of, parse_variables, parser_of, plan_of, split_name
 from pipeline.options import resolve
 from pipeline.paste import Chain, Step, refuse_unadded
 from pipeline.rendering import with_render
@@ -43,16 +43,7 @@ MOST_MEMORY = 1 << 30
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = ini_parser(
-        "check",
-        "Loads every pipeline of an ini as a server does (imports, scan, factories, views), without opening a "
-        "database, and reports what only a reader can find: sections that nothing uses, settings that are not "
-        "safe in production, files that are missing.",
-        "exit status: 0 nothing is wrong, 1 there is an error (with --strict, or a warning), 2 wrong usage",
-    )
-    parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings, too")
-    parser.add_argument("--database", action="store_true", help="open the databases, and check what is stored")
-    options = options_of(parser, arguments)
+    options = options_of(parser_of("check"), arguments)
     path, name = split_name(options.ini)
     parse_variables(options.variables)
     findings, chains = check_file(path, name, options.variables)

@@ -111,21 +111,7 @@ class WithBlobs:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; its exit status: 0 done, 1 refused or interrupted."""
-    parser = parser_of(
-        "copy-database",
-        "Copies an object database to another storage. The source is opened read-only.",
-        "The URIs are those of the option uri of zodb, such as file:///srv/site/Data.fs, "
-        "zeo://host:9991?storage=1, postgres://user@host/name or mariadb://user:password@host/name.",
-    )
-    parser.add_argument("source", metavar="FROM", help="URI of the database to be copied")
-    parser.add_argument("target", metavar="TO", help="URI of the storage that gets it")
-    parser.add_argument(
-        "--continue",
-        action="store_true",
-        dest="go_on",
-        help="TO is the beginning of FROM, from an earlier copy: copy what is missing",
-    )
-    options = options_of(parser, argv)
+    options = options_of(parser_of("copy-database"), argv)
     progress = Lines()
     try:
         with (

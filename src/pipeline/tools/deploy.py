@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pipeline.deploying import nginx, tls
+from pipeline.deploying import tls
 from pipeline.deploying.site import (
     SECRET,
     Site,
@@ -33,7 +33,6 @@ from pipeline.loading.command_line import (
     parse_variables,
     parser_of,
     plan_of,
-    port,
     refuse_several,
     split_name,
 )
@@ -59,65 +58,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of the command line."""
+    parser = parser_of("deploy", target=targets())
     width = max(map(len, targets()))
-    parser = parser_of(
-        "deploy",
-        "Writes the configuration of a server into DIR, and prints the commands to start, stop, reload "
-        "and check it. Nothing else is changed.",
-        "\n".join(["targets:", *(f"  {name:{width}}  {title(one)}" for name, one in targets().items())]),
-    )
-    parser.add_argument("target", metavar="TARGET", choices=targets(), help="the server; see below")
-    parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
-    parser.add_argument("directory", metavar="DIR", help="where everything is written; made if it is missing")
-    parser.add_argument(
-        "variables", metavar="name=value", nargs="*", default=[], help="variables; they beat those of [DEFAULT]"
-    )
-    parser.add_argument("--host", help="the address to listen on (default: 127.0.0.1, or 0.0.0.0 with --tls)")
-    parser.add_argument("--port", type=port, help="the port (default: 8080, or 443 with --tls)")
-    tls.add_options(parser)
-    parser.add_argument(
-        "--prefix", default="", metavar="/PATH", help="where the site is on the server (default: /)"
-    )
-    parser.add_argument("--workers", type=int, help="processes (default: 2, or 1 if an element needs that)")
-    parser.add_argument("--threads", type=int, help="threads of each process (default: 4, or 8 in one process)")
-    parser.add_argument(
-        "--behind",
-        choices=nginx.BEHIND,
-        default="gunicorn",
-        help="nginx: the server behind it (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--upstream",
-        action="append",
-        default=[],
-        metavar="HOST:PORT",
-        help="nginx: an instance of the site that runs elsewhere, instead of one here; once for each",
-    )
-    parser.add_argument(
-        "--drain",
-        type=int,
-        default=0,
-        metavar="SECONDS",
-        help="let `health` say 503 for so long before a stop, while requests are answered: for one of several "
-        "instances (default: %(default)s)",
-    )
-    parser.add_argument("--embedded", action="store_true", help="apache: in its own processes, not in daemons")
-    parser.add_argument(
-        "--user",
-        default="www-data",
-        help="systemd, and Apache that root starts: who runs it (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--group",
-        default="www-data",
-        help="nginx: its group, which may connect to the UNIX socket of the site (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--rehearse",
-        metavar="LOG",
-        help="before a reload, ask for what visitors asked last, by this access log in JSON: see pipeline rehearse",
-    )
-    parser.add_argument("--check", action="store_true", help="have the server check what was written")
+    parser.epilog = "\n".join(["targets:", *(f"  {name:{width}}  {title(one)}" for name, one in targets().items())])
     return options_of(parser, arguments)
 
 

@@ -22,13 +22,7 @@ from pipeline.telling.words import place_of, sentence, short
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = parser_of("element", "Says what an element does, takes, requires and provides.")
-    parser.add_argument(
-        "element",
-        nargs="?",
-        help="the name of an element that is installed, or package.module:name; without it, all are listed",
-    )
-    return describe(options_of(parser, arguments).element)
+    return describe(options_of(parser_of("element"), arguments).element)
 
 
 def describe(name: str | None) -> int:

@@ -14,31 +14,16 @@ from typing import Any
 from persistent.mapping import PersistentMapping
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.loading.command_line import add_ini, make_importable, options_of, parser_of, split_name
+from pipeline.loading.command_line import make_importable, options_of, parser_of, split_name
 from pipeline.tools.shell import in_site
 
 KEY = "pipeline.evolved"
 """Key of the root of the database: a mapping from the name of a module to the number of its last step."""
 
-EPILOG = """\
-A module has functions evolve_1(root), evolve_2(root) and so on. root is the object where traversal starts, and the
-first line of a docstring says what the step does. The database remembers the number of the last step. Each step is
-a transaction: if one fails, those before it stay, and it is tried again next time.
-
-examples:
-  pipeline evolve site.ini --steps mysite.evolve --dry-run
-  pipeline evolve site.ini --steps mysite.evolve
-
-Exit status: 0, or 1 if a step has failed."""
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = parser_of("evolve", "Runs the steps of a module that the database of a site has not had yet.", EPILOG)
-    add_ini(parser)
-    parser.add_argument("--steps", metavar="MODULE", required=True, help="the module with the steps: mysite.evolve")
-    parser.add_argument("--dry-run", action="store_true", help="run the steps, and store nothing")
-    options = options_of(parser, arguments)
+    options = options_of(parser_of("evolve"), arguments)
     make_importable(split_name(options.ini)[0])
     module = import_module(options.steps)
     steps = steps_of(module)

@@ -17,21 +17,10 @@ from pipeline.explaining.walking import Walk
 from pipeline.explaining.watching import Recorder
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import around, build
-from pipeline.loading.command_line import add_variables, options_of, parser_of, split_name
+from pipeline.loading.command_line import options_of, parser_of, split_name
 from pipeline.telling.findings import put_json
 from pipeline.telling.secrets import masked_query
 from pipeline.telling.words import bold, short
-
-EPILOG = """\
-examples:
-  pipeline explain site.ini GET /docs/page
-  pipeline explain site.ini POST /counter/next --user admin
-  pipeline explain site.ini GET / -H "Accept: application/json" -H "Host: www.example.com"
-  pipeline explain site.ini POST /@@edit -d "title=New" -d "text=..." --commit
-
-The request runs in this process, with the databases of the ini. What it changes is aborted at its end, unless
---commit is given; what a view does elsewhere (mail, files) is done. Exit status: 0 below 400, 1 from 400 on."""
-
 
 LONGEST = 116
 """Characters of a line."""
@@ -99,23 +88,7 @@ class Explained(NamedTuple):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = parser_of(
-        "explain",
-        "Runs one request through an ini. Shows each element with its time and what it changed, each "
-        "step of traversal, every view that was a candidate, and why the answer is what it is.",
-        EPILOG,
-    )
-    parser.add_argument("ini", metavar="INI", help="the ini, such as etc/deploy.ini, or etc/deploy.ini#name")
-    parser.add_argument("method", metavar="METHOD", help="GET, POST, ...")
-    parser.add_argument("path", metavar="/path", help="the path, percent-encoded, with a query if there is one")
-    add_variables(parser)
-    parser.add_argument("-H", metavar="HEADER", dest="headers", action="append", default=[], help="'Name: value'")
-    parser.add_argument("-d", metavar="DATA", dest="data", action="append", default=[], help="the body, or @FILE")
-    parser.add_argument("--user", metavar="NAME", help="ask as this user, without a password")
-    parser.add_argument("--commit", action="store_true", help="commit what the request changes")
-    further = "show all that each element changed, traversal, the candidates and the log, as an error has them"
-    parser.add_argument("--long", action="store_true", help=further)
-    parser.add_argument("--json", action="store_true", help="print the same as JSON")
+    parser = parser_of("explain")
     options = options_of(parser, arguments)
     if not options.path.startswith("/"):
         parser.error(f"the path {options.path!r} must start with /")

@@ -27,20 +27,10 @@ VARIANTS = {
 SUFFIX = ".txt"
 """Suffix of each file here, so that no tool takes them for code of this package."""
 
-EPILOG = """\
-The name of the directory becomes the name of the package: my-site makes the package my_site. The directory must be
-new or empty. Exit status: 0 made, 1 refused, 2 wrong usage."""
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = parser_of(
-        "new",
-        "Makes a site to start from: objects in a database, views with templates, an element, an ini "
-        "for development and one for production, and tests.",
-        EPILOG,
-    )
-    parser.add_argument("directory", metavar="DIR", type=Path, help="the directory to make, such as my-site")
+    parser = parser_of("new")
     for name, variant in VARIANTS.items():
         parser.add_argument(f"--{name}", action="store_true", help=variant["help"])
     options = options_of(parser, arguments)

@@ -7,23 +7,14 @@ from collections.abc import Sequence
 
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.building import build
-from pipeline.loading.command_line import add_ini, options_of, parser_of, plan_of
+from pipeline.loading.command_line import options_of, parser_of, plan_of
 from pipeline.options import resolve
 from pipeline.publishing.openapi import defaults_in, describe, root_class, written
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = parser_of(
-        "openapi",
-        "Prints a description of the views by OpenAPI 3.1, as JSON. What lacks an annotation is left "
-        "out, and told on standard error.",
-    )
-    add_ini(parser)
-    what = "class of the root, or function that returns it: package.module:name; default: the option root of zodb "
-    parser.add_argument("--root", help=what + "or traverse")
-    parser.add_argument("--title", default="API", help="title of the description")
-    options = options_of(parser, arguments)
+    options = options_of(parser_of("openapi"), arguments)
     built = build(options.ini, options.variables)
     publishers = list(built.views())
     if len(publishers) != 1:

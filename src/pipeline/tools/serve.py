@@ -21,14 +21,12 @@ from paste.deploy.loadwsgi import SERVER, loadcontext
 from pipeline.http import debug_key
 from pipeline.interfaces import ConfigurationError, WSGIApp
 from pipeline.loading.command_line import (
-    add_ini,
     facts_of,
     make_importable,
     options_of,
     parse_variables,
     parser_of,
     plan_of,
-    port,
     refuse_several,
     split_name,
 )
@@ -93,26 +91,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = parser_of(
-        "serve",
-        "Serves the app of an ini. Without --server and without [server:main] that is waitress, for "
-        "development: it starts again when code, a template or the ini changes. For production there are "
-        "gunicorn and granian, behind nginx or Apache: see 'pipeline deploy'.",
-        "An option that is not given here is taken from the section [server:main] of the ini.",
-    )
-    add_ini(parser)
-    parser.add_argument("--server", choices=SERVERS, help="the server (default: that of the ini, or waitress)")
-    parser.add_argument("--host", help="the address to listen on (default: 127.0.0.1, this machine alone)")
-    parser.add_argument("--port", type=port, help="the port (default: 8080)")
-    parser.add_argument("--workers", type=int, help="processes, for gunicorn and granian (default: 1)")
-    parser.add_argument("--threads", type=int, help="threads of each process (default: 8)")
-    parser.add_argument(
-        "--no-reload",
-        action="store_false",
-        dest="reload",
-        help="waitress: do not start again when a file changes",
-    )
-    return options_of(parser, arguments)
+    return options_of(parser_of("serve", server=SERVERS), arguments)
 
 
 def choose(options: argparse.Namespace) -> Choice:

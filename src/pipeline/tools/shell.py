@@ -13,7 +13,7 @@ from pipeline.database.only_look import if_locked
 from pipeline.interfaces import ConfigurationError, Handler
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import around, build
-from pipeline.loading.command_line import add_ini, host_of, options_of, parser_of, plan_of
+from pipeline.loading.command_line import host_of, options_of, parser_of, plan_of
 from pipeline.options import on_demand, resolve
 from pipeline.paste import Chain, Step
 from pipeline.telling.words import short
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from pipeline.database.transactions import is_open
 else:  # a site without a database does not have its package
     is_open = on_demand("pipeline.database.transactions:is_open")
-
-EPILOG = """\
-examples:
-  pipeline shell site.ini
-  pipeline shell site.ini -c "print(len(root))"
-  pipeline shell site.ini -c "root['page'].title = 'New'; commit()"
-
-Nothing is stored without commit(). Exit status: 0, or 1 if the code of -c raises an exception."""
 
 NAMES = {
     "root": "the object where traversal starts",
@@ -45,15 +37,7 @@ INSIDE = "pipeline.inside"
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = parser_of(
-        "shell",
-        "Starts Python with the root of a site, a request and a transaction. It is IPython if that is "
-        "installed.",
-        EPILOG,
-    )
-    add_ini(parser)
-    parser.add_argument("-c", metavar="CODE", dest="code", help="run this code, in place of a prompt")
-    options = options_of(parser, arguments)
+    options = options_of(parser_of("shell"), arguments)
     code = options.code
     return in_site(options.ini, options.variables, interact if code is None else lambda names: run(code, names))
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.loading.command_line import ini_parser, options_of, plan_of
+from pipeline.loading.command_line import options_of, parser_of, plan_of
 from pipeline.telling.descriptions import described
 from pipeline.telling.findings import put_json
 from pipeline.telling.words import bold
@@ -17,13 +17,7 @@ LONGEST = 116
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = ini_parser(
-        "show",
-        "Lists the elements that a request passes, outermost first.",
-    )
-    further = "show the options in force as well, what each element requires, provides and adds, and its rules"
-    parser.add_argument("--long", action="store_true", help=further)
-    options = options_of(parser, arguments)
+    options = options_of(parser_of("show"), arguments)
     chains = plan_of(options.ini, options.variables, has_order=True)
     told = [described(chain) for chain in chains]
     if options.json:

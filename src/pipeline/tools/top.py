@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.loading.command_line import ini_parser, options_of, plan_of
+from pipeline.loading.command_line import options_of, parser_of, plan_of
 from pipeline.running.instance import processes, state_of
 from pipeline.running.stacks import of_the_site
 from pipeline.telling.findings import put_json
@@ -17,7 +17,7 @@ from pipeline.telling.words import bold
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    options = parse(arguments)
+    options = options_of(parser_of("top"), arguments)
     directory = directory_of(options)
     while True:
         told = processes(directory)
@@ -34,21 +34,6 @@ def main(arguments: Sequence[str]) -> int:
         if not options.every:
             return 0
         time.sleep(options.every)
-
-
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options of the command line."""
-    parser = ini_parser(
-        "top",
-        "Shows what runs now in each process of a site: requests, the longest first, with the element and the view "
-        "that they are in, their seconds and users; requests that wait; pools of connections. It asks the sockets "
-        "in the directory that the option watch of egg:wsgi-pipeline#health names. Root, the user of the service "
-        "and its group may ask.",
-        "Seconds count from when a process has first seen a request, half a second after its beginning at most.",
-    )
-    parser.add_argument("--stacks", action="store_true", help="show the whole stack of each request")
-    parser.add_argument("--every", type=float, metavar="SECONDS", help="show it again, until you press Ctrl-C")
-    return options_of(parser, arguments)
 
 
 def directory_of(options: argparse.Namespace) -> str:

@@ -9,7 +9,7 @@ from zope.interface import implementedBy
 
 from pipeline.interfaces import ConfigurationError, IRequest
 from pipeline.loading.building import build
-from pipeline.loading.command_line import ini_parser, options_of
+from pipeline.loading.command_line import options_of, parser_of
 from pipeline.options import on_demand, resolve
 from pipeline.request import Request
 from pipeline.telling.findings import put_json
@@ -34,15 +34,7 @@ HEADINGS = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = ini_parser(
-        "views",
-        "Lists every view: the pattern of its path by the kind of object, the methods, the type of request, the "
-        "class of the request that it names, the permission, and its line in the source. Of a Zope site, "
-        "the browser pages, each with its class or template.",
-    )
-    help = "only the views of such objects: package.module:Class"
-    parser.add_argument("--for", metavar="CLASS", dest="kind", help=help)
-    options = options_of(parser, arguments)
+    options = options_of(parser_of("views"), arguments)
     wanted = None if options.kind is None else specification(options.kind)
     built = build(options.ini, options.variables)
     found = [(step.where, list(rows(views)), HEADINGS) for step, views in built.views()]

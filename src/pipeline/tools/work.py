@@ -17,7 +17,6 @@ from transaction.interfaces import TransientError
 from pipeline.jobs import Stored
 from pipeline.loading.asking import answer_of, request_of
 from pipeline.loading.command_line import (
-    add_ini,
     host_of,
     options_of,
     parse_variables,
@@ -35,18 +34,6 @@ else:  # they need prometheus_client
     count_attempt = on_demand("pipeline.measuring.jobs:count_attempt")
     look_at_jobs = on_demand("pipeline.measuring.jobs:look_at_jobs")
 
-EPILOG = """\
-A job is a function with @job (pipeline.jobs), stored by later(request, ...). Run the command as a service of
-systemd, as often as you want workers. Each job is a request through the pipeline of the site, in a transaction that
-takes it out of the queue. A job that fails is tried 8 times, in 20 minutes, and then waits for --again.
-
-examples:
-  pipeline work site.ini              until it is stopped; SIGTERM lets the job at hand end
-  pipeline work site.ini --once       do what is due, for cron
-  pipeline work site.ini --list
-
-Exit status: 0, or 1 if the site cannot be used; with --once also if a job has failed."""
-
 AT_ONCE = 20
 """Jobs of the queue that a worker looks at before it looks at the queue again."""
 PAUSE = 5.0
@@ -57,15 +44,7 @@ log = logging.getLogger("pipeline.jobs")
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
-    parser = parser_of("work", "Does the jobs that a site has stored for later.", EPILOG)
-    add_ini(parser)
-    ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--once", action="store_true", help="end when nothing is due")
-    ways.add_argument("--list", action="store_true", help="show the jobs, and do none")
-    ways.add_argument("--again", action="store_true", help="try the jobs again that have failed too often")
-    ways.add_argument("--create", action="store_true", help="make the table for the jobs of the element sql")
-    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="pause when nothing is due")
-    options = options_of(parser, arguments)
+    options = options_of(parser_of("work"), arguments)
     for given, other in ((options.list, show), (options.again, revive), (options.create, create)):
         if given:
             return in_site(options.ini, options.variables, partial(if_useful, other))

@@ -8,6 +8,7 @@ The application, the connection and the transaction manager are those of the thr
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import transaction as transactions
@@ -31,24 +32,25 @@ CALL = "pipeline.zope.call"
 OF_ZOPE_ITSELF = publish
 
 
+@dataclass
 class Call:
     """The arguments of one call of ``publish_module``."""
 
-    def __init__(
-        self, publish: Any, response: Any, response_factory: Any, request: Any, request_factory: Any, info: Any
-    ) -> None:
-        self.publish = publish
-        self.is_stub = publish is not OF_ZOPE_ITSELF
+    publish: Any
+    response: Any
+    response_factory: Any
+    request: Any
+    request_factory: Any
+    info: Any
+    next_request: Any = None
+    """The request of the next attempt, which the one before has made."""
+    answer: Any = None
+    """Status, headers and body of a stub."""
+
+    @property
+    def is_stub(self) -> bool:
         """True if a test answers itself, and that may be anything."""
-        self.response = response
-        self.response_factory = response_factory
-        self.request = request
-        self.request_factory = request_factory
-        self.info = info
-        self.next_request: Any = None
-        """The request of the next attempt, which the one before has made."""
-        self.answer: Any = None
-        """Status, headers and body of a stub."""
+        return self.publish is not OF_ZOPE_ITSELF
 
     def new_request(self, environ: dict[str, Any]) -> tuple[Any, Any]:
         """Return the request and the response of the next attempt."""

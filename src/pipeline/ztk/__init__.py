@@ -9,7 +9,6 @@ publisher.py        ``ztk_publisher``: checkers, ``mapply``, results
 application.py      all of these in one WSGI application
 site.py             the site of a zope.conf, loaded by Zope's own packages
 known.py            the rule that keeps short ways safe
-lean.py             short ways of cookies and texts
 policy.py           short ways of the security policy
 users.py            principals and policy for new views beside the old ones
 explaining.py       what ``pipeline explain`` says of the steps, adapters and checkers

@@ -15,7 +15,7 @@ from zope.publisher.interfaces import IPublishTraverse, NotFound
 from zope.publisher.interfaces.browser import IBrowserPublisher
 from zope.security.checker import CheckerPublic, selectChecker
 from zope.security.interfaces import ForbiddenAttribute, IUnauthorized
-from zope.security.proxy import removeSecurityProxy
+from zope.security.proxy import removeSecurityProxy as bare
 from zope.traversing.interfaces import ITraversable
 from zope.traversing.namespace import nsParse
 
@@ -146,7 +146,3 @@ def class_of(view: Any) -> type:
     """Return the class of a view, or of the object that it is a method of."""
     cls: type = bare_class(type(getattr(view, "__self__", view)))
     return cls
-
-
-def bare(ob: Any) -> Any:
-    return removeSecurityProxy(ob)

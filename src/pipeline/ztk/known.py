@@ -7,18 +7,16 @@ classes that are known here, the hook may be replaced by code that does the same
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from zope.app.publication.browser import BrowserPublication
 from zope.app.publication.http import BaseHTTPPublication
 from zope.app.publication.zopepublication import ZopePublication
-from zope.publisher.base import BaseRequest, BaseResponse
-from zope.publisher.browser import BrowserRequest, BrowserResponse
-from zope.publisher.http import HTTPRequest, HTTPResponse
+from zope.publisher.base import BaseRequest
+from zope.publisher.browser import BrowserRequest
+from zope.publisher.http import HTTPRequest
 
 try:
     from grokcore.view.publication import ZopePublicationSansProxy
@@ -113,25 +111,4 @@ def ways_of(publication: Any, request: Any) -> Ways:
     return ways(type(publication), type(request), own)
 
 
-def _is_plain_response(cls: type) -> bool:
-    """Return whether responses of a class make their body as a BrowserResponse or an HTTPResponse does."""
-    return (
-        chain(cls, "setResult") == (HTTPResponse, BaseResponse)
-        and chain(cls, "_implicitResult") in ((HTTPResponse,), (BrowserResponse, HTTPResponse))
-        and all(chain(cls, name) == (HTTPResponse,) for name in ("setStatus", "getHeader"))
-        and chain(cls, "getBase") in ((), (BrowserResponse,))
-    )
-
-
-def replace(cls: type, name: str, known: str, ours: Callable[..., Any]) -> None:
-    """Replace a method for the whole process, if the digest of its source is the one that is known."""
-    try:
-        source = inspect.getsource(vars(cls)[name])
-    except (OSError, TypeError):  # it has no source, or is not a function
-        return
-    if sha256(source.encode()).hexdigest() == known:
-        setattr(cls, name, ours)
-
-
 ways: Callable[[Any, Any, Any], Ways] = lru_cache(maxsize=256)(_ways)
-is_plain_response: Callable[[Any], bool] = lru_cache(maxsize=256)(_is_plain_response)

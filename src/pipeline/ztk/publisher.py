@@ -6,7 +6,6 @@ from pipeline.composition import Offers, element
 from pipeline.elements.transaction import TransactionRequest
 from pipeline.response import Response
 from pipeline.toolkit.site import facts_of
-from pipeline.ztk.lean import put_result
 from pipeline.ztk.request import ZopeRequest
 from pipeline.ztk.site import load
 
@@ -36,7 +35,7 @@ def ztk_publisher(*, zope_conf: str | None = None) -> Offers:
         result = publication.callObject(zope, request.published)
         answer = zope.response
         if result is not answer:
-            put_result(zope, answer, result)
+            answer.setResult(result)
         if not request.ways.after_call:
             publication.afterCall(zope, request.published)
         elif request.ways.without_body and zope.method == "HEAD":

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from webob.exc import HTTPBadRequest
 from zope.app.publication.httpfactory import HTTPPublicationRequestFactory
 from zope.publisher.http import DirectResult
 from zope.publisher.interfaces.logginginfo import ILoggingInfo
@@ -22,7 +23,6 @@ from pipeline.toolkit.manager import ImplicitManager, call_close_callbacks, give
 from pipeline.toolkit.site import loaded
 from pipeline.toolkit.walks import WalkedRequest, walk_of
 from pipeline.ztk.known import NONE, Ways, ways_of
-from pipeline.ztk.lean import make_zope_request, shorten_cookies
 from pipeline.ztk.urls import shorten
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
     ``wsgi.logging_info`` and ``REMOTE_USER``.
     """
     shorten()
-    shorten_cookies()
     if factory is None:
         db = loaded() or object() if db is None else db
         factory = HTTPPublicationRequestFactory(db() if callable(db) else db)
@@ -111,6 +110,22 @@ def ztk_request(next: Handler, *, factory: Callable[[Any, Any], Any] | None = No
             give_back_thread(tm, outer)
 
     return Offers(ztk_request, tm=partial(open_tm, ImplicitManager), **OFFERED)
+
+
+def make_zope_request(factory: Any, environ: dict[str, Any]) -> Any:
+    """Return the request that ``factory`` makes, with its publication and its skin.
+
+    Raises HTTPBadRequest for a path that is not UTF-8, which Zope would raise to the server.
+    """
+    path = environ.get("PATH_INFO", "")
+    if not path.isascii():
+        try:
+            path.encode("latin-1").decode()
+        except UnicodeDecodeError:
+            raise HTTPBadRequest("The path is not UTF-8.") from None
+    request = factory(environ["wsgi.input"], environ)
+    hide_pipeline(getattr(request, "_environ", environ), environ)
+    return request
 
 
 def put_answer(request: ZopeRequest, response: Response, zope: Any) -> None:

@@ -7,7 +7,9 @@ registered, its adapter is made and tells the rest.
 
 from __future__ import annotations
 
+import inspect
 import re
+from hashlib import sha256
 from sys import getrecursionlimit
 from typing import Any
 from urllib.parse import quote_from_bytes as quote
@@ -21,7 +23,6 @@ from zope.traversing.browser.absoluteurl import _insufficientContext
 from zope.traversing.browser.interfaces import IAbsoluteURL
 
 from pipeline.toolkit.memory import memory
-from pipeline.ztk.known import replace
 
 ZOPES = vars(AbsoluteURL)["__str__"]
 KNOWN = "40be828778765202a941b84353d7f34cb8a8836d1e66828140a8e3d4618898f4"
@@ -30,7 +31,12 @@ KNOWN = "40be828778765202a941b84353d7f34cb8a8836d1e66828140a8e3d4618898f4"
 
 def shorten() -> None:
     """Replace ``AbsoluteURL.__str__``, for the whole process, if it is the one that is known here."""
-    replace(AbsoluteURL, "__str__", KNOWN, one_pass)
+    try:
+        source = inspect.getsource(vars(AbsoluteURL)["__str__"])
+    except (OSError, TypeError):  # it has no source, or is not a function
+        return
+    if sha256(source.encode()).hexdigest() == KNOWN:
+        AbsoluteURL.__str__ = one_pass
 
 
 def one_pass(self: Any) -> str:

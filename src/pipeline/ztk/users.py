@@ -25,7 +25,7 @@ from pipeline import interfaces
 from pipeline.auth.policy import UNDECLARED
 from pipeline.toolkit.site import loaded
 from pipeline.views import adapter, utility
-from pipeline.ztk.lean import make_zope_request
+from pipeline.ztk.request import make_zope_request
 
 
 def no_passwords(request: Any, login: str, password: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.auth.passwords import MAX_PASSWORD
 from pipeline.database.places import loggable_uri
-from pipeline.loading.command_line import add_variables, options_of, plan_of
+from pipeline.loading.command_line import add_argument, options_of, plan_of
 from pipeline_demo.filing import printable
 from pipeline_demo.models import Folder, Site
 from pipeline_demo.names import BadText, clean_name
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("ini", metavar="INI", help="the ini of the site, such as etc/deploy.ini")
     parser.add_argument("login", metavar="LOGIN", help="name of the user, such as admin")
-    add_variables(parser)
+    add_argument(parser, "variables")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--edit", action="store_true", help="let the user change everything in the site")
     what.add_argument("--remove", action="store_true", help="remove the user, and end all sessions of the user")

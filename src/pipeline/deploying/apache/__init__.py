@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pipeline.deploying import tls
 from pipeline.deploying.site import Site, getpwnam, need_program, need_readable
 from pipeline.interfaces import ConfigurationError
 
@@ -30,7 +29,6 @@ def of_apache(site: Site, module: str) -> dict[str, Any]:
     except KeyError:  # this machine does not have the user
         group = None
     return {
-        **tls.VALUES,
         "module": module,
         "modules": MODULES,
         "group": group,

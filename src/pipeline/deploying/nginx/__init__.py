@@ -12,15 +12,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from pipeline.deploying import tls
 from pipeline.deploying.site import Site, getgrgid, getgrnam, getpwnam, need_program, refuse_distrust
 from pipeline.deploying.target import Deployment, write
 from pipeline.http.files import PASSED_ON
 from pipeline.interfaces import ConfigurationError
 
 PROGRAM = ("nginx", "apt install nginx")
-BEHIND = ("gunicorn", "granian", "systemd", "uwsgi")
-"""The servers behind it."""
 
 
 def values(site: Site) -> dict[str, Any]:
@@ -38,7 +35,6 @@ def values(site: Site) -> dict[str, Any]:
         passed_on["Strict-Transport-Security"] = f"$hsts_{site.port}"
     proxied = ("$scheme_{}", "$port_{}") if site.proxies else ("$scheme", "$server_port")
     return {
-        **tls.VALUES,
         "inner": Deployment({}, ()) if site.upstreams else write(site.behind, site._replace(behind_proxy=True)),
         "by_uwsgi": by_uwsgi,
         "scheme": proxied[0].format(site.port),
