@@ -177,7 +177,7 @@ class Explorer:
         chance = self.random.random()
         if chance < 0.15 and new:
             alike = new
-        elif chance < 0.3 and refusing:
+        elif chance < 0.2 and refusing:
             alike = self.random.choice(refusing)
         elif chance < 0.45 and self.last in by_view:  # the second loan of a book, the third of a visitor
             alike = by_view[self.last]
