@@ -12,7 +12,7 @@ import pytest
 
 pydantic = pytest.importorskip("pydantic")
 
-from pipeline.proving.examples import example_of  # noqa: E402
+from pipeline.proving.values import example_of  # noqa: E402
 
 
 class Colour(Enum):

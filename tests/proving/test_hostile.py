@@ -8,7 +8,7 @@ from html import escape
 
 import pytest
 
-from pipeline.proving.hostile import MARK, SCRIPT, is_markup
+from pipeline.proving.values import MARK, SCRIPT, is_markup
 from pipeline.staging.runs import Run
 
 HARM: dict[str, Callable[[str], str]] = {

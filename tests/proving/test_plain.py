@@ -12,7 +12,7 @@ from persistent.mapping import PersistentMapping
 from ZODB.serialize import ObjectWriter
 
 from pipeline.proving.noise import Noise
-from pipeline.staging.plain import plain
+from pipeline.staging.copies import plain
 
 
 def record(value: Any) -> bytes:

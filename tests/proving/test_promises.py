@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,12 @@ class Box(Persistent):
     __parent__ = __name__ = None
     value = 0
     owner = "ann"
+
+    def __init__(self) -> None:
+        self.counter = Counter()
+
+class Counter(Persistent):
+    value = 0
 
 def root(mapping: Any) -> Box:
     return mapping.setdefault("box", Box())
@@ -118,17 +125,51 @@ def test_a_finding_is_short_and_is_run_again_by_one_command(
     ini = site("@invariant\ndef is_odd(root): return root.value != 4\n")
     assert main(["prove", ini, "--users", "ann,bob", "--judge", "sequences"]) == 1
     said = capsys.readouterr().out
-    command = said.partition(" --replay '")[2].partition("'")[0]
+    printed = command_in(said)
+    command = printed[-1]
     first, second = steps = command.split(" then ")
     assert {step.partition("=")[0] for step in steps} == {"ann POST /@@put value"}
-    assert main(["prove", ini, "--users", "ann,bob", "--replay", command]) == 1
+    assert main(printed) == 1
     said = capsys.readouterr().out
     assert said.splitlines()[-3:] == [
         f"  302  {first}",
         f"  302  {second}",
         "found: the invariant is_odd does not hold, it is False",
     ]
-    assert main(["prove", ini, "--users", "ann,bob", "--replay", first]) == 0
+    assert main([*printed[:-1], first]) == 0
+
+
+def command_in(said: str) -> list[str]:
+    """The words of the command that is printed with the first finding."""
+    return shlex.split(next(line for line in said.splitlines() if " --replay " in line))[1:]
+
+
+OF_A_USER = """
+@view(context=Box, name="count", methods=("POST",))
+def count(box: Box, request: Any) -> str:
+    if request.principal != "ann" or request.headers.get("Cookie") != "login=a; b='c'":
+        raise HTTPForbidden
+    try:
+        box.value += 1
+        box.counter.value += 1
+    except Exception:
+        return "counted"
+    if box.value == 2:
+        raise ValueError
+    return "counted"
+"""
+
+
+@pytest.mark.parametrize(("judge", "what"), [("faults", "R1: "), ("sequences", "it is answered 500")])
+def test_what_is_printed_runs_a_finding_again_that_needs_a_login(
+    judge: str, what: str, site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["prove", site(OF_A_USER), "--user", "ann", "-H", "Cookie: login=a; b='c'"]
+    assert main([*words, "--view", "count", "--judge", judge, "--seed", "8"]) == 1
+    said = capsys.readouterr().out
+    assert f"found: {what}" in said
+    assert main(command_in(said)) == 1
+    assert f"found: {what}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

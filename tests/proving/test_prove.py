@@ -8,6 +8,8 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,12 +25,11 @@ from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.judges import Record
-from pipeline.proving.proof import Proof, plan_from
+from pipeline.proving.proof import JUDGES, Proof, plan_from
 from pipeline.proving.report import Waiver
 from pipeline.publisher import publisher
-from pipeline.staging.asked import Asked
+from pipeline.staging.asked import Asked, of_log
 from pipeline.staging.effects import effect
-from pipeline.staging.logged import of_log
 from pipeline.testing import prove as prove_site
 from pipeline.testing.plugin import prove as prove
 from pipeline.tools.command import main
@@ -140,6 +141,7 @@ EFFECT_OF = [
     ("of.an.unknown.kind", (), "of.an.unknown.kind"),
     ("socket.connect", (None, ("mail.example", 25)), "mail.example:25"),
     ("sqlite3.connect", (":memory:",), ""),
+    ("os.putenv", (b"NAME", b"value"), "NAME"),
     ("subprocess.Popen", (b"/usr/bin/mail", [], None, None), "/usr/bin/mail"),
 ]
 
@@ -241,6 +243,22 @@ def test_nothing_found(ini: Callable[..., str], capsys: pytest.CaptureFixture[st
 def test_the_budget(ini: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prove", ini(), "--view", SOUND, "--budget", "0"]) == 3
     assert "left out by the budget" in capsys.readouterr().out
+
+
+def test_a_small_budget_is_shared_among_the_judges(
+    ini: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at the clock takes a second, so that the machine does not matter."""
+    for module in ("report", "proof"):
+        monkeypatch.setattr(f"pipeline.proving.{module}.monotonic", partial(next, count()))
+    assert main(["prove", ini(), "--view", SOUND, "--depth", "2", "--budget", "100"]) == 3
+    said = capsys.readouterr().out.splitlines()
+    judges = {line.partition(":")[0]: line for line in said if line.partition(":")[0] in JUDGES}
+    runs = {judge: int(line.partition(", ")[2].partition(" ")[0]) for judge, line in judges.items()}
+    assert len(runs) == 5 and min(runs.values()) > 0 and runs["sequences"] > 10, said
+    assert [judge for judge, line in judges.items() if line.endswith("its share of the budget is over")] == [
+        "faults", "sequences"
+    ]
 
 
 def test_too_few_views(ini: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,7 @@ from pipeline.database.storages import database_at
 from pipeline.rehearsing.comparing import Rehearsal, newest, rehearse, worse
 from pipeline.rehearsing.sides import Process, directory_of
 from pipeline.rehearsing.stage import CIRCLE, Answer, Measured, Stage
-from pipeline.staging.asked import Asked
-from pipeline.staging.logged import Logged, read_log
+from pipeline.staging.asked import Asked, Logged, read_log
 from pipeline.tools.command import main
 
 INI = """

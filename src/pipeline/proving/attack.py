@@ -6,17 +6,17 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 from urllib.parse import quote, urlsplit
 
 from pipeline.interfaces import PUBLIC
-from pipeline.proving.hostile import HOSTILE, is_markup
 from pipeline.proving.judges import failing
 from pipeline.proving.links import leading
-from pipeline.proving.promised import NOBODY, open_to_others
+from pipeline.proving.promised import NOBODY, broken_invariants, open_to_others
 from pipeline.proving.report import Report
-from pipeline.staging.addresses import of_this_site
-from pipeline.staging.asked import FORM, Asked
+from pipeline.proving.values import FILES, HOSTILE, VALUES, is_markup
+from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, of_this_site
 from pipeline.staging.runs import LONGEST, Run
 from pipeline.staging.site import Site, quiet
 from pipeline.telling.secrets import is_secret
@@ -31,6 +31,11 @@ LONG = (*((part, "") for part in ("a", " ", "<", "(", "a@", "&#", "\n*")), ("a",
 """Parts of long values, and what ends them. On these, expressions and parsers of texts go back again and again."""
 MOST = {"GET": 6_000, "POST": 60_000}
 """Characters of a long value: those of a query have to pass the server."""
+
+OTHERS: dict[str, Sequence[Any]] = {JSON: VALUES, MULTIPART: FILES}
+"""Further values, by the type of a body."""
+BODIES = (b"null", b"[]", b'"prove"', b"1")
+"""Bodies of JSON that are not objects."""
 
 
 def prove_attack(site: Site, requests: Sequence[Asked], report: Report, users: Sequence[str] = ()) -> None:
@@ -92,18 +97,27 @@ def from_elsewhere(site: Site, request: Asked, view: View) -> Iterator[tuple[str
 
 def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
     """Ask with values that would be markup, an address, or a line of a header."""
-    for value in (*HOSTILE, f"{ELSEWHERE}/"):
-        for tried in with_value(request, view, value):
-            run = site.afresh(tried)
-            yield from ((what, tried) for what in failing(run))
-            target = urlsplit(run.header("Location"))
-            shown = [site.ask(one) for one in leading(site, tried, run)] if target.path else []
-            if any(map(is_markup, (run, *shown))):
-                yield "S7: a page has a value of the visitor as HTML", tried
-            elif target.netloc and of_this_site(site.origin, tried.url, target.geturl()) is None:
-                yield f"S8: a redirect goes where a value of the visitor says: {run.header('Location')}", tried
-            else:
-                yield "", tried
+    bodies = [request._replace(body=body) for body in BODIES] if request.kind == JSON else []
+    values = (*HOSTILE, f"{ELSEWHERE}/", *OTHERS.get(request.kind, ()))
+    for tried in (*bodies, *(tried for value in values for tried in with_value(request, view, value))):
+        run = site.afresh(tried)
+        target = urlsplit(run.header("Location"))
+        shown = [site.ask(one) for one in (*leading(site, tried, run), *back(tried))] if target.path else []
+        failed = (what for one in (run, *shown) for what in failing(one))
+        yield from ((what, tried) for what in (*failed, *broken_invariants(site)))
+        if any(map(is_markup, (run, *shown))):
+            yield "S7: a page has a value of the visitor as HTML", tried
+        elif target.netloc and of_this_site(site.origin, tried.url, target.geturl()) is None:
+            yield f"S8: a redirect goes where a value of the visitor says: {run.header('Location')}", tried
+        else:
+            yield "", tried
+
+
+def back(request: Asked) -> Iterator[Asked]:
+    """Yield the page that has the form of a request: a visitor goes back to it, and may see what he has stored."""
+    begin, _, url = request.source.partition("a form of ")
+    if url and not begin:
+        yield Asked("GET", url, user=request.user, source=f"the page of the form to {request.url}")
 
 
 def with_a_secret(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:
@@ -162,14 +176,22 @@ def long_values(request: Asked, view: View) -> Iterator[tuple[Asked, ...]]:
 
 
 def with_value(
-    request: Asked, view: View, value: str, chosen: Callable[[str], object] = lambda name: True
+    request: Asked, view: View, value: Any, chosen: Callable[[str], object] = lambda name: True
 ) -> Iterator[Asked]:
     """Yield the request with a value in each of its fields, or of the chosen ones, one at a time."""
     fields = request.fields
-    names = dict.fromkeys([*dict(fields), *(view.fill.names if view.fill is not None else ())])
-    for name in filter(chosen, names if request.kind == FORM or request.is_safe else ()):
+    is_form = request.kind == FORM or request.is_safe
+    names = dict.fromkeys([*dict(fields), *(view.fill.names if is_form and view.fill is not None else ())])
+    for name in filter(chosen, names):
         more = [] if name in dict(fields) else [(name, value)]
-        yield request.with_fields([*((key, value if key == name else old) for key, old in fields), *more])
+        yield request.with_fields([*((key, put(old, value) if key == name else old) for key, old in fields), *more])
     if request.is_safe and chosen(""):
         path = request.url.partition("?")[0].rstrip("/")
         yield request._replace(url=f"{path}/{quote(value, safe='')}")
+
+
+def put(old: Any, value: Any) -> Any:
+    """Return a value for a field. A text becomes the name of a file; only a file becomes another file."""
+    if isinstance(old, tuple) and isinstance(value, str):
+        return value, old[1]
+    return value if isinstance(old, tuple) == isinstance(value, tuple) else old

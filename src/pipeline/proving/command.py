@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import tomllib
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,16 +55,28 @@ def main(arguments: Sequence[str]) -> int:
         proof.report.follow = not options.json
         if not options.json:
             put_begin(proof.report)
-        for judge in sorted({*chosen}, key=JUDGES.index):
+        for left, judge in zip(range(len({*chosen}), 0, -1), sorted({*chosen}, key=JUDGES.index), strict=True):
+            proof.report.share(left)
             getattr(proof, judge)(*((options.depth, kinds) if judge == "faults" else ()))
     report = proof.report
     if options.json:
         put_json(report.as_dict())
     else:
-        put_end(report, f"pipeline prove {' '.join((options.ini, *options.variables))}")
+        put_end(report, again(parser, options))
     if options.junit:
         Path(options.junit).write_text(report.as_junit())
     return report.exit_status
+
+
+def again(parser: ArgumentParser, options: Namespace) -> str:
+    """Return the command that asks the same site as the same users."""
+    words = ["pipeline", "prove", options.ini, *options.variables]
+    for name in ("user", "users", "log", "seed"):
+        value = getattr(options, name)
+        words += [f"--{name}", str(value)] if value != parser.get_default(name) else []
+    words += [word for header in options.headers for word in ("-H", header)]
+    words += [word for effect in options.allow for word in ("--allow", effect)]
+    return shlex.join(words)
 
 
 def waivers_of(path: str) -> list[Waiver]:

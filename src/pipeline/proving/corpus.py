@@ -8,27 +8,24 @@ parameters.
 from __future__ import annotations
 
 import inspect
-import json
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain as chained
+from itertools import islice, product
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 from xmlrpc.client import dumps
 
-from webob import Request
-from webob.multidict import MultiDict
 from webtest import TestResponse
 from webtest.forms import Form, Submit, Upload
 from zope.interface import Interface, implementedBy
 
 from pipeline.interfaces import IXMLRPCRequest
 from pipeline.paste import Chain
-from pipeline.proving.examples import EXAMPLES, example_for, example_of
-from pipeline.staging.addresses import links_of, of_this_site
-from pipeline.staging.asked import AS_JSON, OWN, Asked, asked, unlike, with_values
+from pipeline.proving.values import EXAMPLES, FILE, SHAPES, example_for, example_of
+from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, asked, links_of, of_this_site, unlike, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 from pipeline.telling.words import kind_name, place_of
@@ -49,9 +46,9 @@ NO_OBJECT = "no object of its kind"
 YEAR = "2009"
 """A word for all texts of a form, which one that refuses other words may take: a number, an amount or a year."""
 
-MULTIPART = "multipart/form-data; boundary=----------prove"
+BODIES = 81
+"""How many bodies are tried for a view whose fields have no types."""
 
-Identity = tuple[str, str, str, Any]
 Row = tuple[Any, Any, str, View]
 """A registration: context, type of the request, method and name, view."""
 
@@ -92,16 +89,6 @@ class Wanted:
         """True if each request was refused that has reached it."""
         return self.request is not None and not self.is_answered
 
-    @property
-    def asks_for_password(self) -> bool:
-        """True if its request has a password: ``prove`` knows none."""
-        return self.request is not None and b"password" in self.request.body
-
-    @property
-    def is_get(self) -> bool:
-        """True if the view answers a GET."""
-        return self.row[2].startswith("GET ")
-
     def note(self, request: Asked, run: Run) -> bool:
         """Note how a request was answered that may be one for the view. Return whether it has reached it."""
         is_reached = any(view.function is self.row[3].function for view in run.views)
@@ -115,13 +102,17 @@ class Wanted:
 
 def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
     """Return the views, with a request for each."""
-    wanted = list({identity_of(row): Wanted(row) for row in rows(site, chains)}.values())
+    by_view = {  # several publishers may have one
+        (row[2], kind_name(row[0]), kind_name(row[1]), row[3].function): Wanted(row) for row in rows(site, chains)
+    }
+    wanted = list(by_view.values())
     forms: list[Asked] = []
     for way in ways_of(chains):
         things = objects(site, way)
         pages: dict[str, Run] = {}
         for get in (True, False):  # the pages have the forms
-            for one in [one for one in wanted if one.is_get is get and not one.is_answered]:
+            asked_for = [one for one in wanted if one.row[2].startswith("GET ") is get]
+            for one in [one for one in asked_for if not one.is_answered]:
                 for request in candidates(one.row, things, way, forms, site.models):
                     run = site.afresh(request)
                     if one.note(request, run) and get and "html" in run.header("Content-Type"):
@@ -130,7 +121,7 @@ def of_views(site: Site, chains: Sequence[Chain]) -> list[Wanted]:
                         break
             if get:
                 forms += [form for url, run in pages.items() for form in forms_of(site.origin, url, run.body)]
-                note_linked(site, [one for one in wanted if one.is_get and one.said == NO_OBJECT], pages)
+                note_linked(site, [one for one in asked_for if one.said == NO_OBJECT], pages)
     return wanted
 
 
@@ -142,12 +133,6 @@ def note_linked(site: Site, wanted: Sequence[Wanted], pages: Mapping[str, Run]) 
         for one in wanted:
             if run.status == 200 and any(view.function is one.row[3].function for view in run.views):
                 one.note(request, run)
-
-
-def identity_of(row: Row) -> Identity:
-    """Return what is one view: several publishers may have it."""
-    context, request_type, key, view = row
-    return key, kind_name(context), kind_name(request_type), view.function
 
 
 def rows(site: Site, chains: Sequence[Chain]) -> Iterator[Row]:
@@ -228,23 +213,28 @@ def candidates(
         yield from (Asked("POST", path, call, (("Content-Type", "text/xml"),)) for path in fitting)
         return
     urls = [(f"{path.rstrip('/')}/{end}" if end else path) for path in fitting]
-    if method not in ("GET", "HEAD"):
-        for form in forms:
-            path = urlsplit(form.url).path
-            if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
-                yield form
-                yield with_values(form, lambda old: YEAR if old == "prove" else old)
-    fields = list(fields_of(view, models, method in ("GET", "HEAD")))
-    query = urlencode(fields) if method in ("GET", "HEAD") else ""
+    is_read = method in ("GET", "HEAD")
+    fields = list(fields_of(view, models, is_read))
+    source = "its parameters" if fields else ""
+    if is_read:
+        for url in urls:
+            yield Asked(method, f"{url}?{urlencode(fields)}" if fields else url, b"", way.headers, None, source)
+        return
+    for form in forms:
+        path = urlsplit(form.url).path
+        if form.method == method and (path in urls or (end and path.rpartition("/")[2] in (end, name))):
+            yield form
+            yield with_values(form, lambda old: YEAR if old == "prove" else old)
+    is_nested = any(isinstance(value, (dict, list)) for _, value in fields)
+    bodies = [*(bodies_for(view) if not fields else ()), (JSON, dict(fields)) if is_nested else (FORM, fields)]
     for url in urls:
-        made = asked(method, f"{url}?{query}" if query else url, fields, source="its parameters" if fields else "")
-        if method not in ("GET", "HEAD") and any(isinstance(value, (dict, list)) for _, value in fields):
-            made = Asked(method, url, json.dumps(dict(fields)).encode(), (*OWN, AS_JSON), None, made.source)
-        made = made._replace(headers=(*made.headers, *way.headers))
-        yield made
-        if method not in ("GET", "HEAD"):  # the view may need a version, or a name that nothing has
-            yield made._replace(headers=(*made.headers, ("If-Match", "*")))
-            yield with_values(made, partial(unlike, number=1))
+        for kind, sent in bodies:
+            made = asked(method, url, sent, kind=kind, source=source)
+            made = made._replace(headers=(*made.headers, *way.headers))
+            yield made
+        # the view may need a version, or a name that nothing has
+        yield made._replace(headers=(*made.headers, ("If-Match", "*")))
+        yield with_values(made, partial(unlike, number=1))
 
 
 def is_for(context: Any, kind: type) -> bool:
@@ -254,6 +244,24 @@ def is_for(context: Any, kind: type) -> bool:
     return wanted in (None, Interface) or bool(implemented(kind).isOrExtends(wanted))
 
 
+def function_of(view: View) -> Any:
+    """Return the function of a view, or that of its class which is called."""
+    return view.function.__call__ if isinstance(view.function, type) else view.function
+
+
+def bodies_for(view: View) -> Iterator[tuple[str, Any]]:
+    """Yield the types and fields of bodies for a view that reads ``request.json`` or a form itself: the names are
+    those that stand in the code of the view."""
+    code: Any = getattr(inspect.unwrap(function_of(view)), "__code__", None)
+    reads = code.co_names if code is not None else ()
+    is_json = "json" in reads or "json_body" in reads
+    if is_json or "POST" in reads or "form" in reads:
+        names = [one for one in code.co_consts if isinstance(one, str) and one.isidentifier()]
+        for values in islice(product(SHAPES if is_json else ("prove", "1"), repeat=len(names)), BODIES):
+            fields = dict(zip(names, values, strict=True))
+            yield (JSON, fields) if is_json else (FORM, [*fields.items()])
+
+
 def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iterator[tuple[str, Any]]:
     """Yield a field for each parameter of a view. A model of the whole body has several.
 
@@ -261,7 +269,7 @@ def fields_of(view: View, models: Sequence[Any], required: bool = False) -> Iter
     """
     if view.fill is None:
         return
-    function: Any = view.function.__call__ if isinstance(view.function, type) else view.function
+    function = function_of(view)
     try:
         hints = typing.get_type_hints(function, include_extras=bool(models))
     except Exception:  # a name that is only imported for type checkers
@@ -303,23 +311,15 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
         button = default_button(form)
         if path is None or (button and "disabled" in button.attrs):
             continue
+        is_multipart = form.enctype == "multipart/form-data"
         fields: list[tuple[str, Any]] = []
-        files: list[tuple[str, Any]] = []
         for name, value in form.submit_fields(button and button.name):
             field = form.fields[name][0]
-            if isinstance(value, Upload) or type(field).__name__ == "File":
-                files.append((name, ("prove.txt", b"prove")))
-            else:
-                fields.append((name, filled(field, value)))
-        method = form.method.upper()
-        source = f"a form of {url}"
-        if method == "GET":
-            yield asked("GET", path, source=source)
-        elif form.enctype == "multipart/form-data":
-            encoded = Request.blank("/", POST=MultiDict([*fields, *files]), content_type=MULTIPART)
-            yield Asked(method, path, encoded.body, (*OWN, ("Content-Type", MULTIPART)), None, source)
-        else:
-            yield asked(method, path, fields, source=source)
+            is_file = isinstance(value, Upload) or type(field).__name__ == "File"
+            if is_multipart or not is_file:
+                fields.append((name, FILE if is_file else filled(field, value)))
+        source, kind = f"a form of {url}", MULTIPART if is_multipart else FORM
+        yield asked(form.method.upper(), path, fields, kind=kind, source=source)
 
 
 def filled(field: Any, value: Any) -> str:

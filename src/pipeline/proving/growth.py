@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from http import HTTPStatus
 from itertools import pairwise
-from types import FunctionType
+from types import CellType, FrameType, FunctionType
 from typing import Any
 
 from persistent import Persistent
@@ -32,6 +32,8 @@ Cached = type(lru_cache(len))
 """The class of a function with a cache."""
 STATEMENT = "sql.execute:before"
 """The point that should not come once for each row."""
+Line = tuple[str, int]
+"""A file of the site, and the number of a line in it."""
 
 
 class Noted:
@@ -72,13 +74,12 @@ def prove_growth(site: Site, first: Noted, report: Report) -> None:
     """
     requests = [request for request in first.answers if not any(failing(site.afresh(request)))]
     with report.line("growth", "the same requests again and again", None, 0) as line:
-        if grown(site, requests):
-            for request in requests:
-                for what in grown(site, [request]):
-                    report.note(line, f"R13: {what} with each request", str(request), "", "")
-                if report.is_over():
-                    return
         line.runs += 3 * TIMES * len(requests)
+        for request in report.within_budget(requests if grown(site, requests) else ()):
+            for what in grown(site, [request]):
+                report.note(line, f"R13: {what} with each request", str(request), "", "")
+        if report.is_over():
+            return
         for request in requests:
             if request.method == "GET" and counts(site, request):
                 report.note(line, "R13: a page counts the requests of this process", str(request), "", "")
@@ -147,7 +148,7 @@ def objects_held() -> Iterator[str]:
 
 
 def within(name: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the variables of a module, those of its classes, and the default values of its functions."""
+    """Yield the variables of a module, those of its classes, and the default values and closures of functions."""
     for key, value in list(variables.items()):
         where = f"{name}.{key}"
         yield where, value
@@ -158,6 +159,8 @@ def within(name: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]
         elif isinstance(value, FunctionType):
             defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
             yield from ((f"a default value of {where}", held) for held in defaults)
+            cells = (cell for cell in value.__closure__ or () if cell != CellType())
+            yield from ((f"the closure of {where}", cell.cell_contents) for cell in cells)
 
 
 def size_of(thing: Any) -> int:
@@ -168,33 +171,54 @@ def size_of(thing: Any) -> int:
 
 
 def for_each_row(site: Site, requests: Sequence[Asked]) -> Iterator[tuple[Asked, str]]:
-    """Yield the pages that need more statements with each thing that is added, with the line of the statement."""
+    """Yield the pages that need more statements with each thing that is added, or far more steps, with the line."""
     posts = [one for one in requests if one.method == "POST"]
     adding = [one for one in posts if site.afresh(one).is_acknowledged and site.has_stored]
     pages = [one for one in requests if one.method == "GET"]
     site.copies.reset()
     number = 0
-    looks: list[dict[Asked, Counter[str]]] = []
-    for _ in range(3 if adding else 0):
-        looks.append({page: statements_of(site, page) for page in pages})
+    looks: list[dict[Asked, tuple[Counter[str], Counter[Line]]]] = []
+    for _ in range(4 if adding else 0):
+        looks.append({page: work_of(site, page) for page in pages})
         for request in adding * ROWS:
             number += 1
             site.ask(with_values(request, partial(unlike, number=number)))
     site.copies.reset()
     for page in pages if looks else ():
-        first, second, third = (look[page] for look in looks)
-        for where in third:
-            if third[where] - second[where] >= ROWS // 2 <= second[where] - first[where]:
-                yield page, f"a statement is sent for each row, at {where}: {first[where]}, then {third[where]}"
+        statements, lines = zip(*(look[page] for look in looks), strict=True)
+        for where in statements[-1]:
+            counts = [one[where] for one in statements]
+            if min(differences(counts)) >= ROWS // 2:
+                yield page, f"a statement is sent for each row, at {where}: {counts[0]}, then {counts[-1]}"
+        steps = {where: differences(differences([one[where] for one in lines])) for where in lines[-1]}
+        quadratic = [where for where, (first, second) in steps.items() if second > 0.8 * first >= 0.8 * ROWS**2]
+        for file, line in quadratic[:1]:
+            yield page, f"the work is quadratic in the number of rows, at {file}, line {line}"
 
 
-def statements_of(site: Site, page: Asked) -> Counter[str]:
-    """Return how many statements a page needs, by the line of the site that sends them."""
-    found: Counter[str] = Counter()
+def differences(numbers: Sequence[int]) -> list[int]:
+    """Return by how much each number is more than the one before."""
+    return [b - a for a, b in pairwise(numbers)]
+
+
+def work_of(site: Site, page: Asked) -> tuple[Counter[str], Counter[Line]]:
+    """Return how many statements the lines of the site send for a page, and how often each line runs."""
+    statements: Counter[str] = Counter()
+    lines: Counter[Line] = Counter()
 
     def gate(name: str) -> None:
         if name == STATEMENT:
-            found[place() or "a library"] += 1
+            statements[place() or "a library"] += 1
 
-    site.ask(page, Run(gate=gate))
-    return found
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        if event == "line":
+            lines[frame.f_code.co_filename, frame.f_lineno] += 1
+        return trace if event == "line" or is_of_the_site(frame.f_code.co_filename) else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        site.ask(page, Run(gate=gate))
+    finally:
+        sys.settrace(before)
+    return statements, lines

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from pipeline.proving.corpus import forms_of
 from pipeline.proving.judges import failing
 from pipeline.proving.report import Report
-from pipeline.staging.addresses import links_of, of_this_site
-from pipeline.staging.asked import Asked
+from pipeline.staging.asked import Asked, links_of, of_this_site
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site
 

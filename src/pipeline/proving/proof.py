@@ -20,8 +20,7 @@ from pipeline.proving.links import followed, prove_links
 from pipeline.proving.pairs import SCHEDULES, prove_pairs
 from pipeline.proving.report import Report, Waiver, put_judge
 from pipeline.proving.sequences import Explorer, prove_sequences
-from pipeline.staging.asked import Asked
-from pipeline.staging.logged import of_log
+from pipeline.staging.asked import Asked, of_log
 from pipeline.staging.runs import FAULTS, Plan, Run
 from pipeline.staging.site import Site
 
@@ -89,7 +88,7 @@ class Proof:
         self.strict = strict
         self.report = Report(self.site.name, cover=0.0 if view or corpus else cover)
         if budget is not None:
-            self.report.ends = monotonic() + budget
+            self.report.ends = self.report.share_ends = monotonic() + budget
         self.requests: list[Asked] = []
 
     @contextmanager
@@ -131,7 +130,8 @@ class Proof:
         """Note which views have refused all requests until now: a book must be lent before it is brought back."""
         left = [one for one in self.refused if one.row[3].function not in self.site.succeeded]
         self.report.refused = list(map(str, left))
-        self.report.succeeded = self.report.tried - len(left) + sum(one.asks_for_password for one in left)
+        with_password = [one for one in left if one.request and b"password" in one.request.body]  # it is not known
+        self.report.succeeded = self.report.tried - len(left) + len(with_password)
 
     def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
         """Try every fault at every point."""
@@ -180,7 +180,7 @@ class Proof:
         judge = self.report.lines[-1].judge if self.report.lines else ""
         self._note_refused()
         if self.report.follow and judge:
-            put_judge([line for line in self.report.lines if line.judge == judge])
+            put_judge([line for line in self.report.lines if line.judge == judge], self.report.is_cut)
         self.report.waive([one for one in self.waived if one.judge == judge])
         if self.strict and (self.report.found or not self.report.is_covered):
             raise AssertionError(self.report.text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -89,16 +90,28 @@ class Report:
     found: list[Found] = field(default_factory=list)
     ends: float = inf
     """The time of ``monotonic()`` at which the budget is used up."""
+    share_ends: float = inf
+    """The same for the share of the judge that is at work."""
+    is_cut: bool = False
+    """True if the share of the judge is used up."""
     is_over_budget: bool = False
     cover: float = 0.9
     """The least part of the views that must succeed."""
     follow: bool = False
     """True if the lines are printed while they are made."""
 
+    def share(self, judges: int) -> None:
+        """Give the judge that begins its share of what is left of the budget. judges has the number of those that
+        have not ended."""
+        now = monotonic()
+        self.share_ends = now + max(0.0, self.ends - now) / judges
+        self.is_cut = False
+
     def is_over(self) -> bool:
-        """Return whether the budget is used up."""
-        self.is_over_budget = self.is_over_budget or monotonic() > self.ends
-        return self.is_over_budget
+        """Return whether the budget of the judge that is at work is used up."""
+        self.is_cut = monotonic() > self.share_ends
+        self.is_over_budget |= self.is_cut
+        return self.is_cut
 
     def within_budget(self, things: Iterable[Thing]) -> Iterator[Thing]:
         """Yield one thing after the other, until the budget is used up."""
@@ -242,11 +255,12 @@ def put_line(line: Line) -> None:
         print(f"  {line.request:50.50} {status:4} {runs}  {found_in_words(line.findings)}{left}")
 
 
-def put_judge(lines: Sequence[Line]) -> None:
+def put_judge(lines: Sequence[Line], is_over: bool) -> None:
     """Print the sums of one judge."""
     runs, findings = sum(line.runs for line in lines), sum(line.findings for line in lines)
     requests = f"{len(lines)} request{'s' * (len(lines) != 1)}"
-    print(f"{lines[0].judge}: {requests}, {runs} runs, {found_in_words(findings)}")
+    over = ", and its share of the budget is over" * is_over
+    print(f"{lines[0].judge}: {requests}, {runs} runs, {found_in_words(findings)}{over}")
 
 
 def found_in_words(findings: int) -> str:
@@ -268,10 +282,9 @@ def put_end(report: Report, replay: str) -> None:
         print(f"    {one.request}{f', with {one.plan}' if one.plan and one.judge != 'sequences' else ''}")
         if one.where:
             print(f"    at {one.where}")
-        if one.plan and one.judge == "faults":
-            print(f"    {replay} --replay '{one.request} {one.plan}'")
-        elif one.plan and one.judge == "sequences":
-            print(f"    {replay} --replay '{one.plan}'")
+        if one.plan and one.judge in ("faults", "sequences"):
+            plan = one.plan if one.judge == "sequences" else f"{one.request} {one.plan}"
+            print(f"    {replay} --replay {shlex.quote(plan)}")
     print(f"\n{report.runs} runs, {len(report.found)} kinds of findings")
     if not report.is_covered:
         print(

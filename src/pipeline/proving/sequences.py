@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from http import HTTPStatus
 from random import Random
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.corpus import MULTIPART
-from pipeline.proving.hostile import MARK, SCRIPT, is_markup
 from pipeline.proving.judges import failing
 from pipeline.proving.links import DEAD, leading
 from pipeline.proving.promised import NOBODY, broken_invariants, is_open
 from pipeline.proving.report import Report
-from pipeline.staging.asked import AS_JSON, FORM, OWN, Asked, with_values
+from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
+from pipeline.staging.asked import FORM, JSON, MULTIPART, OWN, Asked, with_values
 from pipeline.staging.runs import Run
 from pipeline.staging.site import NUMBER, Site
 from pipeline.telling.secrets import masked_query
@@ -43,7 +43,7 @@ TEXTS = ("0", "-1", "", "x" * 1500, "//elsewhere.example/", "ž" * 60, MARK, MAR
 """Values of fields, besides tokens and the names of users."""
 RATES = (0.0, 0.3, 0.5, 0.7)
 """Parts of the fields of a request that get other values."""
-KINDS = {"%7B": AS_JSON[1], "%5B": AS_JSON[1], "--": MULTIPART}
+KINDS = {"%7B": JSON, "%5B": JSON, "--": MULTIPART}
 """Types of other bodies than those of plain forms, by how they begin in the command of a finding."""
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 """Statuses by which a user is sent away, who is then seldom the one to ask again."""
@@ -74,8 +74,9 @@ def prove_sequences(
         for what in broken_invariants(site):
             report.note(line, what, "before any request", "", "")
         changing = sum(not request.is_safe for request in requests)
-        for _ in range(max(SEQUENCES, FOR_EACH * changing) if most is None else most):
-            if report.is_over() or not explorer.known:
+        most = max(SEQUENCES, FOR_EACH * changing) if most is None else most
+        for _ in report.within_budget(range(most)):
+            if not explorer.known:
                 return
             line.runs += 1
             steps, found = explorer.explore()
@@ -158,10 +159,11 @@ class Explorer:
             known = {*self.welcome.get(kind, ())}
             yield steps[-1]
             if {*self.welcome.get(kind, ())} > known:
-                self.begins.append(list(steps))
-                if kind.method not in ("GET", "HEAD") and len(steps) < LONGEST:
+                done = [one for one, run in zip(steps, self.runs, strict=True) if run.is_acknowledged]
+                self.begins.append(done)
+                if kind.method not in ("GET", "HEAD") and len(done) < LONGEST:
                     users = filter(None, self.users)
-                    self.planned += [[*steps, steps[-1]._replace(user=user)] for user in users]
+                    self.planned += [[*done, done[-1]._replace(user=user)] for user in users]
 
     def next(self) -> Asked:
         """Return a request with values of chance, by a user of chance."""
@@ -171,9 +173,12 @@ class Explorer:
             by_view.setdefault(self.asked.get(kind) or kind, []).append(kind)
         new = [kind for kind in kinds if kind not in self.asked]
         changing = [alike for alike in by_view.values() if alike[0].method not in ("GET", "HEAD")]
+        refusing = [alike for alike in changing if self.welcome.keys().isdisjoint(alike)]
         chance = self.random.random()
         if chance < 0.15 and new:
             alike = new
+        elif chance < 0.2 and refusing:
+            alike = self.random.choice(refusing)
         elif chance < 0.45 and self.last in by_view:  # the second loan of a book, the third of a visitor
             alike = by_view[self.last]
         else:
@@ -183,17 +188,24 @@ class Explorer:
         users = [*self.users, f"prove{self.number}q9"]
         if self.random.random() < 0.5:
             self.user = self.random.choice(users)
-        if self.user in self.refused.get(kind, ()) and self.random.random() < 0.8:
-            self.user = self.random.choice(self.welcome.get(kind, users))
+        if self.user in self.refused.get(kind, ()) and kind in self.welcome and self.random.random() < 0.8:
+            self.user = self.random.choice(self.welcome[kind])
         self.rate = self.random.choice(RATES)
-        return with_values(request, self.value)._replace(user=self.user)
+        shapes = SHAPES if request.kind == JSON and kind not in self.welcome else ()
+        return with_values(request, partial(self.value, shapes))._replace(user=self.user)
 
-    def value(self, old: Any) -> Any:
-        """Return the value of a field, or another one of its type. A word of ours becomes one that can be found."""
+    def value(self, shapes: Sequence[Any], old: Any) -> Any:
+        """Return the value of a field, or another one of its type. A word of ours becomes one that can be found.
+
+        shapes  values of the types that it may have, if that is not known
+        """
         token = f"prove{self.number}q{self.random.randrange(3)}"
-        if self.random.random() >= self.rate or not isinstance(old, (str, int)) or isinstance(old, bool):
+        old = self.random.choice(shapes) if shapes else old
+        if self.random.random() >= self.rate or isinstance(old, (bool, list, dict, type(None))):
             return token if old == "prove" else old
-        if NUMBER.fullmatch(str(old)) and self.random.random() < 0.9:
+        if isinstance(old, tuple):
+            return self.random.choice([*FILES, *((text, old[1]) for text in (*TEXTS, token))])
+        if (isinstance(old, float) or NUMBER.fullmatch(str(old))) and self.random.random() < 0.9:
             shown = [self.random.choice(self.numbers)] if self.numbers else []
             value = self.random.choice([*FIGURES, *shown, *shown, *(str(int(one) + 1) for one in shown)])
             return type(old)(value)
@@ -214,6 +226,8 @@ class Explorer:
             kind = step_of(request)
             self.last = self.asked[kind] = run.views[-1] if run.views else None
             if run.is_acknowledged:
+                if kind not in self.welcome and request.kind == JSON:  # the types of its fields are known now
+                    self.learn(with_values(request, lambda old: "prove" if TOKEN.fullmatch(str(old)) else old))
                 self.welcome.setdefault(kind, []).append(run.user or NOBODY)
             elif run.status in REFUSED:
                 self.refused.setdefault(kind, set()).add(run.user or NOBODY)
@@ -293,8 +307,8 @@ def leads_to(path: str, run: Run) -> bool:
 
 def is_made_of(url: str, request: Asked) -> bool:
     """Return whether a URL has a value of the fields of a request, such as the way back from a login."""
-    fields = [*parse_qsl(urlsplit(request.url).query), *parse_qsl(request.body.decode("latin-1"))]
-    return any(len(value) > 3 and value in unquote(url) for _, value in fields)
+    fields = [*parse_qsl(urlsplit(request.url).query), *request.fields]
+    return any(len(str(value)) > 3 and str(value) in unquote(url) for _, value in fields)
 
 
 def written(steps: Sequence[Asked]) -> str:
@@ -318,6 +332,6 @@ def steps_from(text: str) -> list[Asked]:
         user, method, url, body = (*words, "")[:4]
         kind = next((kind for begin, kind in KINDS.items() if body.startswith(begin)), FORM)
         headers = (*OWN, ("Content-Type", kind)) if method not in ("GET", "HEAD") else ()
-        sent = (body if kind == FORM else unquote(body)).encode()
+        sent = body.encode() if kind == FORM else unquote_to_bytes(body)
         steps.append(Asked(method, url, sent, headers, NOBODY if user == "-" else user))
     return steps

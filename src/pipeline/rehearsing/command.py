@@ -14,7 +14,7 @@ from pipeline.loading.command_line import options_of, parser_of
 from pipeline.loading.site import private_variables
 from pipeline.rehearsing.comparing import Line, Rehearsal, Tolerance, as_nobody, newest, rehearse
 from pipeline.rehearsing.sides import SideFailed, directory_of, started
-from pipeline.staging.logged import Logged, read_log
+from pipeline.staging.asked import Logged, read_log
 from pipeline.telling.findings import put_json
 from pipeline.telling.words import bold
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pipeline.rehearsing.sides import Side, SideFailed
 from pipeline.rehearsing.stage import CIRCLE, Answer, leads_nowhere
-from pipeline.staging.logged import Logged
+from pipeline.staging.asked import Logged
 from pipeline.telling.secrets import masked_query
 
 KEPT = (

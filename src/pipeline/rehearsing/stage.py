@@ -27,8 +27,7 @@ from pipeline.interfaces import Handler
 from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of, split_name
 from pipeline.paste import Step
-from pipeline.staging.addresses import links_of, of_this_site
-from pipeline.staging.asked import Asked
+from pipeline.staging.asked import Asked, links_of, of_this_site
 from pipeline.staging.effects import OF_DATABASES, Effects
 from pipeline.staging.runs import Run
 from pipeline.staging.site import Site, quiet

@@ -1,21 +1,29 @@
-"""One request to a site, as a corpus has it."""
+"""One request to a site: as a corpus has it, as a page leads to it, and as an access log has it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from html.parser import HTMLParser
 from io import BytesIO
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode, urljoin, urlsplit
 
 from webob import Request
+from webob.multidict import MultiDict
 
+from pipeline.interfaces import ConfigurationError
+from pipeline.staging.runs import Run
 from pipeline.telling.secrets import masked_query
 
 OWN_ORIGIN = "own"
 """Stands for the address of the site, in a header that says where a form comes from."""
 FORM = "application/x-www-form-urlencoded"
-AS_JSON = ("Content-Type", "application/json")
+JSON = "application/json"
+BOUNDARY = "----------prove"
+MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"
+
 
 
 class Asked(NamedTuple):
@@ -59,13 +67,23 @@ class Asked(NamedTuple):
         return dict(self.headers).get("Content-Type", "")
 
     @property
-    def fields(self) -> list[tuple[str, str]]:
-        """The fields of its form, or of its query if it has no form."""
+    def fields(self) -> list[tuple[str, Any]]:
+        """The fields of its form, the values in its JSON, or the fields of its query if it has no body. A file is
+        a pair of its name and its content."""
+        if self.kind == JSON:
+            return list(leaves(json.loads(self.body or b"null")))
+        if self.kind == MULTIPART:
+            return list(parts(self.body))
         text = self.body.decode("latin-1") if self.kind == FORM else self.url.partition("?")[2]
         return parse_qsl(text, keep_blank_values=True)
 
     def with_fields(self, fields: Sequence[tuple[str, Any]]) -> Asked:
-        """Return the request with these fields in its form, or in its query if it is read by a GET."""
+        """Return the request with these values, in the order of ``fields``."""
+        if self.kind == JSON:
+            values = iter([value for _, value in fields])
+            return self._replace(body=json.dumps(refilled(json.loads(self.body or b"null"), values)).encode())
+        if self.kind == MULTIPART:
+            return self._replace(body=multipart(fields))
         if self.kind == FORM:
             return self._replace(body=urlencode(fields).encode())
         if self.is_safe and fields:
@@ -83,23 +101,147 @@ OWN = (("Origin", OWN_ORIGIN), ("Sec-Fetch-Site", "same-origin"))
 
 
 def asked(
-    method: str, url: str, fields: Sequence[tuple[str, Any]] = (), *, user: str | None = None, source: str = ""
+    method: str, url: str, fields: Any = (), *, kind: str = FORM, user: str | None = None, source: str = ""
 ) -> Asked:
-    """Return the request that a browser makes for a link, or for a form with these fields."""
-    if method in ("GET", "HEAD"):
-        return Asked(method, url, user=user, source=source)
-    body = urlencode([(name, str(value)) for name, value in fields]).encode()
-    kind = (("Content-Type", FORM),) if method != "DELETE" else ()
-    return Asked(method, url, body if method != "DELETE" else b"", (*OWN, *kind), user, source)
+    """Return the request that a browser makes for a link, or for a form with these fields.
+
+    fields  names and values; with the kind JSON any value
+    """
+    made = Asked(method, url, user=user, source=source)
+    if made.is_safe:
+        return made
+    if method == "DELETE" and kind == FORM:
+        return made._replace(headers=OWN)
+    made = made._replace(headers=(*OWN, ("Content-Type", kind)))
+    return made._replace(body=json.dumps(fields).encode()) if kind == JSON else made.with_fields(fields)
+
+
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values in a value of JSON, each with its path, such as ``lines/0/count``."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if not items:
+        yield name, value
+    for key, inner in items:
+        yield from leaves(inner, f"{name}/{key}".lstrip("/"))
+
+
+def refilled(shape: Any, values: Iterator[Any]) -> Any:
+    """Return a value of JSON with others in the place of its ``leaves``."""
+    if shape and isinstance(shape, dict):
+        return {key: refilled(inner, values) for key, inner in shape.items()}
+    if shape and isinstance(shape, list):
+        return [refilled(inner, values) for inner in shape]
+    return next(values)
+
+
+def parts(body: bytes) -> Iterator[tuple[str, Any]]:
+    """Yield the fields in the body of a form with files."""
+    for part in body.decode("utf-8", "replace").split(f"--{BOUNDARY}")[1:-1]:
+        head, _, value = part.removesuffix("\r\n").partition("\r\n\r\n")
+        _, name, more, *others = head.split('"')
+        yield name, (others[0], value) if more.startswith("; filename") else value
+
+
+def multipart(fields: Sequence[tuple[str, Any]]) -> bytes:
+    """Return the body of a form with files, with quotes in their names as browsers write them."""
+    quoted = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
+    sent = [(name, (one[0].translate(quoted), one[1]) if isinstance(one, tuple) else one) for name, one in fields]
+    body: bytes = Request.blank("/", POST=MultiDict(sent), content_type=MULTIPART).body
+    return body
 
 
 def with_values(request: Asked, change: Callable[[Any], Any]) -> Asked:
     """Return a request with other values in the fields of its form, its JSON or its query."""
-    if request.kind == AS_JSON[1] and isinstance(fields := json.loads(request.body or b"null"), dict):
-        return request._replace(body=json.dumps({key: change(old) for key, old in fields.items()}).encode())
     return request.with_fields([(name, change(old)) for name, old in request.fields])
 
 
 def unlike(old: Any, number: int) -> Any:
     """Return a value of a field that no other object has, if it is a word."""
     return f"{old}{number}" if isinstance(old, str) and old.isalpha() else old
+
+
+LINKED = {"a": "href", "link": "href", "img": "src", "script": "src", "iframe": "src"}
+"""The attribute of an HTML element that has a link."""
+
+
+class Links(HTMLParser):
+    """Collects the links of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, None] = {}
+        self.base = ""
+        """The address at which relative links begin, if the page says so."""
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        """Note a link."""
+        for name, value in attributes:
+            if name == LINKED.get(tag) and value:
+                self.found[value] = None
+            elif tag == "base" and name == "href":
+                self.base = value or ""
+
+
+def links_of(origin: str, url: str, run: Run) -> list[str]:
+    """Return the links of a page that stay in the site, but for those to itself."""
+    if "html" not in run.header("Content-Type") or run.header("Content-Encoding"):
+        return []
+    links = Links()
+    links.feed(run.body.decode("utf-8", "replace"))
+    found = dict.fromkeys(of_this_site(origin, url, urljoin(links.base, link)) for link in links.found)
+    return [one for one in found if one is not None and one != url]
+
+
+def of_this_site(origin: str, url: str, link: str) -> str | None:
+    """Return the path and query of a link on the page of a URL, or None if it leads out of the site."""
+    with suppress(ValueError):
+        found = urlsplit(urljoin(origin + url, link.strip()))
+        host = urlsplit(origin).netloc
+        # Zope writes the port into its links.
+        if found.scheme in ("http", "https") and found.netloc in (host, f"{host}:80"):
+            return (found.path or "/") + (f"?{found.query}" if found.query else "")
+    return None
+
+
+class Logged(NamedTuple):
+    """One request of an access log."""
+
+    asked: Asked
+    status: int
+    view: str
+    """The view that has answered it, or its URL; "" if it was refused, and no view was found."""
+
+    @property
+    def kind(self) -> tuple[str, str, int]:
+        """Requests of one kind are answered by the same view with the same status."""
+        return self.asked.method, self.view, self.status
+
+
+def of_log(path: str) -> Iterator[Asked]:
+    """Yield the requests of an access log in JSON (``format = json`` of the element log), the newest of each
+    view and status."""
+    newest = {}
+    for logged in read_log(path):
+        newest[logged.asked.method, logged.view or unquote(logged.asked.url), logged.status] = logged.asked
+    return iter(newest.values())
+
+
+def read_log(path: str) -> Iterator[Logged]:
+    """Yield the requests of an access log in JSON. A body is not in the log, so these are GET and HEAD."""
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                entry = json.loads(line)
+                method, url, status = entry["method"], entry["url"], int(entry["status"])
+            except (ValueError, LookupError, TypeError):
+                raise ConfigurationError(
+                    f"{path}, line {number}: it is not a line of an access log in JSON, which the element log "
+                    f"writes with format = json"
+                ) from None
+            if method in ("GET", "HEAD") and str(url).startswith("/"):
+                user, agent = entry.get("user") or "-", str(entry.get("agent") or "")
+                accept = "text/html,*/*;q=0.8" if agent.startswith("Mozilla/") else "*/*"
+                headers = (("Accept", accept), *([("User-Agent", agent)] if agent else []))
+                asked = Asked(method, url, b"", headers, "" if user == "-" else user, f"{path}, line {number}")
+                is_refused = "view" in entry and status >= 400  # by an element: any URL may be asked
+                yield Logged(asked, status, entry.get("view") or ("" if is_refused else unquote(url)))

@@ -115,20 +115,28 @@ def effect(event: str, arguments: tuple[Any, ...]) -> str:
     if event.startswith("socket.") and len(arguments) > 1:
         address = arguments[1]
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) and len(address) > 1 else str(address)
+    if event in EVENTS["by_name"]:
+        return os.fsdecode(first)
+    file = file_of(event, first, arguments[-1] if arguments else None)
+    return f"{event} {first}".strip() if file is None else file
+
+
+def file_of(event: str, path: Any, last: Any) -> str | None:
+    """Return the file that an event reaches, "" if it reads it or the file has no name, or None for other events.
+
+    last  flags of an opened file, or the descriptor of the directory that the path is relative to
+    """
+    is_path = isinstance(path, (str, bytes, os.PathLike))
     if event == "open":
-        path, _, flags = arguments
-        is_written = isinstance(path, (str, bytes, os.PathLike)) and flags & WRITES
-        file = os.path.abspath(os.fsdecode(path)) if is_written else ""
+        file = os.path.abspath(os.fsdecode(path)) if is_path and last & WRITES else ""
         return "" if file == os.devnull or os.path.isdir(file) else file  # a temporary file without a name
     if event == "sqlite3.connect":
-        return "" if str(first) in ("", ":memory:") else os.path.abspath(os.fsdecode(first))
-    if event in EVENTS["programs"]:
-        return os.fsdecode(first)
-    if arguments and isinstance(first, (str, bytes, os.PathLike)) and event.startswith(("os.", "shutil.")):
-        within = arguments[-1] if isinstance(arguments[-1], int) and event in EVENTS["relative"] else -1
-        base = os.readlink(f"/proc/self/fd/{within}") if within >= 0 and Path("/proc/self/fd").exists() else ""
-        return os.path.abspath(os.path.join(base, os.fsdecode(first)))
-    return f"{event} {first}".strip()
+        return "" if str(path) in ("", ":memory:") else os.path.abspath(os.fsdecode(path))
+    if not is_path or not event.startswith(("os.", "shutil.")):
+        return None
+    within = last if isinstance(last, int) and event in EVENTS["relative"] else -1
+    base = os.readlink(f"/proc/self/fd/{within}") if within >= 0 and Path("/proc/self/fd").exists() else ""
+    return os.path.abspath(os.path.join(base, os.fsdecode(path)))
 
 
 def is_address(host: str) -> bool:

@@ -23,8 +23,7 @@ from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of
 from pipeline.paste import Chain, Step
 from pipeline.promises import IInvariant, IOwnerOf, OwnerOf
-from pipeline.staging.addresses import links_of
-from pipeline.staging.asked import Asked
+from pipeline.staging.asked import Asked, links_of
 from pipeline.staging.copies import Copies
 from pipeline.staging.effects import OF_DATABASES, EffectRefused, Effects
 from pipeline.staging.runs import Gone, Run, joining, place, point, running, sleep, started, watched
