@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from webob.exc import HTTPNotFound
 
 from pipeline import Pipeline, redirect, view
 from pipeline.database import forks
@@ -41,6 +42,20 @@ def deeper(context: Any, request: Any) -> str:
 @view(context=object, name="moved")
 def moved(context: Any, request: Any) -> Any:
     return redirect("/@@gone")
+
+
+@view(context=object, name="album")
+def album(context: Any, request: Any) -> str:
+    """A page that makes the picture that it shows, as Plone does."""
+    request.zodb.root()["picture"] = True
+    return '<img src="@@picture"><img src="@@missing">'
+
+
+@view(context=object, name="picture")
+def picture(context: Any, request: Any) -> str:
+    if "picture" not in request.zodb.root():
+        raise HTTPNotFound
+    return "a picture"
 
 
 @view(context=object, name="save", methods=("POST",))
@@ -111,6 +126,14 @@ def test_what_leads_to_nothing_is_found(name: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("name", ALIVE)
 def test_what_leads_somewhere_is_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(ALIVE[name], monkeypatch) == []
+
+
+def test_what_a_page_has_made_is_there_when_its_links_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = found('<a href="@@album">x</a>', monkeypatch)
+    assert told == [
+        ("GET /@@album", "a GET changes the database"),
+        ("GET /@@missing", "a link or a form of a page is answered 404"),
+    ]
 
 
 def mounted(environ: dict[str, Any], start_response: Any) -> list[bytes]:

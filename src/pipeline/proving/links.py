@@ -40,6 +40,10 @@ def followed(site: Site, requests: Sequence[Asked] = ()) -> Iterator[tuple[Asked
             if str(request) not in seen and len(seen) < MOST:
                 seen.add(str(request))
                 run = site.afresh(request)
+                if run.status in DEAD and site.afresh(page).status == 200:
+                    if site.ask(request).status not in DEAD:  # the page has made it, such as a picture
+                        continue
+                    run = site.afresh(request)
                 yield page, request, run
                 if request.method == "GET" and leads_on(run):
                     pages.append((request, run))
