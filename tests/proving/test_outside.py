@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import select
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.staging.effects import Effects
 from proving import outside
 
 pytestmark = pytest.mark.once
@@ -162,3 +164,16 @@ def test_a_request_that_hangs_is_ended_and_told__S12(view: str, ground: Ground) 
     assert ran.returncode == 1, ran.stderr
     assert "S12: it has not answered after" in ran.stdout and "outside.py, line" in ran.stdout, ran.stdout
     assert f"GET /{view}" in ran.stderr and "outside.py" in ran.stderr
+
+
+def test_a_module_may_set_variables_while_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Zope's tests do; a request may be the first to import it. What a view sets is for all requests."""
+    (tmp_path / "sets_a_variable.py").write_text("import os\nos.environ['PROVE_IMPORTED'] = 'yes'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("PROVE_IMPORTED", "PROVE_VIEW"):
+        monkeypatch.delenv(name, raising=False)
+    judged: list[tuple[str, str]] = []
+    with Effects(lambda event, name: judged.append((event, name)), lambda: False).refused():
+        importlib.import_module("sets_a_variable")
+        monkeypatch.setenv("PROVE_VIEW", "yes")
+    assert judged == [("os.putenv", "PROVE_VIEW")]

@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 from traceback import walk_stack
 from typing import Any
@@ -26,7 +26,7 @@ from pipeline.options import resolve
 from pipeline.running.auditing import listening
 from pipeline.telling.words import is_of_the_site
 
-EVENTS = tomllib.loads(files("pipeline.staging").joinpath("events.toml").read_text("utf-8"))
+EVENTS = tomllib.loads(resources.files("pipeline.staging").joinpath("events.toml").read_text("utf-8"))
 HARMLESS = tuple(EVENTS["harmless"])
 OF_DATABASES = ("sqlalchemy", "ZEO", "relstorage", "psycopg2", "psycopg", "pymysql", "pg8000", "mysql")
 """Packages whose effects are those of a database."""
@@ -75,6 +75,8 @@ class Effects:
             (self.ours if self.is_ours() else self.made).add(os.path.abspath(os.fsdecode(arguments[0])))
         if event.startswith(HARMLESS) or self.is_ours() or self.is_of_database():
             return
+        if event in EVENTS["while_importing"] and is_importing():
+            return
         for name in reached(event, arguments):
             above = (name, *map(str, Path(name).parents))
             if self.made.isdisjoint(above) and self.ours.isdisjoint(above):
@@ -96,6 +98,12 @@ class Effects:
             with suppress(OSError):
                 shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
         self.made.clear()
+
+
+def is_importing() -> bool:
+    """Return whether this thread imports a module, once for all requests."""
+    files = (frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe(1)))
+    return any(file.startswith("<frozen importlib") for file in files)
 
 
 def reached(event: str, arguments: tuple[Any, ...]) -> list[str]:
