@@ -16,8 +16,9 @@ import pytest
 from plone_sites.test_compared import made as made
 
 PAGES = ("/Plone", "/Plone/about", "/Plone/folder", "/Plone/about/edit", "/Plone/folder/++add++Document")
-FOUND: set[str] = set()
-"""What is truly wrong in Plone. All else is a false finding."""
+FOUND = {"a GET changes the database"}
+"""What plain Plone does, too: the first page makes annotations of its portlets, and small pictures. All else is a
+false finding."""
 
 
 def digest(directory: Path) -> dict[Path, str]:
@@ -39,7 +40,7 @@ def test_prove_finds_nothing_in_plone(made: Path, tmp_path: Path) -> None:
     ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=800, check=False)
     print(ran.stdout, ran.stderr)
     assert digest(made / "var") == before
-    assert {line.partition(": ")[2] for line in ran.stdout.splitlines() if line.startswith("found: ")} == FOUND
+    assert set(re.findall(r"(?m)^found: (.*?)(?:  \(\d+ times\))?$", ran.stdout)) == FOUND
     runs = {judge: int(number) for judge, number in re.findall(r"(?m)^(\w+): .*?(\d+) runs", ran.stdout)}
     assert runs.keys() == {"faults", "attack", "links"}
     assert min(runs["faults"], runs["links"]) > 0, "a slow machine does some, others do thousands"
