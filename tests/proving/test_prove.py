@@ -24,8 +24,9 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.interfaces import ConfigurationError
+from pipeline.loading.command_line import parser_of
 from pipeline.proving.judges import Record
-from pipeline.proving.proof import JUDGES, Proof, plan_from
+from pipeline.proving.proof import JUDGES, KINDS, Proof, plan_from
 from pipeline.proving.report import Waiver
 from pipeline.publisher import publisher
 from pipeline.staging.asked import Asked, of_log
@@ -220,6 +221,12 @@ def test_every_view_is_tried(ini: Callable[..., str]) -> None:
 
 
 # The command.
+
+
+def test_the_help_names_all_judges_and_faults() -> None:
+    said = {action.dest: action for action in parser_of("prove")._actions}
+    assert str(said["judge"].help).startswith(f"of {', '.join(JUDGES)};")
+    assert said["faults"].default == ",".join(KINDS)
 
 
 def test_the_command_says_what_it_found(ini: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,10 +41,15 @@ def parser_of(command: str, **choices: Iterable[str]) -> argparse.ArgumentParser
     return parser
 
 
+@cache
+def common() -> dict[str, dict[str, Any]]:
+    """Return what several commands take, by name."""
+    return tomllib.loads((COMMANDS / "common.toml").read_text("utf-8"))
+
+
 def add_argument(parser: Any, name: str, given: Mapping[str, Any] = {}) -> None:
     """Let a command take an argument, as a TOML file describes it: by the names of ``argparse``."""
-    common = tomllib.loads((COMMANDS / "common.toml").read_text("utf-8"))
-    told = common.get(name, {}) | given
+    told = {**common().get(name, {}), **given}
     if "type" in told:
         told["type"] = TYPES[told["type"]]
     if told.get("action") == "append":
