@@ -11,6 +11,7 @@ from unittest import mock
 from urllib.parse import quote, urlsplit
 
 from pipeline.interfaces import PUBLIC
+from pipeline.proving.corpus import OF_FORM
 from pipeline.proving.judges import failing
 from pipeline.proving.links import leading
 from pipeline.proving.promised import NOBODY, broken_invariants, open_to_others
@@ -115,8 +116,8 @@ def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tupl
 
 def back(request: Asked) -> Iterator[Asked]:
     """Yield the page that has the form of a request: a visitor goes back to it, and may see what he has stored."""
-    begin, _, url = request.source.partition("a form of ")
-    if url and not begin:
+    if request.source.startswith(OF_FORM):
+        url = request.source.removeprefix(OF_FORM)
         yield Asked("GET", url, user=request.user, source=f"the page of the form to {request.url}")
 
 

@@ -55,8 +55,9 @@ def main(arguments: Sequence[str]) -> int:
         proof.report.follow = not options.json
         if not options.json:
             put_begin(proof.report)
-        for left, judge in zip(range(len({*chosen}), 0, -1), sorted({*chosen}, key=JUDGES.index), strict=True):
-            proof.report.share(left)
+        judges = sorted({*chosen}, key=JUDGES.index)
+        for done, judge in enumerate(judges):
+            proof.report.share(len(judges) - done)
             getattr(proof, judge)(*((options.depth, kinds) if judge == "faults" else ()))
     report = proof.report
     if options.json:

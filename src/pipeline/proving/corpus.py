@@ -46,6 +46,8 @@ NO_OBJECT = "no object of its kind"
 YEAR = "2009"
 """A word for all texts of a form, which one that refuses other words may take: a number, an amount or a year."""
 
+OF_FORM = "a form of "
+"""Stands before the page of a form, in the source of its request."""
 BODIES = 81
 """How many bodies are tried for a view whose fields have no types."""
 
@@ -318,7 +320,7 @@ def forms_of(origin: str, url: str, body: bytes) -> Iterator[Asked]:
             is_file = isinstance(value, Upload) or type(field).__name__ == "File"
             if is_multipart or not is_file:
                 fields.append((name, FILE if is_file else filled(field, value)))
-        source, kind = f"a form of {url}", MULTIPART if is_multipart else FORM
+        source, kind = f"{OF_FORM}{url}", MULTIPART if is_multipart else FORM
         yield asked(form.method.upper(), path, fields, kind=kind, source=source)
 
 

@@ -32,7 +32,7 @@ CALL = "pipeline.zope.call"
 OF_ZOPE_ITSELF = publish
 
 
-@dataclass
+@dataclass(eq=False)
 class Call:
     """The arguments of one call of ``publish_module``."""
 
