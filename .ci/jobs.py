@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -186,7 +187,10 @@ def quick(python: str, marks: str) -> str:
 
 
 def suite(python: str, arguments: str, marks: str) -> str:
-    return f"{python} -m pytest -q -p no:cacheprovider -m '{marks}' {arguments}"
+    """Return the command for tests, which knows those that failed in its last run."""
+    cache = f".ci-logs/failed/{hashlib.sha256(f'{python} {arguments}'.encode()).hexdigest()[:16]}"
+    command = f"{python} -m pytest -q -o cache_dir={cache} -m '{marks}' {arguments} $AGAIN"
+    return f'{{ {command} || test $? = "$NONE"; }}'
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -52,3 +53,49 @@ def test_a_run_that_is_stopped_leaves_no_process(tmp_path: Path) -> None:
     run.send_signal(signal.SIGTERM)
     assert run.wait(30) == 128 + signal.SIGTERM
     assert running(f"{tmp_path}/begun") == []
+
+
+FIRST_FAILS = """
+import pathlib
+import pytest
+
+@pytest.mark.parametrize("name", {names!r})
+def test_of(name):
+    seen = pathlib.Path({place!r}, name)
+    assert name != "never"
+    assert seen.exists() or seen.touch(), "it is the first time"
+
+def test_passes():
+    pass
+"""
+
+AGAIN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import jobs, lanes
+from pathlib import Path
+command = jobs.suite(sys.executable, "-c /dev/null test_again.py", "").replace(" -n 0", "")
+lanes.AGAIN["AGAIN"] = lanes.AGAIN["AGAIN"].replace(" -n 0", "")
+sys.exit(lanes.run([lanes.Job("a job", command)], Path(".ci-logs")))
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("names", "status", "end"),
+    [
+        (["a", "b", "c"], 0, "4 passed, 0 failed, 0 skipped"),
+        (["a", "b", "c", "d"], 1, "1 passed, 4 failed, 0 skipped"),
+        (["a", "never"], 1, "1 passed, 2 failed, 0 skipped"),
+    ],
+)
+def test_a_few_tests_that_fail_run_once_more(tmp_path: Path, names: list[str], status: int, end: str) -> None:
+    """All of them must pass then, and their names stand at the end of the run."""
+    (tmp_path / "test_again.py").write_text(FIRST_FAILS.format(names=names, place=str(tmp_path)))
+    variables = {**os.environ, "PIPELINE_CI_ALL": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-c", AGAIN, LANES]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=variables)
+    last = (run.stdout.splitlines() or [""])[-1]
+    assert (run.returncode, last) == (status, end), run.stdout + run.stderr
+    told = run.stdout.count("\nfailed beside other jobs, and passed alone: FAILED test_again.py::test_of")
+    assert told == (0 if status else len(names))
