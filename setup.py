@@ -103,6 +103,7 @@ EXTRAS["databases"] += ["psycopg[binary]>=3.1.12", "pg8000>=1.31.5", "PyMySQL>=1
 # What tests/servers start beside the servers of the operating system; uWSGI is compiled when it is installed.
 # gixy-ng looks for mistakes in the configuration of nginx; kubernetes-validate has the schema of manifests.
 EXTRAS["servers"] = [*EXTRAS["gunicorn"], *EXTRAS["granian"], "uwsgi", "gixy-ng", "kubernetes-validate"]
+EXTRAS["servers"] += ["dramatiq", "procrastinate[sqlalchemy]"]  # their queues, as docs/howto/jobs.rst has them
 EXTRAS["test"] = [
     *EXTRAS["site"],
     *EXTRAS["sql"],

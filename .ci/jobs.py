@@ -189,7 +189,7 @@ def quick(python: str, marks: str) -> str:
 def suite(python: str, arguments: str, marks: str) -> str:
     """Return the command for tests, which knows those that failed in its last run."""
     cache = f".ci-logs/failed/{hashlib.sha256(f'{python} {arguments}'.encode()).hexdigest()[:16]}"
-    command = f"{python} -m pytest -q -o cache_dir={cache} -m '{marks}' {arguments} $AGAIN"
+    command = f"{python} -m pytest -q --durations=20 --durations-min=3 -o cache_dir={cache} -m '{marks}' {arguments} $AGAIN"
     return f'{{ {command} || test $? = "$NONE"; }}'
 
 
