@@ -189,8 +189,8 @@ def quick(python: str, marks: str) -> str:
 def suite(python: str, arguments: str, marks: str) -> str:
     """Return the command for tests, which knows those that failed in its last run."""
     cache = f".ci-logs/failed/{hashlib.sha256(f'{python} {arguments}'.encode()).hexdigest()[:16]}"
-    command = f"{python} -m pytest -q --durations=20 --durations-min=3 -o cache_dir={cache} -m '{marks}' {arguments} $AGAIN"
-    return f'{{ {command} || test $? = "$NONE"; }}'
+    options = f"-q --durations=20 --durations-min=3 -o cache_dir={cache}"
+    return f"{{ {python} -m pytest {options} -m '{marks}' {arguments} $AGAIN || test $? = \"$NONE\"; }}"
 
 
 if __name__ == "__main__":
