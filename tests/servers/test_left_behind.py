@@ -208,9 +208,13 @@ def test_a_connection_that_has_nothing_left_is_used_again(place: Place) -> None:
     assert from_pool(place) == expected
 
 
-def with_trigger(place: Place, body: str) -> tuple[int, list[Any], list[str]]:
-    """Let a view insert where there is such a trigger. Return its status, what is left, and new connections."""
+def with_trigger(place: Place, body: str, before: str = "SELECT 1") -> tuple[int, list[Any], list[str]]:
+    """Let a view insert where there is such a trigger. Return its status, what is left, and new connections.
+
+    before  what a request has done before the trigger was made
+    """
     made = [statement.replace("{body}", body) for statement in TRIGGER.get(place.kind, ())]
+    run(place, do(before))
     place.do("CREATE TABLE IF NOT EXISTS t2 (v TEXT, w TEXT)", *made)
     run(place, do("SELECT 1"))
     [database] = sql_databases._databases.values()
@@ -224,7 +228,7 @@ def with_trigger(place: Place, body: str) -> tuple[int, list[Any], list[str]]:
         words = statement.split()
         place.do(f"DROP {words[1]} on_insert{' ON t' * (words[1] + place.kind == 'TRIGGERpostgres')}")
     database.engine.dispose()
-    database.functions.clear()
+    database.functions_until = 0.0
     return status, found, opened
 
 
@@ -234,6 +238,15 @@ def test_a_trigger_leaves_nothing(place: Place) -> None:
     bodies = LEAVING_BODIES.get(place.kind, ())
     found = {body: (status, now) for body in bodies for status, now, _ in [with_trigger(place, body)]}
     assert {body: answer for body, answer in found.items() if answer != (200, expected)} == {}
+
+
+@on_each_driver
+def test_a_trigger_that_is_made_later_leaves_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database is asked again after a while. The harmless trigger before it is a control."""
+    monkeypatch.setattr(sql_databases, "KNOWN_FOR", 0.0)
+    expected, before = fresh(place), "INSERT INTO t (v) VALUES ('before')"
+    for body in (*HARMLESS_BODIES.get(place.kind, ())[:1], *LEAVING_BODIES.get(place.kind, ())[:2]):
+        assert with_trigger(place, body, before)[:2] == (200, expected), body
 
 
 @on_each_driver

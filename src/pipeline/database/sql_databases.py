@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -47,6 +48,9 @@ from pipeline.database.written import short_name
 from pipeline.interfaces import CommitUncertain, ConfigurationError, Unavailable
 
 log = logging.getLogger("pipeline.sql")
+
+KNOWN_FOR = 60.0
+"""Seconds for which it is known what a function and the triggers of a database leave in a session."""
 
 
 class Database:
@@ -111,6 +115,8 @@ class Database:
         """The connections that requests have taken from the engine."""
         self.functions: dict[str, bool] = {}
         """The functions that were called, and whether they may leave something in their session."""
+        self.functions_until = 0.0
+        """When the database is asked for them again, in the time of ``time.monotonic``."""
         self.records: WeakSet[Any] = WeakSet()
         """The connections to the database, each as the pool keeps it."""
         self._listen(dialect.name)
@@ -290,8 +296,12 @@ class Database:
 
     def leaves(self, connection: Any, called: frozenset[str]) -> bool:
         """Return whether one of these functions may leave something in its session, such as a setting or a lock.
-        The database is asked once for each, on the driver's connection, which has no transaction."""
-        unknown = called - self.functions.keys()
+        The database is asked for each once in a while, on the driver's connection, which has no transaction."""
+        now = time.monotonic()
+        if now >= self.functions_until:  # one may have been replaced, and a trigger made
+            self.functions, self.functions_until = {}, now + KNOWN_FOR
+        known = self.functions
+        unknown = called - known.keys()
         if unknown and self.dialect.leaving:
             cursor = connection.cursor()
             try:
@@ -301,8 +311,8 @@ class Database:
                 connection.rollback()
             except Exception:  # most likely the connection is lost
                 return True
-            self.functions.update((name, name in found) for name in unknown)
-        return any(self.functions.get(name, False) for name in called)
+            known.update((name, name in found) for name in unknown)
+        return any(known.get(name, False) for name in called)
 
     def connections_in_use(self) -> list[Any]:
         """Return the driver's connections that requests have taken."""
