@@ -43,6 +43,13 @@ def callback(context: Root, request: AuthRequest, response: Response, user: str,
     return redirect("/", 303)
 
 
+@view(context=Root, name="change")
+def change(context: Root, request: AuthRequest) -> str:
+    request.claims["groups"].append("admin")
+    request.claims["mail"] = "bob@example.com"  # type: ignore[index]
+    return str(sorted(request.groups))
+
+
 @view(context=Root, name="plain", permission=PUBLIC)
 def plain(context: Root, request: AuthRequest, response: Response) -> str:
     begin_session(request, response, "bob")
@@ -88,6 +95,14 @@ def test_a_copy_of_a_cookie_ends_with_its_session__S21(tmp_path: Path) -> None:
     for name, value in copy.items():
         thief.set_cookie(name, value)
     assert thief.get("/").text == "None {}"
+
+
+def test_what_a_view_changes_in_the_claims_ends_with_the_request__R13(tmp_path: Path) -> None:
+    visitor = site(tmp_path)
+    visitor.get("/callback?user=ann", status=303)
+    for _ in range(2):
+        assert visitor.get("/change").text == "['admin', 'staff']"
+        assert visitor.get("/").text == "ann {'mail': 'ann@example.com', 'groups': ['staff'], 'more': ''}"
 
 
 def test_claims_are_signed(tmp_path: Path) -> None:

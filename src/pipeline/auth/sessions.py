@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -138,7 +139,7 @@ class Session(SignedCookie):
         for principal, token, claims in self.sent(request):
             request.csrf_token = token
             if claims:
-                request.claims = claims
+                request.claims = deepcopy(claims)  # those of the verified cookie serve other requests
             if request.environ["REQUEST_METHOD"] not in SAFE_METHODS:
                 self.refuse_without_token(request, token)
             return principal
