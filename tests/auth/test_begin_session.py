@@ -43,6 +43,11 @@ def callback(context: Root, request: AuthRequest, response: Response, user: str,
     return redirect("/", 303)
 
 
+@view(context=Root, name="numbered", permission=PUBLIC)
+def numbered(context: Root, request: AuthRequest, response: Response) -> None:
+    begin_session(request, response, "ann", {"shops": {7: "tea"}})
+
+
 @view(context=Root, name="change")
 def change(context: Root, request: AuthRequest) -> str:
     request.claims["groups"].append("admin")
@@ -95,6 +100,11 @@ def test_a_copy_of_a_cookie_ends_with_its_session__S21(tmp_path: Path) -> None:
     for name, value in copy.items():
         thief.set_cookie(name, value)
     assert thief.get("/").text == "None {}"
+
+
+def test_claims_that_would_come_back_as_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    site(tmp_path).get("/numbered", status=500)
+    assert "claims['shops'] has a dict with the key 7, of which JSON would make a text" in caplog.text
 
 
 def test_what_a_view_changes_in_the_claims_ends_with_the_request__R13(tmp_path: Path) -> None:

@@ -396,6 +396,10 @@ def test_a_session_beyond_the_limit_names_its_keys(
             lambda request: request.session.update(a=float("nan")),
             "session['a'] cannot be stored as JSON: Out of range",
         ),
+        (
+            lambda request: request.session.update(basket={"tea": [{7: 1}]}),
+            "session['basket'] has a dict with the key 7, of which JSON would make a text",
+        ),
         (lambda request: request.session.update({1: 2}), "session[1]: the name must be a str"),
         (lambda request: request.session.update({"": 2}), "session['']: the name must be a str that is not empty"),
         (lambda request: request.flash(b"x"), "flash() takes a message, a str, not b'x'"),

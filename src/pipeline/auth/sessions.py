@@ -103,6 +103,21 @@ class SignedCookie:
         )
 
 
+def refuse_other_keys(said: str, value: Any) -> None:
+    """Raise TypeError for a dict in a value with a key that is no text, since JSON makes a text of it.
+
+    said  what the value is, for the message
+    """
+    if isinstance(value, dict):
+        for name in value:
+            if not isinstance(name, str):
+                raise TypeError(f"{said} has a dict with the key {name!r}, of which JSON would make a text")
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            refuse_other_keys(said, one)
+
+
 LONGEST_COOKIE = 3_500
 """Bytes of the value of a cookie with claims. Browsers drop a cookie of more than 4,096 in all."""
 
@@ -173,6 +188,8 @@ class Session(SignedCookie):
         self, request: Request, response: Response, principal: str, claims: Mapping[str, Any] | None = None
     ) -> None:
         """Begin a session for the principal, and end the one that the browser has sent: set the cookie (S21)."""
+        for name, claim in (claims or {}).items():
+            refuse_other_keys(f"claims[{name!r}]", claim)
         self._end_sent(request, everywhere=False)
         begin_session(request, principal)
         generation = 0 if self.ended is None else generation_of(self.ended(request), principal)

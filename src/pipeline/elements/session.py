@@ -11,7 +11,7 @@ from webob import Response as AnyResponse
 from webob.exc import HTTPException
 
 from pipeline.auth.keys import read_keys
-from pipeline.auth.sessions import Session, SignedCookie
+from pipeline.auth.sessions import Session, SignedCookie, refuse_other_keys
 from pipeline.composition import Offers, element
 from pipeline.interfaces import ConfigurationError, Facts, Handler
 from pipeline.request import Request, on_first_use
@@ -262,6 +262,8 @@ class Store:
         if after == session.before:
             return
         text = ""
+        for name, value in session.data.items():
+            refuse_other_keys(f"session[{name!r}]", value)
         if session.data or session.messages:
             value = self.cookie.serializer.dumps([session.data, session.messages, session.owner])
             text = value if isinstance(value, str) else value.decode()
