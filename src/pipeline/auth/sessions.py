@@ -104,7 +104,7 @@ class SignedCookie:
 
 
 def refuse_other_keys(said: str, value: Any) -> None:
-    """Raise TypeError for a dict in a value with a key that is no text, since JSON makes a text of it.
+    """Raise TypeError for a dict in a value with a key that is not a text, since JSON makes a text of it.
 
     said  what the value is, for the message
     """
