@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from webob.exc import HTTPException
@@ -98,8 +99,9 @@ class _Pages(Items):
         return self.form(request, context.__parent__, self.texts(context), {}, context)
 
     def change(self, context: Any, request: Any, response: Response) -> str | HTTPException:
-        """Change an item, unless it was changed since the visitor has seen it."""
-        value, texts, problems = self.judge(request.form)
+        """Change an item, unless it was changed since the visitor has seen it. A field that the form does not have
+        stays as it is: a page of the site shows some, and a later release may have more."""
+        value, texts, problems = self.judge(request.form, self.fields(context))
         is_late = request.form.get(VERSION) != self.version(context)
         if is_late or problems:
             response.status = 409 if is_late else 422
@@ -120,14 +122,20 @@ class _Pages(Items):
         self.remove(context)
         return redirect(self.url(request, container), 303)
 
-    def judge(self, form: Mapping[str, Any]) -> tuple[Any, dict[str, str], dict[str, list[str]]]:
+    def judge(
+        self, form: Mapping[str, Any], stored: Mapping[str, Any] = MappingProxyType({})
+    ) -> tuple[Any, dict[str, str], dict[str, list[str]]]:
         """Return the value of a form, the texts that were sent, and what is wrong by the names of the fields. The
-        name "" stands for the whole."""
+        name "" stands for the whole.
+
+        stored  the fields of the item that is changed
+        """
         texts = {one.name: one.text_of(form.get(one.name)) for one in self.inputs}
         value, problems = None, dict[str, list[str]]()
         try:
+            kept = {name: one for name, one in stored.items() if name not in form}
             sent = {one.name: one.value_in(form) for one in self.inputs}
-            value = self.read({name: one for name, one in sent.items() if one is not MISSING})
+            value = self.read(kept | {name: one for name, one in sent.items() if one is not MISSING})
         except ModelError as error:
             for place, rule in error.errors:
                 item = f"{place[1] + 1}: " if len(place) > 1 and isinstance(place[1], int) else ""
