@@ -71,9 +71,15 @@ def test_a_change_of_another_version_does_not_run(
 
 
 def test_a_change_may_have_to_name_its_version(site: Any) -> None:
-    assert site("PUT", required=True).status == 428
     assert site("GET", required=True).status == 200
     assert site("PUT", required=True, HTTP_IF_MATCH='"7"').status == 200
+    assert site("PUT", None, required=True, HTTP_IF_NONE_MATCH="*").status == 200, "a new one"
+    STORED.clear()
+    late = "Fri, 31 Dec 2100 23:59:59 GMT"
+    for names_none in ({}, {"HTTP_IF_UNMODIFIED_SINCE": late}, {"HTTP_IF_NONE_MATCH": '"8"'}):
+        assert site("PUT", required=True, **names_none).status == 428
+    assert site("PUT", required=True, HTTP_IF_NONE_MATCH="*").status == 412
+    assert STORED == []
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,8 @@ def versioned(
         etag = etag_of(version(context))
         restore_tags(environ)  # a tag of a version is never weak by itself
         is_read = environ["REQUEST_METHOD"] in ("GET", "HEAD")
-        if required and not is_read and environ.keys().isdisjoint(CONDITIONS):
+        names_one = "HTTP_IF_MATCH" in environ or environ.get("HTTP_IF_NONE_MATCH", "").strip() == "*"
+        if required and not is_read and not names_one:
             raise HTTPPreconditionRequired("Name the version that you have read in the header If-Match.")
         if etag is None:
             status = "412" if "HTTP_IF_MATCH" in environ else None
