@@ -33,6 +33,23 @@ class Club(Folder):
     """A folder with users of its own."""
 
 
+class Guests(Folder):
+    """A folder with users of its own, who are in no groups."""
+
+
+@adapter(Guests, IAuthentication)
+@implementer(IAuthentication)
+class Names:
+    def __init__(self, guests: Guests) -> None:
+        self.guests = guests
+
+    def identify(self, request: Any) -> str | None:
+        return request.headers.get("X-Guest") or None
+
+    def challenge(self, request: Any, error: Any) -> Any:
+        return error
+
+
 @adapter(Club, IAuthentication)
 @implementer(IAuthentication)
 class Members:
@@ -64,8 +81,9 @@ def enter(context: Folder, request: Any, response: Any) -> str:
 @pytest.fixture
 def site(tmp_path: Path) -> Callable[..., tuple[Folder, TestApp]]:
     def site(**options: Any) -> tuple[Folder, TestApp]:
-        root = Folder(club=Club())
-        root["club"].__parent__, root["club"].__name__ = root, "club"
+        root = Folder(club=Club(), guests=Guests())
+        for name, folder in root.items():
+            folder.__parent__, folder.__name__ = root, name
         given = {
             "by": ("session",),
             "keys": str(tmp_path / "keys"),
@@ -122,6 +140,16 @@ def test_the_option_is_asked_once_and_only_if_a_group_may_hold_it(site: Any) -> 
     assert asked == ["bob"]
     told.clear()
     client.get("/edit", status=403)  # a group that was left counts at once (R14)
+
+
+def test_a_user_of_a_folder_has_no_claims_of_a_user_of_the_site__S27(site: Any) -> None:
+    """One browser has logged in as ann of the site, and comes as a guest of the folder."""
+    root, client = site(placeful=True)
+    root.__grants__ = {EDITORS: {"edit"}, "guest": {"edit"}}
+    enters(client, "ann", "editors")
+    assert client.get("/guests/edit", headers={"X-Guest": "guest"}).text == "guest []"
+    client.get("/guests/edit", headers={"X-Guest": "other"}, status=403)
+    assert client.get("/guests/edit").text == "ann ['editors']", "the folder knows none of them"
 
 
 def test_the_users_of_a_folder_have_groups_of_their_own(site: Any) -> None:

@@ -288,7 +288,10 @@ def identify_here(request: AuthRequest, obj: Any) -> None:
         local = request.views.adapt(obj, IAuthentication)
         if local is not None:
             request.local_authentication = local
+            before = request.__dict__.pop("claims", None)  # those of another principal
             identify(request, [local])
+            if before is not None and request.identified_by is not local:
+                request.claims = before
 
 
 def challenge(request: AuthRequest, error: WSGIHTTPException, authenticators: list[Any]) -> Any:
