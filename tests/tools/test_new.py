@@ -176,7 +176,8 @@ def test_a_site_with_tables_has_one_address_of_them(tmp_path: Path, capsys: pyte
     run(alembic, "revision", "--autogenerate", "-m", "more", cwd=site)
     run(alembic, "upgrade", "head", cwd=site)
     run(alembic, "check", cwd=site)
-    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (other, *site.glob("migrations/versions/*.py"))}
+    made = other, *site.glob("migrations/versions/*.py")
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in made}
     assert modes.pop(other.name) == 0o600, "a file of SQLite is as private as one that the site makes (S26)"
     assert set(modes.values()) == {0o644}
     assert "200 OK" in run(PIPELINE, "explain", "development.ini", "GET", "/", cwd=site)
