@@ -20,7 +20,7 @@ from pipeline.paste import Step
 
 
 class Recorder:
-    """Watches one request."""
+    """Makes the record of one request, and counts what it does in databases."""
 
     def __init__(self, user: str | None = None, commit: bool = False) -> None:
         self.user = user
@@ -39,7 +39,7 @@ class Recorder:
         return self.record.attempts if self.record is not None else 1
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
-        """Call the handler of a step, and note what it does."""
+        """Call the handler of a step, and have ``Record.watch`` note what it does."""
         if self.record is None:
             self._identify(request, outermost=True)
             self.record = Record(request, complete=True)
@@ -48,7 +48,7 @@ class Recorder:
         element = outer.step.element if outer is not None else None
         if element is not None and "principal" in element.contract.provides:
             self._identify(request)
-        if record.zope_walk is None and getattr(request, "zope_walk", False) is None:
+        if record.zope_walk is None and getattr(request, "zope_walk", False) is None:  # the outermost that has it
             request.zope_walk = record.zope_walk = Walk()
         try:
             record.watch(step, step.facts.walks, handler, request, response)

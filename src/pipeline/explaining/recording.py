@@ -165,7 +165,7 @@ class Record:
         self.number = next(_numbers)
         self.complete = complete
         """True if traversal and the look-up of the view are told of each request, and not of errors alone."""
-        self.first = told_state(request) if complete else None
+        self.first = told_state(request) if complete else None  # what stood on the request, by name
         self.came = kept_environ(request.environ)
         """The environ as it came in."""
         self.parts: list[Part] = []
@@ -175,7 +175,7 @@ class Record:
         self.counts: dict[str, int] = {}
         """Notes of each kind, with those beyond the limit."""
         if hasattr(request, "zope_walk"):
-            if request.zope_walk is None:  # ``pipeline explain`` may have one
+            if request.zope_walk is None:  # ``pipeline explain``, outside of an inspector, may have made one
                 request.zope_walk = Walk()
             self.zope_walk = request.zope_walk
         # The request and the response as the last part has left them.
