@@ -152,8 +152,8 @@ def put(site: Site, deployment: Deployment) -> None:
     """Print the commands."""
     print(f"Written to {site.directory}: {', '.join(sorted(deployment.files))}")
     for verb in ("start", "stop", "reload", "check"):
-        asked = [site.check] if verb == "check" else []
-        for number, command in enumerate([*deployment.all(verb), *asked]):
+        ready = [site.check] if verb == "check" else []  # asks the site; the server's own check reads the files
+        for number, command in enumerate([*deployment.all(verb), *ready]):
             print(f"  {'' if number else verb:7} {command}")
     for note in (*deployment.all("note"), *notes_on_leftovers(site, deployment), *notes_on_passwords(site)):
         print(f"  note    {note}")
