@@ -20,7 +20,7 @@ import pytest
 
 from pipeline.deploying import site as site_module
 from pipeline.deploying.site import Site, Tls
-from pipeline.deploying.target import GROUP, targets, templates, write
+from pipeline.deploying.target import GROUP, deployment_of, targets, templates
 from pipeline.interfaces import ConfigurationError, Facts
 
 WRITTEN = Path(__file__).parent / "written"
@@ -71,7 +71,7 @@ def sites(root: Path) -> dict[str, dict[str, Any]]:
 
 def texts(target: str, site: Site, root: Path) -> Mapping[str, str]:
     """Return what is written, and the commands, without the names of this machine."""
-    deployment = write(target, site)
+    deployment = deployment_of(target, site)
     commands = "".join(f"{verb:6} {command}\n" for verb, command in deployment.commands)
     names = {str(root): "/srv/wiki", sys.executable: "/srv/venv/bin/python", sys.prefix: "/srv/venv"}
     names[f"python:{sys.version_info.major}.{sys.version_info.minor}"] = "python:3.x"
@@ -158,7 +158,7 @@ def test_a_target_from_outside(root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("pipeline.deploying.target.entry_points", lambda group: [point])
     monkeypatch.setattr("pipeline.deploying.target.targets", cache(targets.__wrapped__))
     monkeypatch.setattr("pipeline.deploying.target.templates", cache(templates.__wrapped__))
-    deployment = write("hypercorn", plain_site(root))
+    deployment = deployment_of("hypercorn", plain_site(root))
     assert deployment.commands == [("start", f"/usr/sbin/hypercorn -c {root}/server/hypercorn.toml")]
     assert deployment.files["hypercorn.toml"] == 'bind = "127.0.0.1:8080"\n'
     assert sorted(deployment.files) == ["hypercorn.toml", "wsgi.py"]

@@ -31,8 +31,8 @@ ENVIRONMENT = "variables.env"
 SECRET = (VARIABLES, ENVIRONMENT)
 _PASSWORD = re.compile(r"://[^:/@\s]*:(?!%\()[^@/?\s]+@|(?<!get )\bpass(?:word|wd)?\s*=\s*(?!%\()\S", re.IGNORECASE)
 
-
 StepFacts: TypeAlias = Sequence[tuple[Step, Facts]]
+"""Steps of the ini, each with its facts: ``for step, told in facts``."""
 
 
 class Tls(NamedTuple):

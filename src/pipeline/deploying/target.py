@@ -8,7 +8,7 @@ server, and ``group NAME`` for the UNIX socket in ``run/``. A package may have t
 
 PROGRAM  the program of the server, the command that installs it, and its Python module if it is one
 values   a function of the ``Site`` that returns further values for the templates. ``inner`` is the deployment of a
-         server behind this one, whose files are written, too; ``names`` has other names for files
+         server behind this one, whose files are written, too; ``names`` has other names for files, as systemd's
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Deployment(NamedTuple):
     files: Mapping[str, str]
     """Text by name. A name that ends with ``.sh`` is executable."""
     commands: Sequence[tuple[str, str]]
-    """Each with its verb. They are printed in this order."""
+    """Each with its verb. Those of one verb are printed in this order; ``user`` and ``group`` are only read."""
 
     def all(self, verb: str) -> list[str]:
         """Return the commands with a verb."""
@@ -50,7 +50,7 @@ class Deployment(NamedTuple):
 
 @cache
 def targets() -> dict[str, ModuleType]:
-    """Return the targets of all installed packages, by name."""
+    """Return the targets of all installed packages, by name. Ours are named in ``setup.py``."""
     return {point.name: point.load() for point in sorted(entry_points(group=GROUP))}
 
 
@@ -85,8 +85,8 @@ def as_python(value: object) -> str:
     return repr(str(value) if isinstance(value, Path) else value)
 
 
-def write(name: str, site: Site) -> Deployment:
-    """Return what a target writes for a site.
+def deployment_of(name: str, site: Site) -> Deployment:
+    """Return the files and commands of a target for a site. Nothing is written yet.
 
     Raises ConfigurationError if the server is missing, or would not run the site.
     """

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from pipeline.explaining.noticed import BODY, bytes_read, header_key
 from pipeline.http.noting import unnoted
 from pipeline.telling.secrets import LONGEST, PLAIN, is_plain, told, told_header, told_variable, value_of
 
+COOKIE = "Set-Cookie"
+BODY = "body of the request"
+"""The name of the change if a part has read of the body."""
 GONE = "(gone)"
 
 TOLD = ("context", "view_name", "virtual_root_path")
@@ -71,6 +73,11 @@ def kept_environ(environ: Mapping[str, Any]) -> Environ:
     if {*map(type, values)} != _STRINGS:
         values = tuple([told_variable(name, environ[name]) for name in shape.names[: len(values)]])
     return Environ(shape.names, (*values, *[told_variable(name, environ[name]) for name in shape.others]))
+
+
+def bytes_read(request: Any) -> int:
+    """Return the number of bytes of the body that were read, as far as the pipeline's own reader knows."""
+    return getattr(dict.get(request.environ, "wsgi.input"), "given", 0) if request.announces_body else 0
 
 
 class State(NamedTuple):
@@ -143,6 +150,11 @@ def kept_headers(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [
         pair if pair[0] in PLAIN and len(pair[1]) <= LONGEST else (pair[0], told_header(*pair)) for pair in headers
     ]
+
+
+def header_key(name: str, value: str) -> str:
+    """Return the name of a header; with the name of the cookie for one that sets a cookie."""
+    return f"{COOKIE} {value.partition('=')[0].strip()}" if name.lower() == "set-cookie" else name
 
 
 Answer = tuple[str, Any, Any, list[tuple[str, str]]]

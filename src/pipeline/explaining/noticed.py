@@ -1,4 +1,4 @@
-"""Mistakes that no error tells of, and that the parts of a pipeline beside one another show."""
+"""Mistakes that no error tells of: the changes of several parts show them, or a header that is set too late."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from types import GeneratorType
 from typing import Any, NamedTuple
 
 from pipeline.between import Step
+from pipeline.explaining.changes import BODY, COOKIE, GONE, header_key
 
-COOKIE = "Set-Cookie"
-BODY = "body of the request"
-"""The name of the change if a part has read of the body."""
 SHARED = {"Allow", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "ETag"}
 SHARED |= {"Link", "Server-Timing", "Vary", "WWW-Authenticate"}
 """Headers that several parts may set: lists, and those that follow from a body that is changed on the way."""
@@ -25,16 +23,6 @@ class Noticed(NamedTuple):
     """Changes to the request on the way in."""
     answered: Mapping[str, str]
     """Changes to the response on the way out."""
-
-
-def bytes_read(request: Any) -> int:
-    """Return the number of bytes of the body that were read, as far as the pipeline's own reader knows."""
-    return getattr(dict.get(request.environ, "wsgi.input"), "given", 0) if request.announces_body else 0
-
-
-def header_key(name: str, value: str) -> str:
-    """Return the name of a header; with the name of the cookie for one that sets a cookie."""
-    return f"{COOKIE} {value.partition('=')[0].strip()}" if name.lower() == "set-cookie" else name
 
 
 def readers(parts: Sequence[Noticed]) -> Iterator[tuple[str, str, str]]:
@@ -58,13 +46,11 @@ def set_twice(parts: Sequence[Noticed]) -> Iterator[tuple[str, str, str]]:
     first: dict[str, Noticed] = {}
     for part in reversed(parts):
         for name, value in part.answered.items():
-            key = name.removeprefix("header ")
-            is_header = key != name or key[:1].isupper()
-            if not is_header or key in SHARED or value == "(gone)":
+            if not name[:1].isupper() or name in SHARED or value == GONE:  # "body" is not a header
                 continue
-            inner = first.setdefault(key, part)
+            inner = first.setdefault(name, part)
             if inner is not part:
-                what = f"the cookie {key.removeprefix(COOKIE).strip()}" if key.startswith(COOKIE) else key
+                what = f"the cookie {name.removeprefix(COOKIE).strip()}" if name.startswith(COOKIE) else name
                 why = f"{inner.step} set {what}, and {part.step} ({part.where}) set it again: a browser takes one"
                 yield inner.where, why, "Let one of the two set it."
 

@@ -63,13 +63,13 @@ def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
     """
     pipeline = request.pipeline
     contracts = pipeline.all_contracts if pipeline is not None else ()
-    last, middleware = way_of(error, contracts)
+    last, middleware = left_last(error, contracts)
     when = ""
     if last < 0 and middleware is None:
         in_error_view = any(frame.f_code.co_name == _ERROR_VIEW for frame, _ in walk_tb(error.__traceback__))
         when = "the error view failed" if in_error_view else "the body or an output filter failed"
         last = len(contracts) - 1
-    steps = [step_of(contract) for contract in contracts[: last + 1]]
+    steps = [step_of_contract(contract) for contract in contracts[: last + 1]]
     walks = next((step for step in steps if reads and step.facts.walks), None)
     walk = walk_again(request, FIRST, walks.element.options) if walks is not None else None
     noted: Walk | None = getattr(request, "zope_walk", None)
@@ -87,7 +87,7 @@ def passed(request: Any, error: BaseException, reads: bool = True) -> Passed:
     return Passed(parts, when, walk, look)
 
 
-def way_of(error: BaseException, contracts: Sequence[Contract]) -> tuple[int, CodeType | None]:
+def left_last(error: BaseException, contracts: Sequence[Contract]) -> tuple[int, CodeType | None]:
     """Return the place of the element that an exception has left last, or -1, and the code of the foreign app or
     middleware inside of it that has raised the exception, or None."""
     codes = {getattr(contract.handler, "__code__", None): place for place, contract in enumerate(contracts)}
@@ -102,7 +102,7 @@ def way_of(error: BaseException, contracts: Sequence[Contract]) -> tuple[int, Co
     return last, middleware
 
 
-def step_of(contract: Contract) -> Step:
+def step_of_contract(contract: Contract) -> Step:
     """Return the element of a contract, with its options and its place."""
     source, options = contract.place
     element: Any = source.factory if source is not None else None

@@ -21,10 +21,12 @@ from webob.exc import HTTPException, WSGIHTTPException
 
 from pipeline.explaining.candidates import Look, look_up
 from pipeline.explaining.changes import (
+    BODY,
     GONE,
     NO_ANSWER,
     State,
     apply,
+    bytes_read,
     changed_request,
     changed_response,
     kept_environ,
@@ -32,7 +34,6 @@ from pipeline.explaining.changes import (
     state_of,
     told_state,
 )
-from pipeline.explaining.noticed import BODY, bytes_read
 from pipeline.explaining.walking import FIELDS, Walk, walk_again
 from pipeline.http.error_pages import text_of
 from pipeline.http.tracebacks import traceback_of
@@ -135,7 +136,7 @@ class Part:
 class Record:
     """One request."""
 
-    answered = closed = 0.0
+    ended = closed = 0.0
     dropped = 0
     """Parts beyond the limit."""
     waited = 0.0
@@ -152,7 +153,7 @@ class Record:
     """Why it failed (``pipeline.explaining.causes.Cause``)."""
     made_of: MadeOf | None = None
     kept = ""
-    """How the answer was made, if an element keeps pages."""
+    """How the answer was made, as the element ``keep`` says it; or ""."""
     late_headers: Sequence[str] = ()
     """Headers that were set when the body had begun to be sent."""
     again: Again | None = None
@@ -164,7 +165,7 @@ class Record:
         self.number = next(_numbers)
         self.complete = complete
         """True if traversal and the look-up of the view are told of each request, and not of errors alone."""
-        self.first = told_state(request) if complete else None
+        self.first = told_state(request) if complete else None  # what stood on the request, by name
         self.came = kept_environ(request.environ)
         """The environ as it came in."""
         self.parts: list[Part] = []
@@ -174,7 +175,7 @@ class Record:
         self.counts: dict[str, int] = {}
         """Notes of each kind, with those beyond the limit."""
         if hasattr(request, "zope_walk"):
-            if request.zope_walk is None:  # ``pipeline explain`` may have one
+            if request.zope_walk is None:  # ``pipeline explain``, outside of an inspector, may have made one
                 request.zope_walk = Walk()
             self.zope_walk = request.zope_walk
         # The request and the response as the last part has left them.
@@ -182,6 +183,7 @@ class Record:
         self.seen: list[Any] = []
         """The values of the state. They are compared for each part, and the state only if they differ."""
         self.left = NO_ANSWER
+        """Status, body, output filters and headers of the response (``pipeline.explaining.changes.Answer``)."""
         self.response: Any = None
         self.when = time.time()
         self.began = perf_counter()
@@ -216,7 +218,7 @@ class Record:
     @property
     def seconds(self) -> float:
         """Seconds until the request was closed."""
-        return (self.closed or self.answered or perf_counter()) - self.began
+        return (self.closed or self.ended or perf_counter()) - self.began
 
     @property
     def vary_lacks(self) -> list[str]:
@@ -383,7 +385,7 @@ class Record:
         """Note the headers that were set when the body had begun to be sent."""
         self.late_headers = headers
 
-    def explain(self, error: BaseException) -> None:
+    def note_error(self, error: BaseException) -> None:
         """Note the text of an error, and the traceback of one that is not an HTTP exception."""
         self.error = f"{type(error).__name__}: {masked_text(text_of(error))}"
         if not isinstance(error, HTTPException):

@@ -34,7 +34,7 @@ MOST_NAMES = 1_000
 
 
 class Taken(NamedTuple):
-    """One step."""
+    """One step of traversal."""
 
     name: str
     """The name of the step; "" for the root."""
@@ -117,7 +117,7 @@ class _Walker:
     def __init__(self, request: Any, walk: Walk) -> None:
         self.request = request
         self.steps = walk.steps
-        self.said = walk
+        self.noted = walk
 
     def run(self, max_segments: int) -> None:
         """Walk from the root to the end."""
@@ -128,13 +128,13 @@ class _Walker:
             return
         obj = request.root
         self.steps.append(Taken("", "", obj, "the root", short(obj)))
-        self.said.end = obj
+        self.noted.end = obj
         known_kind(obj)
         added = call_hooks(request, obj)
         if request.virtual_root_path:
             obj, kind = self.walk(obj, (*added, *checked(request.virtual_root_path)), "virtual root")
             if kind == VIEW:
-                self.said.lost_root = True
+                self.noted.lost_root = True
                 return
             request.virtual_root = obj
             added = ()
@@ -144,10 +144,10 @@ class _Walker:
             further = default_steps(request, obj)
             if further:
                 factory = views.lookup1(providedBy(obj), IDefaultSteps)
-                self.said.default = f"default steps of {short(obj)}, by {_called(factory or type(obj))}"
+                self.noted.default = f"default steps of {short(obj)}, by {_called(factory or type(obj))}"
                 request.default_steps = further
                 obj, kind = self.walk(obj, further, "default step")
-        self.said.end = obj
+        self.noted.end = obj
 
     def walk(self, obj: Any, names: Iterable[str], source: str) -> tuple[Any, int]:
         """Walk over names from an object, as ``pipeline.publishing.steps.walk`` does."""
@@ -166,7 +166,7 @@ class _Walker:
                     raise
                 result = "no such item: the name of a view"
                 self.steps.append(Taken(name, source, obj, who, result, False, near=near(obj, name)))
-                self.said.end = obj
+                self.noted.end = obj
                 return obj, name_view(request, name, ahead)
             except Exception as error:
                 what = "refused" if isinstance(error, HTTPException) else "raised"
@@ -174,7 +174,7 @@ class _Walker:
                 raise
             self.steps.append(Taken(name, source, obj, who, short(found), True, self.hidden(obj, name)))
             obj, kind = found, next_kind
-            self.said.end = obj
+            self.noted.end = obj
             if request.traversal_hooks and (added := call_hooks(request, obj)):
                 return self.walk(obj, chain(added, ahead), source)
         return obj, kind

@@ -35,7 +35,7 @@ def explain_zope(record: Record, status: int, location: str = "") -> None:
 
 def explain(record: Record, error: BaseException, status: int) -> None:
     """Note why a request failed, while the error is there."""
-    record.explain(error)
+    record.note_error(error)
     try:
         record.causes = [Cause(*map(masked_text, cause)) for cause in causes(record, status, Path.cwd())]
     except Exception:  # what cannot be told must not change the answer

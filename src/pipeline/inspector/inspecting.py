@@ -68,11 +68,11 @@ class Inspector:
         try:
             self.next(request, response)
         except BaseException as escaped:
-            record.answered = perf_counter()
+            record.ended = perf_counter()
             explain(record, escaped, 0)
             explain_zope(record, 500)
             raise
-        record.answered = perf_counter()
+        record.ended = perf_counter()
         watch_stream(response, record.lose)
         error = next((part.error for part in record.failed_parts()), None) if record.has_failed else None
         status = int(response.status_line[:3])

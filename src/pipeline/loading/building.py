@@ -84,7 +84,7 @@ class Building:
 
     def __init__(self, between: Sequence[Maker], missed: Missed | None, options: ChangeOptions | None) -> None:
         self.between = between
-        self.options = options
+        self.change_options = options
         self.missed = missed
         self.ends: list[tuple[Step, Pipeline]] = []
         self.numbers = count(1)
@@ -95,33 +95,33 @@ class Building:
         if kind == "pipeline":
             app = self.app(context.app_context)
             for inner in reversed(context.filter_contexts):
-                app = self.around(inner, app)
+                app = self.with_filter(inner, app)
             return app
         if kind in ("filter_app", "filtered_with"):
-            return self.around(context.filter_context, self.app(context.next_context))
+            return self.with_filter(context.filter_context, self.app(context.next_context))
         if context.protocol in ("paste.composite_factory", "paste.composit_factory"):
             context.loader = _Loader(context.loader, self)
             app = context.create()
             if isinstance(app, Switch) and self.missed is not None and not context.local_conf.get("default"):
                 app.default = Unmatched(app, step_of(context), self.missed)
             return app
-        step = self.step_of(context)
+        step = self.changed_step(context)
         app = context.create()
         if isinstance(app, Pipeline):
             self.ends.append((step, app))
         return self.watched(step, app)
 
-    def around(self, context: LoaderContext, app: Any) -> Any:
+    def with_filter(self, context: LoaderContext, app: Any) -> Any:
         """Return the app with a filter around it."""
         if context.object_type.name == "filtered_with":  # a filter that is filtered itself
-            return self.around(context.filter_context, self.around(context.next_context, app))
-        step = self.step_of(context)
+            return self.with_filter(context.filter_context, self.with_filter(context.next_context, app))
+        step = self.changed_step(context)
         return self.watched(step, filtered(context, app), getattr(app, "offered", {}))
 
-    def step_of(self, context: LoaderContext) -> Step:
-        """Return the step of a context, with its options as they are to be."""
-        if self.options is not None:
-            self.options(step_of(context), context.local_conf)
+    def changed_step(self, context: LoaderContext) -> Step:
+        """Let the caller change the options of a context, and return its step."""
+        if self.change_options is not None:
+            self.change_options(step_of(context), context.local_conf)
         return step_of(context)
 
     def watched(self, step: Step, app: Any, known: Mapping[str, Any] = {}) -> Any:
@@ -136,7 +136,7 @@ class Building:
             adds = step.element.contract.adds
         for maker in self.between:
             contract = Contract(f"(watcher {next(self.numbers)})", adds=adds)
-            app = Element(linked_by(maker, step, own), contract)(app)
+            app = Element(linked_by(maker, step, own), contract)(app)  # it is put around the app
         return app
 
 

@@ -23,7 +23,7 @@ COMMANDS = Path(__file__).parents[1] / "tools"
 
 
 def parser_of(command: str, **choices: Iterable[str]) -> argparse.ArgumentParser:
-    """Return the parser of a command. An epilog of several lines is printed as it is.
+    """Return the parser of a command, as its TOML file has it. An epilog of several lines is printed as it is.
 
     choices  the values of an argument, by its name, which depend on what is installed
     """

@@ -38,7 +38,7 @@ WATCHERS = {
     str(OURS / file)
     for file in (
         *("elements/timing.py", "elements/inspector.py", "measuring/measures.py", "measuring/spans.py"),
-        *("explaining/watching.py", "explaining/recording.py", "inspector/inspecting.py"),
+        *("explaining/recorder.py", "explaining/recording.py", "inspector/inspecting.py"),
     )
 }
 """Files whose frames say nothing about an error."""

@@ -22,7 +22,7 @@ from unittest import mock
 from pipeline.database import forks
 from pipeline.database.only_look import if_locked
 from pipeline.explaining.causes import Cause, Late, causes, no_branch
-from pipeline.explaining.watching import Recorder
+from pipeline.explaining.recorder import Recorder
 from pipeline.interfaces import Handler
 from pipeline.loading.building import around, build
 from pipeline.loading.command_line import host_of, plan_of, split_name

@@ -25,7 +25,7 @@ from pipeline.deploying.site import (
     passwords_of,
     refuse_misread,
 )
-from pipeline.deploying.target import Deployment, targets, title, write
+from pipeline.deploying.target import Deployment, deployment_of, targets, title
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import (
     facts_of,
@@ -44,15 +44,15 @@ def main(arguments: Sequence[str]) -> int:
     if not hasattr(os, "geteuid"):  # Windows
         raise ConfigurationError("it writes configurations for Linux: run it on the machine that serves the site")
     site = site_of(options)
-    deployment = write(options.target, site)
+    deployment = deployment_of(options.target, site)
     if site.drain and "gunicorn.conf.py" not in deployment.files:  # gunicorn does so itself, on SIGTERM
-        mark = ("stop", f"touch {site.mark} && sleep {site.drain}")
-        deployment = deployment._replace(commands=[mark, *deployment.commands])
+        drain = ("stop", f"touch {site.mark} && sleep {site.drain}")
+        deployment = deployment._replace(commands=[drain, *deployment.commands])
     refuse_unreadable(site)
     if site.rehearse and "wsgi.py" not in deployment.files:
         raise ConfigurationError("--rehearse: the site runs elsewhere, so nothing is reloaded here")
+    write_files(site, deployment)
     put(site, deployment)
-    say(options.target, site, deployment)
     return check_deployment(options.target, site, deployment) if options.check else 0
 
 
@@ -119,7 +119,7 @@ def refuse_unreadable(site: Site) -> None:
         need_readable(site.directory, "the server's own user")
 
 
-def put(site: Site, deployment: Deployment) -> None:
+def write_files(site: Site, deployment: Deployment) -> None:
     """Write the files."""
     for directory in (site.directory, site.directory / "run", site.directory / "log"):
         directory.mkdir(parents=True, exist_ok=True)
@@ -132,14 +132,14 @@ def put(site: Site, deployment: Deployment) -> None:
     for name, text in deployment.files.items():
         path = site.directory / name
         if name in SECRET:
-            put_secret(path, text, deployment.one("user"))
+            write_secret(path, text, deployment.one("user"))
             continue
         path.write_text(text, encoding="utf-8")
         if name.endswith(".sh"):
             path.chmod(0o755)
 
 
-def put_secret(path: Path, text: str, user: str) -> None:
+def write_secret(path: Path, text: str, user: str) -> None:
     """Write a new file that one user alone can read: this one, or the user of the service if this is root (S25)."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         if os.geteuid() == 0:
@@ -148,12 +148,12 @@ def put_secret(path: Path, text: str, user: str) -> None:
         file.write(text)
 
 
-def say(target: str, site: Site, deployment: Deployment) -> None:
+def put(site: Site, deployment: Deployment) -> None:
     """Print the commands."""
     print(f"Written to {site.directory}: {', '.join(sorted(deployment.files))}")
     for verb in ("start", "stop", "reload", "check"):
-        asked = [site.check] if verb == "check" else []
-        for number, command in enumerate([*deployment.all(verb), *asked]):
+        ready = [site.check] if verb == "check" else []  # asks the site; the server's own check reads the files
+        for number, command in enumerate([*deployment.all(verb), *ready]):
             print(f"  {'' if number else verb:7} {command}")
     for note in (*deployment.all("note"), *notes_on_leftovers(site, deployment), *notes_on_passwords(site)):
         print(f"  note    {note}")

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from pipeline.database.only_look import if_locked
 from pipeline.explaining.candidates import Look
 from pipeline.explaining.causes import Cause, Late, causes, no_branch, way_of
-from pipeline.explaining.noticed import BODY
+from pipeline.explaining.changes import BODY
+from pipeline.explaining.recorder import Recorder
 from pipeline.explaining.recording import Part, Record, path_of
 from pipeline.explaining.walking import Walk
-from pipeline.explaining.watching import Recorder
 from pipeline.loading.asking import answer_of, request_of, say_read_only
 from pipeline.loading.building import around, build
 from pipeline.loading.command_line import options_of, parser_of, split_name
@@ -71,14 +71,14 @@ class Explained(NamedTuple):
         return self.recorder.record
 
     @property
-    def path(self) -> list[Part]:
+    def parts(self) -> list[Part]:
         """The parts that the last attempt passed."""
         return path_of(self.record) if self.record is not None else []
 
     @property
-    def way(self) -> tuple[Walk | None, Look | None]:
+    def walk_and_look(self) -> tuple[Walk | None, Look | None]:
         """Traversal and the look-up of the view."""
-        return way_of(self.record, self.path) if self.record is not None else (None, None)
+        return way_of(self.record, self.parts) if self.record is not None else (None, None)
 
     @property
     def failed(self) -> bool:
@@ -114,7 +114,7 @@ def explain(
     recorder = Recorder(user, commit)
     missed: list[Cause] = []
     watchers = [around(recorder.watch, recorder.opened)]
-    built = build(ini, words, watchers, lambda *found: missed.append(no_branch(*found)))
+    built = build(ini, words, watchers, lambda where, wanted: missed.append(no_branch(where, wanted)))
     recorder.listen_to_sql()
     log = Log()
     logger = logging.getLogger()
@@ -145,7 +145,7 @@ def explain(
 def as_dict(explained: Explained) -> dict[str, Any]:
     """Return what is to be said of a request, for JSON."""
     recorder = explained.recorder
-    record, (walk, look) = explained.record, explained.way
+    record, (walk, look) = explained.record, explained.walk_and_look
     return {
         "status": explained.line,
         "headers": explained.headers,
@@ -162,7 +162,7 @@ def as_dict(explained: Explained) -> dict[str, Any]:
                 "response": part.answered,
                 "raised": None if part.error is None else type(part.error).__name__,
             }
-            for part in explained.path
+            for part in explained.parts
         ],
         "traversal": [
             {**taken._asdict(), "obj": short(taken.obj)} for taken in (walk.steps if walk is not None else ())
@@ -193,7 +193,7 @@ def as_dict(explained: Explained) -> dict[str, Any]:
 def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
     """Print what is to be said of a request; or a line for each element, and what the databases were asked."""
     recorder = explained.recorder
-    path = explained.path
+    parts = explained.parts
     broken = ", then broken off" if explained.escaped is not None else ""
     took = f"{explained.seconds * 1000:.1f} ms"
     print(f"{bold(f'{asked} -> {explained.line}')}, {len(explained.body)} bytes{broken}, {took}")
@@ -203,14 +203,14 @@ def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
         _put("where   ", cause.where)
         if cause.remedy:
             _put("change  ", cause.remedy)
-    if path:
+    if parts:
         hint = "" if long else " and the names of its changes; --long shows more"
         print(f"\n{bold('Elements')}, outermost first, each with its own time{hint}")
-        width = max(len(part.name) for part in path)
-        for part in path:
+        width = max(len(part.name) for part in parts)
+        for part in parts:
             put_part(part, width, long)
     if long:
-        put_way(*explained.way)
+        put_walk(*explained.walk_and_look)
     put_made_of(explained, long)
     put_database(recorder, commit, long)
     if recorder.attempts > 1:
@@ -221,7 +221,7 @@ def put(explained: Explained, asked: str, commit: bool, long: bool) -> None:
             print(textwrap.indent(line, "  "))
 
 
-def put_way(walk: Walk | None, look: Look | None) -> None:
+def put_walk(walk: Walk | None, look: Look | None) -> None:
     """Print the steps of traversal, and the candidates for the view."""
     if walk is not None:
         print(f"\n{bold('Traversal')}")

@@ -12,11 +12,11 @@ from typing import Any
 from pipeline.deploying import container
 from pipeline.deploying.lock import project_of
 from pipeline.deploying.site import Site
-from pipeline.deploying.target import write
+from pipeline.deploying.target import deployment_of
 
 
 def values(site: Site) -> dict[str, Any]:
-    inner = write("container", site)
+    inner = deployment_of("container", site)
     ini = Path(site.ini.partition("#")[0])
     root = container.root_of(ini)
     about = project_of(root).get("project", {})

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.deploying.site import Site, refuse_distrust
-from pipeline.deploying.target import write
+from pipeline.deploying.target import deployment_of
 
 PROGRAM = ("lighttpd", "apt install lighttpd")
 
 
 def values(site: Site) -> dict[str, Any]:
     refuse_distrust(site, "lighttpd")
-    return {"inner": write("gunicorn", site._replace(behind_proxy=True, behind="gunicorn"))}
+    return {"inner": deployment_of("gunicorn", site._replace(behind_proxy=True, behind="gunicorn"))}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.deploying.site import Site, getgrgid, getgrnam, getpwnam, need_program, refuse_distrust
-from pipeline.deploying.target import Deployment, write
+from pipeline.deploying.target import Deployment, deployment_of
 from pipeline.http.files import PASSED_ON
 from pipeline.interfaces import ConfigurationError
 
@@ -33,21 +33,21 @@ def values(site: Site) -> dict[str, Any]:
     passed_on = {name: f"$upstream_http_{name.lower().replace('-', '_')}" for name in PASSED_ON}
     if site.tls:
         passed_on["Strict-Transport-Security"] = f"$hsts_{site.port}"
-    proxied = ("$scheme_{}", "$port_{}") if site.proxies else ("$scheme", "$server_port")
+    inner = Deployment({}, ()) if site.upstreams else deployment_of(site.behind, site._replace(behind_proxy=True))
     return {
-        "inner": Deployment({}, ()) if site.upstreams else write(site.behind, site._replace(behind_proxy=True)),
+        "inner": inner,
         "by_uwsgi": by_uwsgi,
-        "scheme": proxied[0].format(site.port),
-        "port": proxied[1].format(site.port),
+        "scheme": f"$scheme_{site.port}" if site.proxies else "$scheme",
+        "port": f"$port_{site.port}" if site.proxies else "$server_port",
         "passed_on": passed_on,
         "http2": http2(program) if site.tls else "",
         "module_line": module_line(program) if site.upstreams else "",
         "inner_port": site.port + 1 if site.port < 65535 else site.port - 1,
-        "distrusted": any(told.distrusts for _, told in site.facts),
+        "reads_proxy": any(told.distrusts for _, told in site.facts),
         "call": f"{program} -p {site.directory} -c {site.directory}/nginx.conf -e stderr",
-        "own_user": os.geteuid() == 0 and can_give(site.group) and has_user(site.user),
+        "sets_user": os.geteuid() == 0 and can_give(site.group) and has_user(site.user),
         "own_group": getgrgid(os.getegid()).gr_name,
-        "gives": can_give(site.group),
+        "can_give": can_give(site.group),
     }
 
 

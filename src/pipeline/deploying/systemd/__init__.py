@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.deploying.site import Site, directories_of, has_code
-from pipeline.deploying.target import write
+from pipeline.deploying.target import deployment_of
 from pipeline.interfaces import ConfigurationError, Facts
 
 
@@ -20,7 +20,7 @@ def values(site: Site) -> dict[str, Any]:
     name = site.directory.name
     places = (str(site.directory), sys.executable, site.ini)
     return {
-        "inner": write("gunicorn", site),
+        "inner": deployment_of("gunicorn", site),
         "name": name,
         "names": {f"site.{kind}": f"{name}.{kind}" for kind in ("service", "socket")},
         "in_home": any(place.startswith(("/home/", "/root/")) for place in places),

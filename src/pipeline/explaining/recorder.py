@@ -1,4 +1,4 @@
-"""Watching one request of a command: it runs as a user, stores nothing unless it may, and is noted completely.
+"""Records one request of a command: it runs as a user, stores nothing unless it may, and is noted completely.
 
 ``Recorder.watch`` is linked in outside each part (``pipeline.loading.building``). A recorder watches one request.
 Traversal and the look-up of the view are explained by running again (``pipeline.explaining.walking``,
@@ -20,7 +20,7 @@ from pipeline.paste import Step
 
 
 class Recorder:
-    """Watches one request."""
+    """Makes the record of one request, and counts what it does in databases."""
 
     def __init__(self, user: str | None = None, commit: bool = False) -> None:
         self.user = user
@@ -39,7 +39,7 @@ class Recorder:
         return self.record.attempts if self.record is not None else 1
 
     def watch(self, step: Step, handler: Handler, request: Any, response: Any) -> None:
-        """Call the handler of a step, and note what it does."""
+        """Call the handler of a step, and have ``Record.watch`` note what it does."""
         if self.record is None:
             self._identify(request, outermost=True)
             self.record = Record(request, complete=True)
@@ -48,7 +48,7 @@ class Recorder:
         element = outer.step.element if outer is not None else None
         if element is not None and "principal" in element.contract.provides:
             self._identify(request)
-        if record.zope_walk is None and getattr(request, "zope_walk", self) is None:
+        if record.zope_walk is None and getattr(request, "zope_walk", False) is None:  # the outermost that has it
             request.zope_walk = record.zope_walk = Walk()
         try:
             record.watch(step, step.facts.walks, handler, request, response)
@@ -83,11 +83,11 @@ class Recorder:
         manager = request.tm_in_use if request.tm_in_use is not None else value
         if not hasattr(manager, "registerSynch") or manager in self._connections:
             return
-        kept = getattr(request, "zodb_pooled", None)
-        if kept is not None and kept.connection not in self._connections:
-            self._connections.append(kept.connection)
-            kept.connection.getTransferCounts(True)
-            request.on_close(lambda: self._count(kept.connection))
+        pooled = getattr(request, "zodb_pooled", None)
+        if pooled is not None and pooled.connection not in self._connections:
+            self._connections.append(pooled.connection)
+            pooled.connection.getTransferCounts(True)
+            request.on_close(lambda: self._count(pooled.connection))
         if getattr(request, "_watched_by", None) is not manager:
             request._watched_by = manager
             manager.registerSynch(self)
