@@ -652,7 +652,14 @@ QUIET: dict[str, tuple[Any, str]] = {
     "a copy is walked": (deletes_afterwards, "POST /"),
     "an error after which nothing is stored": (swallows_what_changes_nothing, "POST /"),
     "an error that is expected": (expects_an_error, "POST /"),
+    "changes beside 409": (refuses(409), "POST /"),
+    "changes beside 412": (refuses(412), "POST /"),
     "changes beside 422": (refuses(422), "POST /"),
+    "changes beside 428": (refuses(428), "POST /"),
+    "a type in capitals": (
+        makes("post", '<input type="file" name="f"><button>Go</button>', MULTIPART.upper()),
+        "GET /",
+    ),
 }
 
 
@@ -699,7 +706,7 @@ def notices(name: str, asked: str, caplog: pytest.LogCaptureFixture, *inner: Any
         site, f"/{PATHS[name]}{query}", method, body, CONTENT_TYPE=FORM_TYPE, HTTP_ACCEPT_ENCODING="gzip"
     )
     assert ("Content-Encoding" in answer.headers) is bool(inner) or "compressed" in name
-    assert answer.status in (200, 204, 302, 303, 403, 422), answer
+    assert answer.status in (200, 204, 302, 303, 403, 409, 412, 422, 428), answer
     assert "could not be found out" not in caplog.text
     return [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]
 

@@ -12,7 +12,8 @@ import random
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -344,30 +345,32 @@ def never(set: Set, key: Any) -> None:
 
 
 def unjudged(set: Set, text: str) -> None:
-    """Have keep not take a reason for one."""
-    why_not = element_of_keep.why_not
-    set(element_of_keep, "why_not", lambda *given: "" if why_not(*given) == text else why_not(*given))
+    """Have keep not take a reason for one, and look at none behind it."""
+    reasons = element_of_keep.reasons
+    set(element_of_keep, "reasons", lambda *given: takewhile(lambda one: one != text, reasons(*given)))
 
 
 def before_the_filters(set: Set) -> None:
     """Judge the page before its filters have run, as keep did."""
-    why_not, why_unfinished = element_of_keep.why_not, element_of_keep.why_unfinished
-    judged: list[str] = [""]
+    reasons, finish = element_of_keep.reasons, element_of_keep.finish_in_memory
+    set(element_of_keep, "finish_in_memory", lambda *given: None)
 
-    def early(request: Any, response: Any) -> str:
-        reason = why_unfinished(request, response)
-        judged[0] = reason or why_not(request, response, request.__class__.environ.fget(request), request.__dict__)
-        return reason
+    def early(request: Any, response: Any, *given: Any) -> Iterator[str]:
+        yield from reasons(request, response, *given)
+        finish(request, response)
 
-    set(element_of_keep, "why_unfinished", early)
-    set(element_of_keep, "why_not", lambda *given: "")
+    set(element_of_keep, "reasons", early)
 
 
 def whole_environ(set: Set) -> None:
     """Give code of the site the plain environ, and do not count it as read."""
-    add = element_of_keep.why_not
-    set(element_of_keep, "why_not", lambda request, response, noting, before: add(
-        request, response, noting, before) if noting.noted.discard("*") is None else "")  # fmt: skip
+    reasons = element_of_keep.reasons
+
+    def judged(request: Any, response: Any, noting: Noting, *given: Any) -> Iterator[str]:
+        noting.noted.discard("*")
+        return reasons(request, response, noting, *given)  # type: ignore[no-any-return]
+
+    set(element_of_keep, "reasons", judged)
 
 
 def is_principal(part: Any) -> bool:
@@ -393,9 +396,7 @@ BUGS: dict[str, Callable[[Set], object]] = {
     "the language is not noted": lambda set: never(set, "HTTP_ACCEPT_LANGUAGE"),
     "a cookie is kept": lambda set: unjudged(set, "a cookie"),
     "the principal is not in the key": without_principal,
-    "the status is not judged": lambda set: set(
-        element_of_keep, "why_unfinished", lambda request, response: "" if request.keep else "its view"
-    ),
+    "the status is not judged": lambda set: unjudged(set, "its status is not 200"),
     "a nonce is kept": lambda set: without(set, ShieldRequest),
     "a policy that asks others": lambda set: without(set, AuthRequest),
     "judged before the filters": before_the_filters,

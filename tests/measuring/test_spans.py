@@ -152,6 +152,23 @@ def test_a_method_that_a_client_invents_is_not_a_name(site: Any, received: Any) 
     assert received()[0].attributes["http.request.method"] == "_OTHER"
 
 
+@pytest.mark.parametrize(
+    ("host", "address", "port"),
+    [
+        ("a.example:8080", "a.example", 8080),
+        ("a.example", "a.example", 443),
+        ("[::1]:8443", "::1", 8443),
+        ("[::1]", "::1", 443),
+        ("a.example:x", "a.example:x", 443),
+        ("", "b.example", 8000),
+    ],
+)
+def test_the_address_that_was_asked_for(host: str, address: str, port: int) -> None:
+    environ = {"wsgi.url_scheme": "https", "HTTP_HOST": host, "SERVER_NAME": "b.example", "SERVER_PORT": "8000"}
+    found = module_of_spans.of_the_client(environ)
+    assert (found["server.address"], found["server.port"]) == (address, port)
+
+
 # The trace
 
 

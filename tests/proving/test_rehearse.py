@@ -9,14 +9,16 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
 from pipeline.database.storages import database_at
-from pipeline.rehearsing.comparing import Rehearsal, newest, rehearse, worse
+from pipeline.rehearsing.command import put_line
+from pipeline.rehearsing.comparing import Line, Rehearsal, newest, rehearse, worse
 from pipeline.rehearsing.sides import Process, directory_of
-from pipeline.rehearsing.stage import CIRCLE, Answer, Measured, Stage
+from pipeline.rehearsing.stage import CIRCLE, Answer, Measured, Stage, leads_nowhere
 from pipeline.staging.asked import Asked, Logged, read_log
 from pipeline.tools.command import main
 
@@ -314,6 +316,61 @@ def test_an_object_that_is_gone_is_pardoned_if_others_of_its_view_are_there(
     assert rehearse([FIRST, SECOND], new).exit_status == expected
 
 
+def test_a_page_that_was_gone_before_needs_no_pardon() -> None:
+    [line] = rehearse([FIRST._replace(status=404)], Told({"/page/1": 404})).lines
+    assert (line.verdict, line.note) == ("same", "")
+
+
+def test_redirects_without_an_end_are_a_circle() -> None:
+    """Each leads to a new address."""
+    stage: Any = object.__new__(Stage)
+    places = count()
+    run: Any = SimpleNamespace(status=302, header=lambda name: f"/{next(places)}" if next(places) < 99 else "")
+    stage.origin, stage.perform = "http://localhost", lambda request: (run, 0.0)
+    assert stage.end_of(Asked("GET", "/"), run) == CIRCLE
+
+
+@pytest.mark.parametrize(
+    ("end", "nowhere"), [(200, False), (401, False), (404, True), (410, True), (500, True), (503, True), (CIRCLE, True)]
+)
+def test_a_link_that_leads_nowhere(end: int | str, nowhere: bool) -> None:
+    assert leads_nowhere(end) is nowhere
+
+
+@pytest.mark.parametrize(("seconds", "runs", "is_complete"), [(60.0, 5, True), (-1.0, 1, False)])
+def test_a_time_is_that_of_all_runs_or_not_complete(
+    seconds: float, runs: int, is_complete: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage: Any = object.__new__(Stage)
+    times = count(1)
+    stage.origin, stage.perform = "http://localhost", lambda request: (None, float(next(times)))
+    monkeypatch.setattr("pipeline.rehearsing.stage.links_of", lambda *given: [])
+    assert stage.measure(Asked("GET", "/"), seconds) == Measured((runs + 1) / 2, {}, is_complete)
+    assert next(times) == runs + 1
+
+
+def test_a_request_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    causes = [
+        {"why": "KeyError: 'a'", "where": "/srv/shop.py, line 3", "remedy": "Catch it."},
+        {"why": "a conflict", "where": "/srv/shop.py, line 5", "remedy": ""},
+    ]
+    line = Line(FIRST, Answer(200), Answer(500, causes=causes), ["500 instead of 200"], milliseconds=[1.5, 20.0])
+    put_line(line)
+    put_line(Line(FIRST, left="the budget was over"))
+    put_line(Line(FIRST._replace(asked=Asked("GET", "/", user="ann")), None, Answer(404), note="it is 404 now"))
+    assert capsys.readouterr().out == (
+        "WORSE GET /page/1  200 -> 500  1.5 -> 20 ms\n"
+        "      500 instead of 200\n"
+        "      KeyError: 'a'\n"
+        "      at /srv/shop.py, line 3\n"
+        "      Catch it.\n"
+        "      a conflict\n"
+        "      at /srv/shop.py, line 5\n"
+        "left  GET /page/1  (the budget was over)\n"
+        "same  GET / as ann  200 -> 404  (it is 404 now)\n"
+    )
+
+
 TIMES = [
     (0.01, (0.2,), 1),
     (0.01, (0.2, 0.01), 0),  # slow once
@@ -360,6 +417,10 @@ REFUSED = Answer(303, [("Location", "http://localhost/@@login?came_from=/")])
         (Answer(404), Answer(410), []),
         (Answer(None, broken_by="SystemExit"), Answer(503), []),
         (Answer(200), Answer(None, broken_by="SystemExit"), ["SystemExit reaches the server", LOST]),
+        (Answer(200, attempts=2), Answer(200, attempts=2), []),
+        (Answer(200, attempts=2), Answer(200, attempts=3), ["3 attempts"]),
+        (Answer(200, size=9), Answer(200), ["the body is empty"]),
+        (Answer(303, size=9), Answer(304), []),
     ],
 )
 def test_worse(old: Answer, new: Answer, expected: list[str]) -> None:
@@ -498,6 +559,7 @@ def test_the_budget_ends_what_hangs_and_leaves_no_copies(
         ("{there}/old/etc/site.ini", "etc/site.ini", "{there}/old"),
         ("{there}/old/site.ini", "site.ini", "{there}/old"),
         ("{there}/old/site.ini", "etc/site.ini", "{there}/old"),
+        ("{there}/old/../site.ini", "../site.ini", "{there}/old/.."),
     ],
 )
 def test_the_old_code_has_a_working_directory_of_its_own(

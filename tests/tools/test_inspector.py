@@ -9,7 +9,9 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from persistent.mapping import PersistentMapping
@@ -17,9 +19,10 @@ from sqlalchemy import text
 from transaction.interfaces import TransientError
 from webob import Request as Asked
 from webob.exc import HTTPFound
+from zope.interface import implementer
 
 from asking import served
-from pipeline import Pipeline, element, view
+from pipeline import Pipeline, Response, element, view
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.inspector import inspector
@@ -31,8 +34,11 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.explaining import recording
+from pipeline.explaining.recording import Part, Record
 from pipeline.http import debug_key
-from pipeline.interfaces import ConfigurationError, OrderError
+from pipeline.inspector.blocked import ask_for_reports
+from pipeline.inspector.explaining import noticed_beside
+from pipeline.interfaces import ConfigurationError, IPublishTraverse, OrderError
 from pipeline.publisher import publisher
 from pipeline.telling.secrets import masked_query, masked_text, told, told_header, told_variable
 from tools.conftest import CODE, INI, Site
@@ -324,6 +330,22 @@ def test_traversal_is_walked_again_when_the_page_is_opened(inspected: Any) -> No
     assert calls == ["called"], "the view is not called again"
 
 
+def test_a_path_is_walked_again_without_the_credentials__S25(inspected: Any) -> None:
+    """They are masked in the record, so a step would take the masks for those of a visitor."""
+    seen: list[str] = []
+
+    @implementer(IPublishTraverse)
+    class Steps(Box):
+        def publishTraverse(self, request: Any, name: str) -> Box:
+            seen.append(request.headers.get("Authorization", "") + request.headers.get("Cookie", ""))
+            return Box()
+
+    app = inspected(index, root=Steps())
+    ask(app, "/inner/", headers={"Authorization": "Basic YTpi", "Cookie": "a=1"})
+    last(app)
+    assert seen == ["Basic YTpia=1", ""]
+
+
 def test_nothing_is_committed_when_a_path_is_walked_again(inspected: Any) -> None:
     class Counting(PersistentMapping):  # type: ignore[misc]
         def __getitem__(self, name: str) -> Any:
@@ -398,11 +420,28 @@ def test_attempts_stand_side_by_side(inspected: Any) -> None:
             raise TransientError(f"number {request.attempt}")
         return "done"
 
-    app = inspected(again, outer=(retry(delay=0), errors()))
+    @view(context=Box, name="never")
+    def never(context: Any, request: Any) -> str:
+        raise TransientError("for ever")
+
+    app = inspected(again, never, outer=(retry(delay=0), errors()))
     assert ask(app, "/again").text == "done"
     said = words(last(app))
     assert "Attempt 1" in said and "Attempt 3" in said and "TransientError: number 2" in said
     assert "Conflicts repaired 1" in words(page(app).text)
+    ask(app, "/never")
+    assert "Conflicts repaired 1" in words(page(app).text), "one that failed in the end is not repaired"
+
+
+def test_a_part_found_the_environ_of_its_own_attempt() -> None:
+    """Another attempt begins with the environ as it came."""
+    record = Record(Asked.blank("/"))
+    for attempt, changed in ((1, {"HTTP_A": "1"}), (2, {}), (2, {"HTTP_B": "2"}), (2, {"HTTP_C": "3"})):
+        part = Part()
+        part.attempt, part.changed = attempt, changed
+        record.parts.append(part)
+    environ = record.environ_at(record.parts[2])
+    assert {name: environ.get(f"HTTP_{name}") for name in "ABC"} == {"A": None, "B": "2", "C": None}
 
 
 def test_objects_are_noted_as_they_are_loaded_and_changed(inspected: Any) -> None:
@@ -697,6 +736,14 @@ def test_what_the_parts_beside_one_another_tell_stands_on_the_page(inspected: An
     assert "X-Late was set when the body had begun to be sent" in said
 
 
+def test_what_an_explanation_tells_is_not_told_twice() -> None:
+    record: Any = SimpleNamespace(parts=[], causes=[], late_headers=["X-Late"])
+    with patch("pipeline.inspector.explaining.path_of", lambda record: record.parts):
+        record.causes = noticed_beside(record, None)
+        assert len(record.causes) == 1
+        assert noticed_beside(record, None) == []
+
+
 def blocked(app: Any, document: Any, cookie: str = COOKIE) -> Any:
     """What the inspector answers to a report of a browser."""
     headers = {"Cookie": cookie, "Content-Type": "application/csp-report"}
@@ -717,6 +764,10 @@ def test_what_a_browser_has_blocked_is_noted(inspected: Any, caplog: pytest.LogC
     answer = ask(app, "/", headers={"Cookie": COOKIE})
     assert answer.headers["Content-Security-Policy"].endswith("; report-uri /++inspect++/blocked")
     assert "report-uri" not in ask(app, "/").headers["Content-Security-Policy"], "a visitor reports nothing"
+    for sends in ("report-uri /reports", "report-to reports"):
+        own = Response(headers={"Content-Security-Policy": f"default-src 'self'; {sends}"})
+        ask_for_reports(Asked.blank("/"), own)
+        assert own.headers["Content-Security-Policy"].endswith(sends), "a site has its own address"
     assert blocked(app, REPORT).status_int == 204
     said = "/, line 7: the browser did not take a script or style sheet in the page: script-src-elem"
     assert said in caplog.text and said in last(app)

@@ -13,12 +13,12 @@ the object is in memory already.
 
 from __future__ import annotations
 
-import ctypes
+from collections import deque
 from collections.abc import Iterator
-from itertools import takewhile
+from ctypes import Structure, c_void_p, py_object
+from itertools import islice, takewhile
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any
 
 from persistent import Persistent, PickleCache
 from ZODB.Connection import Connection
@@ -42,7 +42,7 @@ class Changes:
     def __init__(self, db: DB) -> None:
         self.lock = Lock()
         self.instance = db._mvcc_storage.new_instance()
-        self.polls: list[tuple[bytes, frozenset[bytes] | None]] = []
+        self.polls: deque[tuple[bytes, frozenset[bytes] | None]] = deque(maxlen=LONGEST)
         """For each poll that has found changes, the start that a snapshot would have had, and the changed objects.
         None stands for all objects: the storage no longer knows, as after a lost connection to a ZEO server."""
         self.place = 0
@@ -56,21 +56,16 @@ class Changes:
             told = instance._invalidations
             if told or told is None:  # else a poll has nothing to tell, in four times as long
                 oids = instance.poll_invalidations()
-                self._note(instance._start, None if oids is None else frozenset(oids))
+                self.polls.append((instance._start, None if oids is None else frozenset(oids)))
+                self.place += 1
             return self.place
-
-    def _note(self, start: bytes, oids: frozenset[bytes] | None) -> None:
-        self.polls.append((start, oids))
-        self.place += 1
-        if len(self.polls) > LONGEST:
-            del self.polls[: LONGEST // 2]
 
     def seen_by(self, connection: Connection, before: int) -> int:
         """Return the place of the first change that the transaction of a connection may not see.
 
         before  the place of a poll before the transaction began
         """
-        start = snapshot_of(connection)
+        start = connection._storage._start  # the first transaction id that its snapshot does not see
         with self.lock:
             first = self.place - len(self.polls)
             while before > first and self.polls[before - first - 1][0] > start:
@@ -80,14 +75,15 @@ class Changes:
     def touch(self, oids: frozenset[bytes], since: int) -> bool:
         """Return whether one of the objects may have changed from the place ``since`` on, as polls have told."""
         with self.lock:
-            first = self.place - len(self.polls)
-            told = self.polls[max(since - first, 0) :]
-        return since < first or any(changed is None or not oids.isdisjoint(changed) for _, changed in told)
+            later = self.place - since
+            told = list(islice(reversed(self.polls), later))
+        return len(told) < later or any(changed is None or not oids.isdisjoint(changed) for _, changed in told)
 
     def close(self) -> None:
         """Have the storage forget the instance. It is told no changes from now on, so all objects may change."""
         with self.lock:
-            self._note(NEVER, None)
+            self.polls.append((NEVER, None))
+            self.place += 1
         self.instance.release()
 
 
@@ -97,12 +93,6 @@ def can_tell(db: DB) -> bool:
     It is for the storages of ZODB and ZEO. With RelStorage one more instance that is polled brought out torn pages.
     """
     return type(db._mvcc_storage) is MVCCAdapter
-
-
-def snapshot_of(connection: Connection) -> bytes:
-    """Return the start of the snapshot of a connection: the first transaction id that it does not see."""
-    start: bytes = connection._storage._start
-    return start
 
 
 class Reads:
@@ -118,7 +108,7 @@ class Reads:
 
     def _state(self) -> tuple[int, bytes]:
         connection = self.connection
-        return connection._cache.cache_non_ghost_count - connection._load_count, snapshot_of(connection)
+        return connection._cache.cache_non_ghost_count - connection._load_count, connection._storage._start
 
     @property
     def are_complete(self) -> bool:
@@ -128,8 +118,7 @@ class Reads:
 
     def oids(self) -> list[bytes]:
         """Return the ids of the objects that were read, the last one first."""
-        mark: bytes = self.mark._p_oid
-        return list(takewhile(lambda oid: oid != mark, last_first(self.connection._cache)))
+        return list(takewhile(self.mark._p_oid.__ne__, last_first(self.connection._cache)))
 
     def end(self) -> None:
         """Take the marker out of the ring."""
@@ -138,14 +127,17 @@ class Reads:
             del cache[self.mark._p_oid]
 
 
-_WORD = ctypes.sizeof(ctypes.c_void_p)
-_HOME = object.__basicsize__
-"""Place of the ring's home in a cache that is written in C: at its beginning."""
-_RING = object.__basicsize__ + 3 * _WORD
-"""Place of an object's link in the ring: behind its jar, its oid and its cache."""
-_FROM_LINK_TO_OID = -2 * _WORD
-_SIZE = _RING + 2 * _WORD + 16
-"""Bytes of such an object: behind the link stand its serial, its state and its estimated size."""
+_HEAD = object.__basicsize__
+"""Bytes of what each object begins with. The home of the ring comes next in a cache."""
+
+
+class _Object(Structure):
+    """An object in the ring behind these bytes, as C code has it, up to the first half of its link."""
+
+    _fields_ = (("jar", c_void_p), ("oid", py_object), ("cache", c_void_p), ("before", c_void_p))
+
+
+_LINK = _Object.before.offset
 
 
 def last_first(cache: PickleCache) -> Iterator[bytes]:
@@ -154,34 +146,28 @@ def last_first(cache: PickleCache) -> Iterator[bytes]:
     if not HAS_KNOWN_LAYOUT:
         yield from (oid for oid, _ in reversed(cache.lru_items()))  # of all: 3.5 milliseconds for 12,800 objects
         return
-    home = id(cache) + _HOME
-    link = _before(home)
-    while link != home:
-        oid: Any = ctypes.py_object.from_address(link + _FROM_LINK_TO_OID).value
-        yield oid
-        link = _before(link)
-
-
-def _before(link: int) -> int:
-    return ctypes.c_void_p.from_address(link).value or 0
+    home = id(cache) + _HEAD
+    one = _Object.from_address(home - _LINK)
+    while one.before != home:
+        one = _Object.from_address(one.before - _LINK)
+        yield one.oid
 
 
 def has_known_layout() -> bool:
     """Return whether the objects in the ring have the known layout. Two objects in a cache of our own are looked
     at, and no memory but theirs."""
-    if Persistent.__basicsize__ != _SIZE:
-        return False
     jar = SimpleNamespace(setstate=None)  # stands for a connection
-    cache = PickleCache(jar)
-    first, second = Persistent(), Persistent()
-    for number, obj in enumerate((first, second)):
+    cache, objects = PickleCache(jar), [Persistent(), Persistent()]
+    for number, obj in enumerate(objects):
         obj._p_oid, obj._p_jar = bytes((number,) * 8), jar
         cache[obj._p_oid] = obj
-    home = id(cache) + _HOME
-    links = [id(obj) + _RING for obj in (first, second)]
-    return [_before(link) for link in (*links, home)] == [home, *links] and [
-        ctypes.py_object.from_address(link + _FROM_LINK_TO_OID).value for link in links
-    ] == [first._p_oid, second._p_oid]
+    links = [id(cache) + _HEAD, *(id(obj) + _HEAD + _LINK for obj in objects)]
+    found = [_Object.from_address(link - _LINK) for link in links]
+    return (
+        Persistent.__basicsize__ > _HEAD + _LINK
+        and [one.before for one in found] == [links[-1], *links[:-1]]
+        and [one.oid for one in found[1:]] == [obj._p_oid for obj in objects]
+    )
 
 
 HAS_KNOWN_LAYOUT = has_known_layout()

@@ -6,7 +6,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Set
 from dataclasses import dataclass
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, TypeAlias
 
 from pipeline.cookies import cookies_of
@@ -44,15 +44,6 @@ class Kept:
     was_asked: bool = False
     """True if it was looked up since its turn to leave came last."""
 
-    def why_not(self, changes: Changes) -> str:
-        """Return the reason why the page cannot be sent again; "" if it can."""
-        now = changes.now()
-        if self.seen != now:
-            if changes.touch(self.oids, self.seen):
-                return "changed"
-            self.seen = now
-        return "too old" if time.monotonic() > self.until else ""
-
 
 class Names:
     """The names of all that was read of requests for one address. The keys of its pages begin with this object."""
@@ -71,9 +62,8 @@ class Names:
 
     def key_of(self, environ: dict[str, Any]) -> Key:
         """Return the key of the page for a request: these names, and their values."""
-        cookies: list[Any] = [()] * len(self.cookies)
-        if "HTTP_COOKIE" in environ:
-            cookies = [tuple(cookies_of(environ, name)) for name in self.cookies]
+        named = self.cookies if "HTTP_COOKIE" in environ else ()
+        cookies = [(name, value) for name in named for value in cookies_of(environ, name)]
         return (self, *map(environ.get, self.keys), *cookies)
 
 
@@ -97,8 +87,8 @@ class Pages:
         self.changes: Changes | None = None
         self.entries: OrderedDict[Key, Any] = OrderedDict()
         """The names by address, and the pages by names and values."""
-        self.making: dict[Key, Lock] = {}
-        """A lock for each page that is being made, which its maker holds."""
+        self.making: dict[Key, Event] = {}
+        """An event for each page that is being made. It is set when that has ended."""
 
     def clear(self, changes: Changes | None = None) -> None:
         """Drop all pages, as after a change outside of the database. The next ones depend on these changes."""
@@ -121,30 +111,30 @@ class Pages:
         key = names.key_of(environ)
         kept = self.entries.get(key)
         if kept is not None:
-            kept.was_asked = True
-            if reason := kept.why_not(changes):
-                self.counts[reason] += 1
-                with self.lock:
-                    self._drop(key)
-                kept = None
+            now = changes.now()
+            if kept.seen != now and changes.touch(kept.oids, kept.seen):
+                reason = "changed"
+            elif time.monotonic() > kept.until:
+                reason = "too old"
             else:
+                kept.seen, kept.was_asked = now, True
                 names.sent += 1
-        return key, kept
+                return key, kept
+            self.counts[reason] += 1
+            with self.lock:
+                self._drop(key)
+        return key, None
 
     def want(self, address: Key, read: Set[Name] = frozenset()) -> Names | None:
-        """Add names that were read to those of an address. The pages under fewer names leave. None if there are too
-        many: each request for the address would look at all of them."""
+        """Add names that were read to those of an address. Pages under fewer names are not found any more. None if
+        there are too many: each request for the address would look at all of them."""
         with self.lock:
-            before: Names | None = self.entries.get(address)
-            if before is not None and read <= before.read:
-                return before
-            all_read = read if before is None else read | before.read
-            if len(all_read) > MOST_NAMES:
+            names: Names | None = self.entries.get(address)
+            if names is not None and read <= names.read:
+                return names
+            names = Names(address, read if names is None else read | names.read)
+            if len(names.read) > MOST_NAMES:
                 return None
-            if before is not None:
-                for key in [key for key in self.entries if key[0] is before]:
-                    self._drop(key)
-            names = Names(address, all_read)
             self._put(address, names)
             return names
 

@@ -36,7 +36,9 @@ log = logging.getLogger("pipeline.zodb")
 class PooledRequest(DatabaseRequest):
     """The attributes of a request that uses a pool."""
 
-    __unkept__: Any = tuple((name, lambda value: "") for name in ("zodb_pooled", "zodb_slot", "zodb_asked"))
+    __unkept__: Any = tuple(
+        (name, lambda value: "") for name in ("zodb", "root", "zodb_pooled", "zodb_slot", "zodb_asked")
+    )
     zodb_changes: Callable[[Any], Changes | None] | None = None
     """Given the request, returns what has changed in the database since this process has opened it, or None if it
     is not open or not connected. None if the storage cannot tell."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from threading import Lock
+from threading import Event
 from types import FunctionType
 from typing import Any
 
@@ -26,7 +27,6 @@ log = logging.getLogger("pipeline.keep")
 
 PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 """Types of the attributes that may be part of a key."""
-MOST_OBJECTS = 10_000
 LONGEST_QUERY = 1_024
 """Characters of the longest query for which a page is kept. ``traverse`` refuses a query that is too long."""
 NEVER_ASKED = 100
@@ -95,68 +95,59 @@ def keep(next: Handler, *, megabytes: int = 32, verify: int = 0, wait: float = 5
     """
     if megabytes < 1 or verify < 0 or wait < 0:
         raise ValueError("verify and wait must not be negative, and megabytes must be at least 1")
-    keeper = Keeper(next, Pages(megabytes << 20), verify, wait)
-
-    def keep(request: Any, response: Response) -> None:
-        method = request.environ["REQUEST_METHOD"]
-        if (method != "GET" and method != "HEAD") or request.announces_body:
-            next(request, response)
-        else:
-            keeper.answer(request, response, method == "HEAD")
-
-    return Offers(keep, kept_pages=keeper.pages)
+    pages = Pages(megabytes << 20)
+    return Offers(Keeper(next, pages, verify, wait).answer, kept_pages=pages)
 
 
+@dataclass
 class Keeper:
-    """Answers the requests of one pipeline by GET and HEAD."""
+    """Answers the requests of one pipeline."""
 
-    def __init__(self, next: Handler, pages: Pages, verify: int, wait: float) -> None:
-        self.next, self.pages, self.counts = next, pages, pages.counts
-        self.verify, self.wait = verify, wait
+    next: Handler
+    pages: Pages
+    verify: int
+    wait: float
 
-    def answer(self, request: Any, response: Response, is_head: bool) -> None:
+    def answer(self, request: Any, response: Response) -> None:
         """Answer a request from the page that is kept, or have the page made."""
-        pages, counts = self.pages, self.counts
+        method = request.environ["REQUEST_METHOD"]
+        if method not in ("GET", "HEAD") or request.announces_body:
+            return self.next(request, response)
+        pages, counts = self.pages, self.pages.counts
         request.__dict__.pop("keep", None)  # an earlier attempt may have set it
         address = address_of(request, response)
         if isinstance(address, str):
             return self.pass_on(request, response, address)
+        key: Key | None = None
+        kept = None
         try:
-            changes = request.zodb_changes(request)  # None before the first use of the database
-            key, kept = (None, None) if changes is None else self.find(address, request.environ, changes)
+            if changes := request.zodb_changes(request):  # None before the first use of the database
+                key, kept = pages.look_up(address, request.environ, changes)
+                if kept is None and key and key[0].may_wait and (making := pages.making.get(key)):
+                    counts["waited"] += 1
+                    making.wait(self.wait)  # so long at most (R10)
+                    key, kept = pages.look_up(address, request.environ, changes)  # it may have read more
         except Exception:  # of a server that cannot be asked: making the page says so
             log.debug("the changes are not known", exc_info=True)
             return self.pass_on(request, response, "the changes are not known")
         if kept is not None:
             counts["sent again"] += 1
-            if is_head or not self.verify or counts["sent again"] % self.verify:
+            if method == "HEAD" or not self.verify or counts["sent again"] % self.verify:
                 request.kept = "sent again"
                 return send(kept, request, response)
-        if is_head:
+        if method == "HEAD":
             return self.pass_on(request, response, "HEAD is answered from the page of a GET")
         if key is None:  # views that keep nothing pay no more than this
             self.pass_on(request, response, "it is the first of its address")
             if request.keep and response.status_line[:3] == "200":
                 pages.want(address)
             return None
-        with (making := Lock()):
-            pages.making[key] = making
-            try:
-                return self.make(request, response, key, changes, kept)
-            finally:
-                if pages.making.get(key) is making:
-                    del pages.making[key]
-
-    def find(self, address: Key, environ: dict[str, Any], changes: Changes) -> tuple[Key | None, Kept | None]:
-        """Return the key for a request and its page. Either is None if there is none. If another request makes the
-        page now, wait for that one, within the limit (R10)."""
-        key, kept = self.pages.look_up(address, environ, changes)
-        if kept is None and key is not None and key[0].may_wait and (making := self.pages.making.get(key)):
-            self.counts["waited"] += 1
-            if making.acquire(timeout=self.wait):
-                making.release()
-            key, kept = self.pages.look_up(address, environ, changes)  # the page may have read more than known
-        return key, kept
+        making = pages.making[key] = Event()
+        try:
+            return self.make(request, response, key, changes, kept)
+        finally:
+            pages.making.pop(key, None)
+            making.set()
 
     def pass_on(self, request: Any, response: Response, reason: str) -> None:
         """Have an answer made that is not kept."""
@@ -167,9 +158,9 @@ class Keeper:
     def say(self, request: Any, what: str) -> None:
         """Say and count what was done with an answer. Log it for the first that it is done with."""
         request.kept = what
-        if not self.counts[what]:
+        if not self.pages.counts[what]:
             log.info("keep: %s: %s", request.path_info_safe, what)
-        self.counts[what] += 1
+        self.pages.counts[what] += 1
 
     def make(
         self, request: Any, response: Response, key: Key, changes: Changes, old: Kept | None
@@ -190,24 +181,13 @@ class Keeper:
         request.environ = noting = Noting(environ, CONDITIONS)
         try:
             self.next(request, response)
-            reason = why_unfinished(request, response)
+            reason = next(filter(None, reasons(request, response, noting, reads, attributes)), "")
             if not reason:
-                finish_in_memory(request, response)  # it is judged with all that filters have done
-                reason = why_not(request, response, noting, attributes)
-            if not reason:
-                effects = declared_in(request.__class__, "__kept__")
-                for name in effects.keys() & (request.__dict__.keys() - attributes.keys()):
-                    effects[name](response)
                 oids = frozenset(reads.oids())
-                wanted = self.pages.want(key[0].address, frozenset(noting.noted))
-                if wanted is None:
-                    reason = f"the pages of its address read more than {MOST_NAMES} headers and cookies"
-                elif not reads.are_complete:
-                    reason = "an object may have been read and deactivated"
-                elif len(oids) > MOST_OBJECTS:
-                    reason = f"it read more than {MOST_OBJECTS} objects"
-                else:
+                if wanted := self.pages.want(key[0].address, frozenset(noting.noted)):
                     key = wanted.key_of(environ)  # with the values that the request came with
+                else:
+                    reason = f"the pages of its address read more than {MOST_NAMES} headers and cookies"
         finally:
             request.environ = noting.put_back()
             if request.__class__ is watched(requests):
@@ -216,13 +196,16 @@ class Keeper:
         key[0].may_wait = not reason
         if reason:
             return self.say(request, f"not kept: {reason}")
+        effects = declared_in(requests, "__kept__")
+        for name in effects.keys() & (request.__dict__.keys() - attributes.keys()):
+            effects[name](response)
         added = [pair for pair in response.headerlist if pair not in headers or pair[0] == "Content-Type"]
         names = frozenset(("content-type", "content-length", *(name.lower() for name, _ in added)))
         check_headers(added)
         until = time.monotonic() + request.keep
         kept = Kept(b"".join(response.blocks), added, names, CHECKED.union(added), oids, until, seen)
         if old is not None and old.body != kept.body and not changes.touch(old.oids, old.seen):
-            self.counts["different"] += 1
+            self.pages.counts["different"] += 1
             log.error("keep: %s is different when it is made anew: its view uses more than the database and the "
                       "request", request.path_info_safe)
         self.pages.put(key, kept, changes)
@@ -268,10 +251,7 @@ def address_of(request: Any, response: Response) -> Key | str:
 
 
 def why_unkept(request: Any, name: str, value: Any) -> str:
-    """Return the reason why an answer cannot be kept, given an attribute of the request that outer elements have
-    set, or made when it was used; "" if it can."""
-    if name == "root" or value is request.__dict__.get("zodb", ""):
-        return ""
+    """Return the reason why an answer cannot be kept, given an attribute of the request; "" if it can."""
     judge = declared_in(request.__class__, "__unkept__").get(name)
     return f"it used request.{name}" if judge is None else str(judge(value))
 
@@ -298,40 +278,37 @@ def finish_in_memory(request: Any, response: Response) -> None:
         response.headerlist.append(("ETag", f'W/"{digest}"'))
 
 
-def why_unfinished(request: Any, response: Response) -> str:
-    """Return the reason why an answer need not be finished, since it will not be kept, or ""."""
+def reasons(request: Any, response: Response, noting: Noting, reads: Reads, old: dict[str, Any]) -> Iterator[str]:
+    """Yield the reasons why an answer is not kept, and "". One that might be kept is finished on the way. ``old``
+    has the attributes of the request before the answer was made."""
     if not request.keep:
-        return "its view does not say so"
+        yield "its view does not say so"
     if response.status_line[:3] != "200":
-        return "its status is not 200"
-    return "" if response.in_memory else "a stream"
-
-
-def why_not(request: Any, response: Response, noting: Noting, before: dict[str, Any]) -> str:
-    """Return the reason why a finished answer cannot be kept, or "". Its objects are judged later.
-
-    before  the attributes of the request before the answer was made
-    """
-    if request.unkept:
-        return str(request.unkept)
-    if request.principal != before.get("principal"):
-        return "a folder's own users"
+        yield "its status is not 200"
+    if not response.in_memory:
+        yield "a stream"
+    finish_in_memory(request, response)  # it is judged with all that filters have done
+    yield str(request.unkept)
+    if request.principal != old.get("principal"):
+        yield "a folder's own users"
     if ALL in noting.noted:
-        return "the whole environ was read"
+        yield "the whole environ was read"
     for name in noting.noted:
         if type(name) is str and type(dict.get(noting, name)) not in PLAIN:
-            return f"it read {name}"
+            yield f"it read {name}"
     tm = request.tm_in_use
     if tm is None or tm.outcome or (tm._txn is not None and joined(tm)):
-        return "it has written"
+        yield "it has written"
     if len(request.zodb.connections) > 1:
-        return "another database is open"
+        yield "another database is open"
     for name, value in response.headerlist:
         if name.lower() == "set-cookie":
-            return "a cookie"
+            yield "a cookie"
         if name.lower() == "cache-control" and "no-store" in value.lower():
-            return "no-store"
+            yield "no-store"
     cls, judges = request.__class__, declared_in(request.__class__, "__unkept__")
-    new = ((name, value) for name, value in request.__dict__.items() if name not in before)
+    new = [pair for pair in request.__dict__.items() if pair[0] not in old]
     judged = (one for one in new if one[0] in judges or isinstance(getattr(cls, one[0], None), OnFirstUse))
-    return next(filter(None, (why_unkept(request, name, value) for name, value in judged)), "")
+    yield from (why_unkept(request, *one) for one in judged)
+    if not reads.are_complete:
+        yield "an object may have been read and deactivated"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -14,22 +14,24 @@ Name: TypeAlias = str | tuple[str, str]
 """A key of the environ, or ``("cookie", name)`` for the cookies of one name."""
 
 OURS = ("pipeline.", "webob.")
-"""The beginnings of the names of modules that read single keys of an environ."""
+"""The beginnings of the names of modules that read single keys of an environ, and of keys that they make."""
 ALL = "*"
 """Noted if the environ was read as a whole, so that it is not known what was used of it."""
 CONDITIONS = (*conditional.CONDITIONS, "HTTP_IF_RANGE")
 """Headers that ask for a part of an answer or for none. The edge answers them."""
-OF_THE_ADDRESS = frozenset(("REQUEST_METHOD", "wsgi.url_scheme", "HTTP_HOST", "SCRIPT_NAME", "PATH_INFO"))
-"""Keys that are part of what was asked for in any case."""
-_OF_THE_SERVER = ("version", "errors", "multithread", "multiprocess", "run_once", "file_wrapper")
-_NEVER = OF_THE_ADDRESS.union(f"wsgi.{name}" for name in _OF_THE_SERVER)
+_OF_WSGI = ("url_scheme", "version", "errors", "multithread", "multiprocess", "run_once", "file_wrapper")
+_NEVER = ("REQUEST_METHOD", "HTTP_HOST", "SCRIPT_NAME", "PATH_INFO", *(f"wsgi.{name}" for name in _OF_WSGI))
 """Keys that are not noted: they do not differ between two requests for one address."""
 
 
-class Noting(dict[str, Any]):
+_Methods: Any = MutableMapping
+
+
+class Noting(_Methods, dict[str, Any]):  # type: ignore[misc]
     """A copy of an environ that notes each key that is read before it is set.
 
     ``noted`` has the names. Keys of this package and of WebOb, which WebOb makes from others, are not noted.
+    Methods such as ``pop`` are those of MutableMapping: those of a dict would read past the methods below.
     """
 
     def __init__(self, environ: dict[str, Any], without: tuple[str, ...] = ()) -> None:
@@ -47,7 +49,7 @@ class Noting(dict[str, Any]):
     def note(self, key: Any) -> None:
         """Note a key that is read for the first time."""
         self.known.add(key)
-        if not isinstance(key, str) or not key.startswith(("pipeline.", "webob.")):
+        if not isinstance(key, str) or not key.startswith(OURS):
             self.noted.add(key)
 
     def cookie_header(self, name: str) -> str:
@@ -95,9 +97,16 @@ class Noting(dict[str, Any]):
         """Say nothing of the values: code that wants a plain dict quotes another one in its error (S25)."""
         return "<the environ of a page that is kept>"
 
-    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]
-        self.update(other)
-        return self
+    def __iter__(self) -> Iterator[str]:
+        self.noted.add(ALL)
+        return dict.__iter__(self)
+
+    def __len__(self) -> int:
+        self.noted.add(ALL)
+        return dict.__len__(self)
+
+    __ne__ = object.__ne__  # the other way round of __eq__, which MutableMapping has
+    __ior__: Any = None  # that of a dict would write past the methods above
 
 
 @lru_cache(maxsize=128)
@@ -120,20 +129,4 @@ def watched(requests: type[Request]) -> type[Request]:
 
 def unnoted(environ: dict[str, Any]) -> dict[str, Any]:
     """Return an environ for tools, which look at all of it and use nothing."""
-    return dict(dict.items(environ)) if isinstance(environ, Noting) else environ
-
-
-def _as_a_whole(name: str) -> Any:
-    method = getattr(dict, name)
-
-    def read(self: Noting, *arguments: Any) -> Any:
-        self.noted.add(ALL)
-        return method(self, *arguments)
-
-    return read
-
-
-for _name in ("__iter__", "__len__", "__eq__", "__ne__", "__or__", "__ror__", "__reversed__", "copy"):
-    setattr(Noting, _name, _as_a_whole(_name))
-for _name in ("keys", "items", "values", "setdefault", "update", "pop", "popitem", "clear"):
-    setattr(Noting, _name, getattr(MutableMapping, _name))  # those of dict would read past the methods above
+    return dict(dict.items(environ)) if type(environ) is Noting else environ
