@@ -72,7 +72,7 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
             return []
         start = cookie.name_for(request)
         names = dict.fromkeys(name for name in NAMES.findall(header) if name[:-9] == start)
-        return list(names)[: 5 * MOST_OF_A_NAME]  # answers that arrive at once set one each
+        return list(names)[: 3 * MOST_OF_A_NAME]  # answers at once set one each
 
     def sent_with(request: DatabaseRequest) -> Positions:
         seen: dict[str, int] = {}
