@@ -176,6 +176,23 @@ def test_of_writes_at_once_the_last_is_read_in_whatever_order_their_answers_arri
     assert (len(jar), ask().headers["X-Wants"]) == (1, last()), "the cookies do not pile up"
 
 
+def test_of_many_writes_at_once_the_last_is_read(two: Two) -> None:
+    """A page that uploads thirty pictures. Each answer sets a cookie, and the browser sends all of them."""
+    two.may_learn.release(100)
+    jar: dict[str, str] = {}
+    for answer in [two.ask(0, "POST") for _ in range(30)]:
+        keep_cookies(jar, answer)
+
+    def ask(method: str = "GET") -> Answer:
+        return two.ask(0, method, HTTP_COOKIE="; ".join(f"{name}={value}" for name, value in jar.items()))
+
+    assert (len(jar), ask().headers["X-Wants"]) == (30, str(u64(two.dbs[0].storage.lastTransaction())))
+    keep_cookies(jar, ask("POST"))
+    assert len(jar) == 11, "the head of an answer must not become too long for a proxy"
+    keep_cookies(jar, ask("POST"))
+    assert len(jar) == 1
+
+
 FORGED: list[Callable[[str], str]] = [
     lambda cookie: cookie[:-9] + ("A" if cookie[-9] != "A" else "B") + cookie[-8:],
     lambda cookie: cookie.partition("=")[0] + "=e30.aaaa.bbbb",

@@ -37,7 +37,7 @@ pytestmark = [
     pytest.mark.skipif(not FULL, reason="takes half an hour for each cluster: make faults"),
 ]
 
-TIMES = 20
+TIMES = {"killed": 20, "cut off": 20, "stopped for 10 s": 20}
 STOPPED = 10.0
 WRITERS = 2
 """For each site."""
@@ -155,6 +155,12 @@ class Ledgers:
         assert wrong == {}
 
 
+def spread(times: dict[str, int]) -> list[str]:
+    """Return each kind as often as is said, evenly mixed."""
+    places = [(number / many, kind) for kind, many in times.items() for number in range(many)]
+    return [kind for _, kind in sorted(places)]
+
+
 def plain_errors(said: str) -> list[str]:
     """Return what a site has logged of its answers 500 that are not unknown, each with its traceback."""
     logged = said.split(" ERROR pipeline: error ")[1:]
@@ -224,11 +230,10 @@ def test_patroni(
         kinds = {"killed": kill, "cut off": cut, "switched over": switch, "stopped for 10 s": hang}
         try:
             with ledgers.writing():
-                for _ in range(TIMES):
-                    for kind in kinds:
-                        while kind == "cut off" and cluster.primary() is not nodes[0]:
-                            ledgers.happens("switched over", switch, cluster.wait_until_whole)
-                        ledgers.happens(kind, kinds[kind], cluster.wait_until_whole)
+                for kind in spread({**TIMES, "switched over": 10}):
+                    while kind == "cut off" and cluster.primary() is not nodes[0]:
+                        ledgers.happens("switched over", switch, cluster.wait_until_whole)
+                    ledgers.happens(kind, kinds[kind], cluster.wait_until_whole)
         finally:
             ledgers.judge("Patroni", figures)
 
@@ -298,8 +303,9 @@ def test_galera(figures: Figures, place: Path, servers_dir: Path, python: Path, 
                 galera.whole(nodes)
 
         kinds = {"killed": kill, "cut off": cut, "restarted in turn": restart, "stopped for 10 s": hang}
-        with ledgers.writing():
-            for _ in range(TIMES):
-                for kind in kinds:
+        try:
+            with ledgers.writing():
+                for kind in spread({**TIMES, "restarted in turn": 10}):
                     ledgers.happens(kind, kinds[kind], lambda: galera.whole(nodes))
-        ledgers.judge("Galera", figures)
+        finally:
+            ledgers.judge("Galera", figures)

@@ -204,6 +204,47 @@ def test_a_node_that_is_behind_shows_relstorage_nothing_old(nodes: list[Node], o
                 assert over.is_set(), "it has waited"
 
 
+@contextmanager
+def held(node: Node, other: Node) -> Iterator[Callable[[], object]]:
+    """Have a node apply nothing until the function is called: it waits for a table that another node has altered.
+    Unlike with a global lock it takes statements that make and drop tables."""
+    node.ask("SET GLOBAL wsrep_provider_options = 'gcs.fc_limit=10000'")  # otherwise the others wait for it
+    engine = create_engine(node.url("site"))
+    with engine.connect() as connection:
+        connection.execute(text("LOCK TABLES t READ"))
+        other.ask("ALTER TABLE site.t COMMENT 'altered'")
+        yield connection.invalidate
+    engine.dispose()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_node_that_is_behind_spares_the_tables_that_others_have_made(
+    begun: bool, nodes: list[Node], need_packages: Any
+) -> None:
+    """It shows none of them yet, or some that seem to be left by a process that was killed: these are dropped."""
+    need_packages("relstorage", "mysql.connector")
+    whole(nodes)
+    name = f"objects{next(_numbers)}"
+    nodes[0].create(name)
+    if begun:
+        nodes[0].ask(f"CREATE TABLE {name}.object_state (zoid bigint)")
+    nodes[1].ask("SET SESSION wsrep_sync_wait = 1; SELECT 1")
+    with held(nodes[1], nodes[0]) as go_on:
+        with closing(database_at(nodes[0].uri(name))) as made, made.transaction() as connection:
+            connection.root()["v"] = "stored"
+        tables = f"SELECT count(*) FROM information_schema.tables WHERE table_schema = '{name}'"
+        assert nodes[1].ask(tables) == str(int(begun))
+        timer = threading.Timer(0.5, go_on)
+        timer.start()
+        try:
+            with closing(database_at(nodes[1].uri(name))) as read, read.transaction() as connection:
+                assert connection.root().get("v") == "stored"
+        finally:
+            timer.join()
+    with closing(database_at(nodes[0].uri(name))) as read, read.transaction() as connection:
+        assert connection.root().get("v") == "stored"
+
+
 def test_a_node_that_stays_behind_is_an_outage(nodes: list[Node], objects: tuple[DB, str]) -> None:
     """The server gives up the wait, and mysql-connector-python hides its error in one of its own."""
     other, uri = objects

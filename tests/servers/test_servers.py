@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -56,6 +57,23 @@ def test_mariadb(mariadb: MariaDB, new_name: Callable[[], str]) -> None:
     name = new_name()
     mariadb.create(name)
     put_and_get(mariadb.uri(name))
+
+
+def test_each_connection_to_mariadb_is_prepared_alike(mariadb: MariaDB, new_name: Callable[[], str]) -> None:
+    """The last one costs no more questions than the first."""
+    name = new_name()
+    mariadb.create(name)
+    factory, options = zodburi.resolve_uri(mariadb.uri(name))
+    db = DB(factory(), **options)
+    asked, connections = [], []
+    for _ in range(4):
+        connections.append(db.open())
+        connections[-1].root()
+        asked.append(int(mariadb.ask("SHOW GLOBAL STATUS LIKE 'Com_show_variables'").split()[1]))
+    for connection in connections:
+        connection.close()
+    db.close()
+    assert len({after - before for before, after in pairwise(asked)}) == 1
 
 
 def test_zeo(zeo: ZEO) -> None:

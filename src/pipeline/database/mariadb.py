@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, unquote
 
 from relstorage.adapters.connmanager import connection_callback
 from relstorage.adapters.mysql import MySQLAdapter
+from relstorage.adapters.mysql.connmanager import MySQLdbConnectionManager
 from relstorage.adapters.mysql.schema import MySQLSchemaInstaller, MySQLVersionDetector
 from relstorage.zodburi_resolver import MySQLAdapterHelper, RelStorageURIResolver
 from ZODB.POSException import StorageError
@@ -38,14 +39,17 @@ def nodes_of(cursor: Any) -> int:
     return max((int(size) for _, size in cursor.fetchall()), default=0)
 
 
-def show_nothing_old(cursor: Any, restart: bool = False) -> None:
-    """Have each transaction on Galera see what other nodes have acknowledged. A node that was stopped is behind for
-    a moment when it goes on, and what RelStorage reads then stays in the cache of the process."""
-    if restart:
-        return
-    cursor.execute("SHOW VARIABLES LIKE 'wsrep_sync_wait'")
-    for _, waits in cursor.fetchall():  # none where MariaDB was built without Galera
-        cursor.execute(f"SET SESSION wsrep_sync_wait = {int(waits) | 1}")
+class ConnectionManager(MySQLdbConnectionManager):  # type: ignore[misc]
+    """Has each transaction on Galera see what other nodes have acknowledged. A node that was stopped is behind for
+    a moment when it goes on. What is read then stays in the cache of the process, and tables that seem to be
+    unfinished are dropped on all nodes."""
+
+    def open(self, *arguments: Any, **options: Any) -> tuple[Any, Any]:
+        connection, cursor = super().open(*arguments, **options)
+        cursor.execute("SHOW VARIABLES LIKE 'wsrep_sync_wait'")
+        for _, waits in cursor.fetchall():  # none where MariaDB was built without Galera
+            cursor.execute(f"SET SESSION wsrep_sync_wait = {int(waits) | 1}")
+        return connection, cursor
 
 
 class VersionDetector(MySQLVersionDetector):  # type: ignore[misc]
@@ -113,13 +117,10 @@ class SchemaInstaller(MySQLSchemaInstaller):  # type: ignore[misc]
 class MariaDBAdapter(MySQLAdapter):  # type: ignore[misc]
     """RelStorage's adapter for MySQL, with the version detector and the tables of MariaDB."""
 
-    def __init__(self, options: Any = None, version_detector: Any = None, **arguments: Any) -> None:
-        super().__init__(options, version_detector=version_detector or VersionDetector(), **arguments)
-
     def _create(self) -> None:
+        self.version_detector: Any = self.version_detector or VersionDetector()
+        self.connmanager: Any = self.connmanager or ConnectionManager(self.driver, self._params, self.options)
         super()._create()
-        self.connmanager.add_on_load_opened(show_nothing_old)
-        self.connmanager.add_on_store_opened(show_nothing_old)
         self.schema = SchemaInstaller(
             driver=self.driver,
             connmanager=self.connmanager,
@@ -145,8 +146,8 @@ class _Helper(MySQLAdapterHelper):  # type: ignore[misc]
         known, unused = self.interpret_kwargs(options)
         settings.update(known)
         # The driver of the extra "mysql". RelStorage would take others first, such as PyMySQL.
-        driver = {"driver": "Py MySQL Connector/Python"}
-        return (lambda options: MariaDBAdapter(options, **settings)), driver | unused
+        unused = {"driver": "Py MySQL Connector/Python"} | unused
+        return (lambda options: MariaDBAdapter(options, **settings)), unused
 
 
 resolver = RelStorageURIResolver(_Helper())

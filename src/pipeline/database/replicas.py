@@ -52,7 +52,7 @@ class Replica:
         """An engine for a thread that asks the primary."""
         self.max_lag = inf
         self.noted: deque[tuple[float, int]] = deque()
-        """The positions of the primary of late, each with its time. The first one is older than ``max_lag``."""
+        """The positions of the primary of late, each with its time. One at most is older than ``max_lag``."""
         self.answered = -inf
         """When the replica answered last, in the time of ``time.monotonic``."""
         self.thread: Thread | None = None
@@ -74,12 +74,12 @@ class Replica:
         """Look at the replica until ``stop`` is called."""
         me, connection = self.thread, None
         while self.thread is me:
+            time.sleep(PAUSE)  # meanwhile the primary tells its position
             alarm = Timer(SILENT, self.cut)
             alarm.daemon = True
             alarm.start()
             connection = self.look(connection)
             alarm.cancel()
-            time.sleep(PAUSE)
         if connection is not None:
             connection.close()
 
@@ -102,6 +102,7 @@ class Replica:
 
     def look(self, connection: Connection | None) -> Connection | None:
         """Ask the replica for its position. Return the connection for the next time, or None if it is lost."""
+        needed = self.needed(time.monotonic() - self.max_lag)
         try:
             if connection is None:
                 connection = self.engine.connect()
@@ -109,13 +110,12 @@ class Replica:
             position = ask(self.watching, self.query)
             if position is None:
                 raise RuntimeError("it is a primary: pg_is_in_recovery() is false")
-            if position + HEADER < self.needed(time.monotonic() - self.max_lag):
-                raise RuntimeError(f"it is more than {self.max_lag:g} seconds behind its primary (max_lag)")
+            if position + HEADER < needed:
+                raise RuntimeError(f"it may be more than {self.max_lag:g} seconds behind its primary (max_lag)")
         except Exception as error:
             self.leave_out(error)
             if connection is not None:
                 connection.invalidate()
-                connection.close()
             return None
         self.answered = time.monotonic()
         self.database.outage.end()
@@ -125,7 +125,7 @@ class Replica:
         """Return the position that the replica must have, to show all that was stored before a time."""
         while len(self.noted) > 1 and self.noted[1][0] <= since:
             self.noted.popleft()
-        return self.noted[0][1] if self.noted and self.noted[0][0] <= since else 0
+        return self.noted[0][1] if self.noted else 0
 
     def cut(self) -> None:
         """Cut the connections to a silent replica: requests that wait for it are tried again."""
@@ -154,10 +154,9 @@ class Replica:
             self.answered = -inf
             return None
         try:
+            if position > connection.info.get(REPLAYED, 0):
+                connection.info[REPLAYED] = ask(connection.connection.driver_connection, self.query) or 0
             if position <= connection.info.get(REPLAYED, 0):
-                return connection
-            replayed = connection.info[REPLAYED] = ask(connection.connection.driver_connection, self.query) or 0
-            if position <= replayed:
                 return connection
         except Exception:  # it was lost this very moment
             connection.invalidate()
@@ -178,7 +177,7 @@ def watching_engine(database: Database) -> Engine:
 class Replicas:
     """A primary with its replicas. It opens the session of each request, on one or the other."""
 
-    def __init__(self, primary: Database, replicas: list[Database], max_lag: float = inf) -> None:
+    def __init__(self, primary: Database, replicas: list[Database], max_lag: float) -> None:
         for database in (primary, *replicas):
             if not database.dialect.replayed:
                 raise ConfigurationError(
@@ -189,7 +188,7 @@ class Replicas:
         self.replicas = [database.replica or Replica(database) for database in replicas]
         for replica in self.replicas:
             replica.primary = watching_engine(primary)
-            replica.max_lag = max_lag
+            replica.max_lag = min(replica.max_lag, max_lag)
         self.turns = count()
         self.doubted: dict[int, float] = {}
         """When a visitor first told each position that the primary was not at when it was asked last."""
@@ -217,6 +216,8 @@ class Replicas:
         restored or replaced, or the place is not known, this is where it was when it was asked afterwards."""
         noted, reached = max((one.noted[-1] for one in self.replicas if one.noted), default=(0.0, told))
         if told > reached:
+            if len(self.doubted) >= 1000:  # most visitors do not tell theirs again. The others read the primary
+                self.doubted.clear()
             return reached if self.doubted.setdefault(told, time.monotonic()) < noted else told
         self.doubted.pop(told, None)
         return told
@@ -224,9 +225,6 @@ class Replicas:
     def open_primary(self, request: Any) -> Session:
         """Open a session on the primary. If the request has begun on a replica, it is tried again."""
         bound = request.tm.kept.get(self.primary)
-        if bound is None:
-            return self.primary.open_session(request)
-        if bound.on_replica is not None:
+        if bound is not None and bound.on_replica is not None:
             raise bound.need_primary("request.sql_primary")
-        session: Session = bound.session
-        return session
+        return self.primary.open_session(request)
