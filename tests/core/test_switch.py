@@ -15,7 +15,7 @@ from persistent.mapping import PersistentMapping
 from pipeline import element, view
 from pipeline.interfaces import OptionError, OrderError
 from pipeline.paste import load, plan
-from pipeline.switch import switch
+from pipeline.switch import methods_of, switch
 
 EGG = "egg:wsgi-pipeline#"
 
@@ -83,6 +83,9 @@ CONDITIONS: list[tuple[str, dict[str, Any], bool]] = [
     ("scheme=https", HTTPS, True),
     ("scheme=https", {}, False),
     ("scheme=http", {}, True),
+    ("scheme=http", HTTPS, False),
+    ("method=GET,PUT method=GET,POST", {}, True),
+    ("method=GET,PUT method=GET,POST", {"method": "PUT"}, False),
     ("header.Accept=application/json", JSON, True),
     ("header.Accept=*json*", JSON, True),
     ("header.accept=*JSON", JSON, True),
@@ -389,6 +392,12 @@ def own(book: Any, request: Any, response: Any) -> str:
     return "new"
 
 
+@view(context=Book, name="shut", methods=("GET", "OPTIONS"))
+def shut(book: Any, request: Any, response: Any) -> str:
+    response.status, response.headers["Allow"] = 403, "GET"
+    return "shut"
+
+
 @element
 def asked(next: Any) -> Any:
     def asked(request: Any, response: Any) -> None:
@@ -433,12 +442,21 @@ MOVING = [
     ("GET", "/a/form", "old /a/form"),
     ("POST", "/a/form", "new sent"),
     ("GET", "/a/own", "new"),
+    ("GET", "/a/shut", "old /a/shut"),  # a question that is refused
     ("GET", "/a/closed", "403"),  # a new view that the visitor may not call
     ("GET", "/a/", "old /a/"),
     ("GET", "/b/moved", "old /b/moved"),  # an object that is not there
     ("GET", "/a/../moved", "old /a/../moved"),  # a path that traverse refuses
     ("DELETE", "/a/moved", "old /a/moved"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("line", "methods"),
+    [("a path=/x", None), ("a method=get,PUT", {"GET", "PUT"}), ("a method=GET,PUT method=GET,POST", {"GET"})],
+)
+def test_the_methods_of_a_line(line: str, methods: set[str] | None) -> None:
+    assert methods_of(line) == methods
 
 
 @pytest.mark.parametrize("is_inside", [False, True])

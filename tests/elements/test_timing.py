@@ -116,13 +116,6 @@ def test_the_times_of_all_attempts_are_added() -> None:
     assert attempts(SEEN[0]) == 3 and not found.is_conflict
 
 
-def test_a_part_that_is_entered_at_the_same_moment_is_inside() -> None:
-    """Windows has a clock of a few milliseconds."""
-    measures = Measures()
-    measures.stays = [("end", 1.0, 2.0), ("errors", 1.0, 4.0), ("end", 5.0, 6.0)]
-    assert measures.own_times() == {"end": 2.0, "errors": 2.0}
-
-
 def test_a_foreign_middleware_and_a_foreign_app_are_measured() -> None:
     def pausing(app: Any) -> Any:
         def pausing(environ: Any, start_response: Any) -> Any:

@@ -264,6 +264,7 @@ COMPARED = {
     "the same": (["a"], ["a"], ""),
     "a line that changes by itself": (["a\n1", "a\n2"], ["a\n3", "a\n4"], ""),
     "another line beside it": (["a\n1", "a\n2"], ["b\n3", "b\n4"], "line 1 of the body was 'a', and is 'b'"),
+    "several lines": (["a\nb\nc"], ["a\nd\ne"], "line 2 of the body was 'b', and is 'd'"),
     "a line more": (["a"], ["a\nb"], "line 2 of the body was '', and is 'b'"),
 }
 
@@ -284,6 +285,8 @@ def test_status_and_headers_are_compared() -> None:
         "the header set-cookie was a, and is b",
         "the header vary was Accept, and is Cookie",
     ]
+    names = [[answer("", Set_Cookie=f"{name}=1") for name in both] for both in ("ab", "cc")]
+    assert list(differences(*names)) == [], "the name of the cookie changes by itself"
     assert list(differences(old, [answer("", "500 No")] * 2)) == ["the status was 200 OK, and is 500 No"]
 
 
@@ -305,6 +308,8 @@ def test_dates_are_compared_by_their_distance_from_the_answer(name: str) -> None
         for time, date in ((0, first), (later, second))
     )
     assert ";".join(differences(old, new))[: len(said) or 99] == said
+    later_again = [answers[1] | {"time": answers[1]["time"] + 9} for answers in (old, new)]
+    assert ";".join(differences([old[0], later_again[0]], [new[0], later_again[1]]))[: len(said) or 99] == said
 
 
 def test_a_form_is_sent_with_its_hidden_fields() -> None:

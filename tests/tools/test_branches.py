@@ -56,3 +56,12 @@ def test_no_request_reaches_what_is_said_and_one_reaches_each_other_line(
     expected = {*lines, *(["default"] if default else [])} - {*unreached}
     assert reached - {"default"} == expected - {"default"}
     assert "default" not in unreached or "default" not in reached
+
+
+def test_each_line_asks_its_own_app_for_a_view() -> None:
+    assert list(of_lines(["a view=yes", "b view=yes", "c path=/x view=yes"], "d", "site.ini")) == []
+
+
+def test_the_ends_of_a_pattern_do_not_overlap() -> None:
+    assert list(of_lines(["a header.X=ab*ba", "b header.X=aba"], None, "site.ini")) == []
+    assert len(list(of_lines(["a header.X=ab*ba", "b header.X=abba"], None, "site.ini"))) == 1

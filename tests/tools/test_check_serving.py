@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.checking.logs import of_logging
-from pipeline.checking.servers import of_server
+from pipeline.checking.servers import is_for_development, of_server
 from pipeline.telling.findings import Finding
 
 INI = """\
@@ -186,3 +186,32 @@ def test_options_of_a_server(server: str, line: str, said: str | None, tmp_path:
     pytest.importorskip(server)
     found = of_a_server(tmp_path, f"use = egg:{server}#main", line)
     assert (found == []) if said is None else (len(found) == 1 and found[0].startswith(said)), found
+
+
+@pytest.mark.parametrize(
+    ("server", "is_so"),
+    [
+        ("use = egg:waitress#main\nhost = 127.0.0.1\nport = 8080", True),
+        ("use = egg:waitress#main\nhost = 0.0.0.0", False),
+        ("use = egg:waitress#main", False),
+        ("use = egg:gunicorn#main\nhost = 127.0.0.1", False),
+    ],
+)
+def test_a_server_for_this_machine_alone(server: str, is_so: bool, tmp_path: Path) -> None:
+    (tmp_path / "site.ini").write_text(f"[server:main]\n{server}\n")
+    assert is_for_development(tmp_path / "site.ini") is is_so
+
+
+@pytest.mark.parametrize(
+    ("where", "file", "section", "line"),
+    [
+        ("site.ini, section [app:main], line 7", "site.ini", "app:main", 7),
+        ("site.ini, section [app:main]", "site.ini", "app:main", None),
+        ("shop.py, line 12", "shop.py", None, 12),
+        ("site.ini", "site.ini", None, None),
+    ],
+)
+def test_the_place_of_a_finding_for_programs(where: str, file: str, section: str | None, line: int | None) -> None:
+    told = Finding("error", where, "what", "remedy").as_dict()
+    expected = {"file": file, "section": section, "line": line, "what": "what", "remedy": "remedy"}
+    assert told == {"level": "error", **expected}

@@ -45,6 +45,10 @@ QUIET: dict[str, Any] = {
     },
     "no parent": {"page.html": "{% block anything %}x{% endblock %}"},
     "a parent that is known when it is rendered": {"page.html": "{% extends layout %}{% block x %}{% endblock %}"},
+    "a parent of the parent that is known when it is rendered": {
+        "mid.html": "{% extends layout %}",
+        "page.html": '{% extends "mid.html" %}{% block x %}{% endblock %}',
+    },
     "a byte order mark": {"page.html": "\ufeffpage".encode()},
     "a file that is not a template": {"page.html": "page", "notes.txt": "{% if"},
 }

@@ -8,7 +8,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from zope.interface import Interface, implementedBy
 
+from pipeline.telling.row import Row
 from pipeline.tools.command import main
 
 INI = """\
@@ -149,3 +151,17 @@ def test_an_ini_of_another_encoding(
     told = capsys.readouterr().out
     line = next(number for number, line in enumerate(bytes_.splitlines(), 1) if not line.isascii())
     assert said in told and f"line {line}\n" in told
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "is_for"),
+    [
+        (implementedBy(dict), None, True),
+        (implementedBy(dict), implementedBy(dict), True),
+        (implementedBy(dict), implementedBy(list), False),
+        (Interface, implementedBy(list), True),
+        (None, implementedBy(list), True),
+    ],
+)
+def test_a_view_for_all_objects_is_one_for_each(kind: object, wanted: object, is_for: bool) -> None:
+    assert Row(kind, "", "", "", "", "").is_for(wanted) is is_for

@@ -608,6 +608,7 @@ def test_headers_queries_and_texts_in_words() -> None:
         ("pin=x'password': 'abc'", "pin=(masked)"),
         ("pin=x('password', 'abc'), a", "pin=(masked)), a"),
         ("X-Auth: abc", "X-Auth: (masked)"),
+        ("at redis://ann:a@b@c@host/0: lost", "at redis://ann:(masked)@host/0: lost"),
         ("GET /?%70assword=abc&code=1 failed", "GET /?%70assword=(masked)&code=(masked) failed"),
         ("pin=1234, otp: 5678", "pin=(masked), otp: (masked)"),
         ("the encoder spins: 3 options, 2 authors", "the encoder spins: 3 options, 2 authors"),

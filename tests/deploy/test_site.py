@@ -1,0 +1,81 @@
+"""What each target of ``pipeline deploy`` is told of a site, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipeline.deploying import lock, tls
+from pipeline.deploying.site import MARGIN, MIB, limit_of, need_readable, password_in
+from pipeline.interfaces import ConfigurationError
+
+
+@pytest.mark.parametrize(("mode", "is_closed"), [(0o755, False), (0o751, True), (0o754, True), (0o750, True)])
+def test_a_directory_must_be_read_and_entered_by_others(mode: int, is_closed: bool, tmp_path: Path) -> None:
+    """The directories above it may be closed, too; they are told of later."""
+    place = tmp_path / "site"
+    place.mkdir()
+    place.chmod(mode)
+    said = ""
+    try:
+        need_readable(place, "www-data")
+    except ConfigurationError as error:
+        said = str(error)
+    assert said.startswith(f"{place} cannot be read by www-data") is is_closed
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("url = postgresql://site:secret@localhost/db", "line 2"),
+        ("password = secret", "line 2"),
+        ("token = k3y", "line 2"),  # the facts of an element say that it is a secret
+        ("password = %(password)s", ""),
+        ("# password = secret", ""),
+        ("  ; password = secret", ""),
+        ("; token = k3y", ""),
+        ("url = postgresql://localhost/db", ""),
+    ],
+)
+def test_the_line_of_a_password(line: str, said: str, tmp_path: Path) -> None:
+    ini = tmp_path / "site.ini"
+    ini.write_text(f"[app:main]\n{line}\n")
+    facts: Any = [(SimpleNamespace(strings={"token": "k3y"}), SimpleNamespace(secrets=("token", "other")))]
+    assert password_in(ini, facts) == said
+
+
+@pytest.mark.parametrize(("limits", "limit"), [((), 100 * MIB), ((None,), 100 * MIB), ((1, None, 5), 5), ((0,), 0)])
+def test_a_server_lets_through_what_some_element_takes(limits: tuple[int | None, ...], limit: int) -> None:
+    facts: Any = [(None, SimpleNamespace(max_body=one)) for one in limits]
+    assert limit_of(facts) == limit + MARGIN
+
+
+@pytest.mark.parametrize("port", [443, 8080])
+def test_the_redirect_has_a_port_of_its_own(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "need_pair", lambda *given: None)
+    given: dict[str, Any] = {"trusted_proxy": [], "name": ["a.example"], "tls": ["/c.pem", "/k.pem"]}
+    options = Namespace(target="nginx", http_port=port, **given)
+    with pytest.raises(ConfigurationError, match=f"--http-port {port}: --port has the same number"):
+        tls.tls_of(options, "0.0.0.0", port)
+    made = tls.tls_of(options, "0.0.0.0", 8443)
+    assert made is not None and (made.http, made.port) == (f"0.0.0.0:{port}", ":8443")
+
+
+def test_a_lock_does_not_hold_the_project_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip would look for its installed version on the index, and not take the directory."""
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "pytest"\n')
+    held: list[str] = []
+
+    def run(words: list[str], **options: Any) -> Any:
+        held.extend(Path(words[words.index("-c") + 1]).read_text().splitlines())
+        return SimpleNamespace(returncode=0, stdout=json.dumps({"install": []}))
+
+    monkeypatch.setattr(lock.subprocess, "run", run)
+    lock.lock_of(tmp_path)
+    names = {line.partition("==")[0] for line in held}
+    assert "WebOb" in names and not names & {"pytest", "pip", "setuptools"}
