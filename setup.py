@@ -204,10 +204,11 @@ setup(
         "pipeline": ["py.typed"],
         # What the commands take, and what `pipeline new` writes.
         "pipeline.tools": ["*.toml", "site*/**/*.txt", "site-*/variant.toml"],
-        "pipeline.telling": ["templates/*"],
+        "pipeline.telling": ["*.toml", "templates/*"],
         # What `pipeline prove` asks database servers.
         "pipeline.staging": ["*.toml"],
         "pipeline.adopting": ["*.toml"],
+        "pipeline.checking": ["*.toml"],
         "pipeline.explaining": ["*.toml"],
         "pipeline.loading": ["logging.ini"],
         "pipeline.testing": ["*.toml"],

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import date
 from html import escape
 from io import BytesIO
+from pathlib import Path
 from timeit import repeat
 from types import ModuleType
 from typing import Any
@@ -25,6 +26,7 @@ from pipeline.elements.compress import compress
 from pipeline.elements.errors import errors
 from pipeline.elements.forms import forms
 from pipeline.elements.retry import retry
+from pipeline.elements.session import session
 from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import close_all, zodb
@@ -263,6 +265,90 @@ def takes_text(context: Any, request: Any, response: Any, quote: str = "") -> st
 
 def takes_q(context: Any, request: Any, response: Any, q: str = "", p: str = "") -> str:
     return f"<p>{escape(q)}"
+
+
+def takes_a_box(context: Any, request: Any, response: Any, mail: bool = True) -> str:
+    return f"<p>{mail}"
+
+
+def takes_a_box_that_is_off(context: Any, request: Any, response: Any, mail: bool = False) -> str:
+    return f"<p>{mail}"
+
+
+def builds_a_statement(context: Any, request: Any, response: Any) -> str:
+    update(Thing).where(Thing.count == 1)
+    return "a page"
+
+
+def executes_a_statement(context: Any, request: Any, response: Any) -> str:
+    Sql.execute(update(Thing).where(Thing.count == 1))
+    return "a page"
+
+
+def changes_behind_merge(context: Any, request: Any, response: Any) -> str:
+    thing = Sql.execute(None)
+    Sql.merge(thing)
+    thing.title = "b"
+    return "a page"
+
+
+def changes_what_merge_returns(context: Any, request: Any, response: Any) -> str:
+    thing = Sql.execute(None)
+    thing.title = "b"
+    Sql.merge(thing)
+    thing = Sql.merge(thing)
+    thing.title = "c"
+    return "a page"
+
+
+def sets_a_name_of_the_database(context: Any, request: Any, response: Any) -> str:
+    Thing("a")._p_stars = 5  # type: ignore[attr-defined]
+    return "a page"
+
+
+def says_that_it_is_changed(context: Any, request: Any, response: Any) -> str:
+    Thing("a")._p_changed = True  # type: ignore[attr-defined]
+    return "a page"
+
+
+def goes_past_the_database(context: Any, request: Any, response: Any) -> str:
+    vars(Sql.execute(None)).update(title="b")
+    return "a page"
+
+
+def reads_its_dict(context: Any, request: Any, response: Any) -> str:
+    return f"{len(vars(Sql.execute(None)).items())} attributes"
+
+
+def shows_a_method(context: Any, request: Any, response: Any) -> str:
+    return f"<p>{escape(str('a'.upper))}"
+
+
+def sends_json(number: object) -> Any:
+    def view(context: Any, request: Any, response: Any) -> str:
+        response.content_type = "application/json"
+        return json.dumps({"id": number})
+
+    return view
+
+
+def keeps(context: Any, request: Any, response: Any) -> str:
+    request.session.update(request.environ["test.kept"])
+    return "a page"
+
+
+class Sql:
+    """Stands for a session: only the source of a view is looked at."""
+
+    @staticmethod
+    def execute(statement: object) -> Any:
+        return Thing("a")
+
+    merge = where = execute
+
+
+def update(kind: object) -> Any:
+    return Sql
 
 
 class TakesText:
@@ -600,6 +686,13 @@ TOLD: dict[str, tuple[Any, str, str]] = {
         "GET /",
         "<textarea name=b> stands outside of every form",
     ),
+    "a box that is on": (takes_a_box, "POST /", "mail was not sent, as a box that is not ticked, and so is True"),
+    "a statement that is not executed": (builds_a_statement, "POST /", "(Thing.count == 1) is built and not"),
+    "a change behind merge": (changes_behind_merge, "POST /", "thing is changed behind merge(thing)"),
+    "a name of the database": (sets_a_name_of_the_database, "POST /", "_p_stars is not stored"),
+    "vars of an object": (goes_past_the_database, "POST /", "goes past the object: the database is not told"),
+    "a method as a text": (shows_a_method, "GET /", "the page shows '&lt;built-in method upper': call the method"),
+    "a number that is rounded": (sends_json(2**60 + 1), "GET /", "JSON has a number beyond 2**53"),
     "a container that is walked": (deletes_while_it_walks, "POST /", "tree is changed while the loop walks it"),
     "a swallowed error": (swallows_every_error, "POST /", "every exception is swallowed here"),
     "changes beside 403": (
@@ -649,6 +742,13 @@ QUIET: dict[str, tuple[Any, str]] = {
     "a field of a form elsewhere": (sends("<form id=f method=post></form><input name=a form=f>"), "GET /"),
     "a field of a script": (sends("<input name=a><script src=a.js></script>"), "GET /"),
     "a cache": (fills_a_cache, "GET /"),
+    "a box that is off": (takes_a_box_that_is_off, "POST /"),
+    "a statement that is executed": (executes_a_statement, "POST /"),
+    "a change of what merge returns": (changes_what_merge_returns, "POST /"),
+    "an object that says that it is changed": (says_that_it_is_changed, "POST /"),
+    "vars that are read": (reads_its_dict, "POST /"),
+    "a number as a text in JSON": (sends_json(str(2**60 + 1)), "GET /"),
+    "a number that is kept": (sends_json([2**53, 1.5e300, "12345678901234567890"]), "GET /"),
     "a copy is walked": (deletes_afterwards, "POST /"),
     "an error after which nothing is stored": (swallows_what_changes_nothing, "POST /"),
     "an error that is expected": (expects_an_error, "POST /"),
@@ -687,6 +787,7 @@ def publish(name: str, function: Any) -> str:
 
 
 PATHS = {name: publish(name, function) for name, (function, *_) in {**TOLD, **QUIET}.items()}
+PATHS["keeps"] = publish("keeps", keeps)
 PATHS["a list"] = publish("a list", lists_notes)
 
 
@@ -724,6 +825,23 @@ def test_a_mistake_is_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("name", QUIET)
 def test_right_code_is_quiet(name: str, caplog: pytest.LogCaptureFixture) -> None:
     assert notices(name, QUIET[name][1], caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ({"last": ("a", 1)}, "session['last'] comes back changed"),
+        ({"seen": {1: "a"}}, "session['seen'] comes back changed"),
+        ({"password": "x"}, "session['password'] can be read in the browser"),
+        ({"last": ["a", {"b": 1.5}], "language": None}, ""),
+    ],
+)
+def test_what_a_session_changes_or_shows(kept: Any, told: str, tmp_path: Path, caplog: Any) -> None:
+    inner = (session(keys=f"{tmp_path}/keys"), traverse(root=OOBTree), publisher(scan=(__name__,)))
+    site = Pipeline(errors(debug=True), *inner)
+    assert asking.ask(site, "/keeps", "POST", **{"test.kept": kept}).status == 200
+    found = [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]
+    assert len(found) == bool(told) and all(f"{__file__}, line " in one and told in one for one in found), found
 
 
 def test_what_other_packages_keep_is_not_looked_at() -> None:

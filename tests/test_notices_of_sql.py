@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import JSON, DateTime, ForeignKey, create_engine, select
+from sqlalchemy import JSON, DateTime, ForeignKey, String, create_engine, select
 from sqlalchemy.ext.mutable import MutableDict
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, selectinload
 
@@ -82,6 +82,22 @@ def add_a_strange_book(request: Any) -> None:
     request.sql.add(new)
 
 
+class Vote(Base):
+    __tablename__ = "votes"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    stars: Mapped[int]
+    word: Mapped[str] = mapped_column(String(10))
+
+
+def vote(stars: Any, word: str) -> Any:
+    return lambda request: request.sql.add(Vote(stars=stars, word=word))
+
+
+def add_a_book_and_its_page(request: Any) -> None:
+    request.sql.add(Book(id=100, title="new", facts={}, told={}))
+    request.sql.add(Page(book_id=100))
+
+
 def at(hours: int) -> Any:
     """A time that is stored, of a clock that many hours ahead."""
     when = datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=hours)))
@@ -98,11 +114,17 @@ LOST: dict[str, tuple[Any, str]] = {
     "a JSON column": (lambda r: book(r).facts.update(a=2), "Book.facts was changed in place, and is not stored"),
     "a list in a JSON column": (lambda r: book(r).facts["tags"].append("b"), "Book.facts was changed in place"),
     "a time with an offset": (at(5), "Meeting.at loses its offset +0500, since its column has none"),
+    "a text in a column of numbers": (vote("many", "tea"), "Vote.stars has a text that does not fit its column"),
+    "a text that is too long": (vote(1, "a very long word"), "Vote.word has a text that does not fit its column"),
+    "a foreign key to nothing": (lambda r: r.sql.add(Page(book_id=999)), "Page.book_id names a row of books that"),
     "a default that is made once": (lambda r: r.sql.add(Visit()), "the default of visits.at is the time of"),
 }
 STORED: dict[str, Any] = {
     "a column": lambda r: setattr(book(r), "title", "x"),
     "a time of UTC": at(0),
+    "values that fit": vote(1, "a word"),
+    "a foreign key": lambda r: r.sql.add(Page(book_id=3)),
+    "a foreign key to a new row": add_a_book_and_its_page,
     "a property": lambda r: setattr(book(r), "shown", "X"),
     "a private attribute": lambda r: setattr(book(r), "_shown", "X"),
     "a JSON column that is assigned": assign_again,

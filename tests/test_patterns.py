@@ -16,7 +16,7 @@ LOCAL = {
     "pipeline_demo/text.py": {"tag": "title", "words": ["one", "two"]},
     "pipeline/elements/compress.py": {"types": ("text/*", "application/json")},
     "pipeline/http/html_head.py": {"name": b"title"},
-    "pipeline/tools/check.py": {"name": "debug"},
+    "pipeline/tools/check.py": {"name": "debug", "slip": {"pattern": r"(?<!\S)\S++(?<=,)(?=\s|$)"}},
     "pipeline/proving/proof.py": {"view": ".*", "points": ".*"},
     "pipeline/proving/noise.py": {"pattern": r"\(1,\ ('[^']*'|[\w.+-]+),\ 'ann',\ ('[^']*'|[\w.+-]+)\)"},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},

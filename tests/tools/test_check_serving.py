@@ -108,6 +108,14 @@ def found_in(tmp_path: Path, text: str) -> list[Finding]:
     return list(of_logging(ini, {}))
 
 
+def test_lines_of_the_access_log_that_are_left_out(tmp_path: Path) -> None:
+    text = INI.replace("qualname = site", "qualname = pipeline.access")
+    assert found_in(tmp_path, text) == []
+    (finding,) = found_in(tmp_path, text.replace("level = INFO\n", "level = WARNING\n"))
+    assert finding.what == "the lines of the access log are of level INFO, and are left out at WARNING"
+    assert finding.where.endswith("section [logger_site], line 25") and finding.remedy == "Write level = INFO."
+
+
 READ = "import logging.config, sys; logging.config.fileConfig(sys.argv[1], {'here': sys.argv[2]})"
 
 

@@ -309,6 +309,7 @@ def in_swallow(*lines: str) -> str:
     return SWALLOW.replace("        try:", "\n".join([*(f"        {line}" for line in lines), "        try:"]))
 
 
+USE = "use = egg:wsgi-pipeline#"
 LOGGING = """
 [loggers]
 keys = root
@@ -1179,6 +1180,33 @@ MISTAKES = [
             ("blanks in a text area", "<textarea> {{ 1 }}</textarea>", "the blanks before the value are sent"),
             ("one brace", "<b>{ note.title }</b>", "{ note.title }: one brace is text, and no value"),
         ]
+    ),
+    *(
+        Mistake(
+            f"value of {element}: {line}",
+            (said, f"LINE:{line}"),
+            ini(
+                ("errors traverse", f"{element} errors traverse".replace("compress errors", "errors compress")),
+                ("[filter:traverse]", f"[filter:{element}]\n{USE}{element}\n{line}\n\n[filter:traverse]"),
+            ),
+            status=0,
+            around=in_its_directory,
+            page=None,
+        )
+        for element, line, said in [
+            ("shield", "sources = img-src = self https://a.example", "'self' is taken for the name of a host"),
+            ("shield", "referrer = no-referer", "'no-referer' is no Referrer-Policy"),
+            ("shield", "opener = same-orign", "'same-orign' is no Cross-Origin-Opener-Policy"),
+            ("compress", "types = text/html, text/css", "'text/html,' has a comma, which belongs to the value"),
+        ]
+    ),
+    Mistake(
+        "variable that no ini reads",
+        ("no ini reads the variable 'databse'", "Did you mean 'database'?", "LINE:databse"),
+        "[DEFAULT]\ndatabse = MODULE:root\ndatabase = MODULE:root\n\n"
+        + ini(("root = MODULE:root", "get root = database")),
+        status=0,
+        page=None,
     ),
     Mistake(
         "relative path",

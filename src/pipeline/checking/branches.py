@@ -11,8 +11,6 @@ from pipeline.ini import Source, sections_of
 from pipeline.switch import branch_lines, segments_of, switch
 from pipeline.telling.findings import Finding
 
-REMEDY = "Put it before that line, give one of them another condition, or delete it."
-
 
 def of_switches(path: Path, variables: dict[str, str]) -> Iterator[Finding]:
     """Yield the lines of the switches of an ini that no request can reach."""
@@ -36,15 +34,13 @@ def of_lines(lines: list[str], default: str | None, place: str) -> Iterator[Find
         where = _line(place, lines[number])
         earlier = next((one for one in range(number) if takes_all(wanted[one], conditions)), None)
         if earlier is not None:
-            what = f"no request reaches the line {lines[number]!r} of the switch: {lines[earlier]!r} takes them all"
-            yield Finding("warning", where, what, REMEDY)
+            yield Finding.of("taken line", where, what=f"the line {lines[number]!r}", taker=lines[earlier])
         elif (pair := contradiction(conditions)) is not None:
-            what = f"no request reaches the line {lines[number]!r} of the switch: it wants {' and '.join(pair)}"
-            yield Finding("warning", where, what, "All conditions of a line must hold. Write two lines, or a list.")
+            yield Finding.of("contradiction", where, line=lines[number], pair=" and ".join(pair))
     everything = next((number for number, one in enumerate(wanted) if takes_all(one, [])), None)
     if default is not None and everything is not None:
-        what = f"no request reaches default = {default} of the switch: {lines[everything]!r} takes them all"
-        yield Finding("warning", _line(place, lines[everything]), what, REMEDY)
+        where = _line(place, lines[everything])
+        yield Finding.of("taken line", where, what=f"default = {default}", taker=lines[everything])
 
 
 def takes_all(earlier: list[str], conditions: list[str]) -> bool:

@@ -81,6 +81,9 @@ class _Logging:
         level = self.value(section, "level")
         if level and level not in logging.getLevelNamesMapping():
             yield self.error(section, "level", f"{level!r} is not a level of logging", "INFO is one.")
+        is_access = self.value(section, "qualname") == "pipeline.access"
+        if is_access and logging.getLevelNamesMapping().get(level, 0) > logging.INFO:
+            yield Finding.of("access log", self.where(section, "level"), level=level)
         if section.startswith("logger_"):
             for handler in self.names(section, "handlers"):
                 if handler not in listed["handler"]:
@@ -111,8 +114,7 @@ class _Logging:
             return
         file = bound.arguments.get("filename")
         if cls is logging.FileHandler:
-            what = f"{name} writes on into {file} when logrotate has renamed it"
-            yield Finding("note", self.where(section, "class"), what, "Write class = handlers.WatchedFileHandler.")
+            yield Finding.of("logrotate", self.where(section, "class"), name=name, file=file)
         if isinstance(file, str) and not Path(file).absolute().parent.is_dir():
             what = f"{Path(file).parent} is not there, so {name} cannot write {file}"
             yield self.error(section, "args", what, "Make the directory.")

@@ -117,8 +117,7 @@ def of_port(path: Path, host: str, port: str) -> Iterator[Finding]:
         line, keys = sections_of(str(path))["server:main"]
         number = keys.get("port", keys.get("get port", (line, None)))[0]
         where = f"{path}, section [server:main], line {number}"
-        remedy = "If that is not this site, choose another port, or stop the program that has it."
-        yield Finding("note", where, f"{host}:{port} is in use", remedy)
+        yield Finding.of("port in use", where, host=host, port=port)
 
 
 def of_paster(directory: Path) -> Iterator[Finding]:
@@ -130,13 +129,7 @@ def of_paster(directory: Path) -> Iterator[Finding]:
         return
     eggs = [egg for place in (directory, *directory.parents) for egg in sorted(place.glob("*.egg-info"))]
     if eggs and int(version("setuptools").partition(".")[0]) < OLDEST_SETUPTOOLS:
-        yield Finding(
-            "warning",
-            str(eggs[0]),
-            "paster serve fails in this directory: PasteScript looks for the package of that name, and the "
-            "pkg_resources of this setuptools does not find what the package needs",
-            f"pip install 'setuptools>={OLDEST_SETUPTOOLS},<82', or use pipeline serve.",
-        )
+        yield Finding.of("paster serve", str(eggs[0]), oldest=OLDEST_SETUPTOOLS)
 
 
 def of_safety(path: Path, max_body: int | None) -> Iterator[Finding]:
@@ -148,12 +141,10 @@ def of_safety(path: Path, max_body: int | None) -> Iterator[Finding]:
     for key in ("host", "listen", "bind"):
         number, value = keys.get(key, (line, None))
         if value is not None and is_everywhere(value):
-            remedy = "Listen on 127.0.0.1 behind a proxy that has TLS and limits."
-            yield Finding("warning", f"{where} {number}", f"the server listens on every address ({value})", remedy)
+            yield Finding.of("every address", f"{where} {number}", value=value)
     longest = 100 * MIB if max_body is None else max_body
     if "waitress" in text and "max_request_body_size" not in text and longest < 1024 * MIB:
-        remedy = f"Set it to the longest body that an element takes: max_request_body_size = {longest}"
-        yield Finding("note", f"{where} {line}", "waitress takes bodies of up to 1 GiB", remedy)
+        yield Finding.of("long bodies", f"{where} {line}", longest=longest)
     names = ("paste#evalerror", "paste#cgitb", "weberror", "werkzeug", "backlash", "pyramid_debugtoolbar")
     debuggers = tuple(f"egg:{name}" for name in names)
     for section, (_, keys) in sections.items():

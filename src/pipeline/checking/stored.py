@@ -45,9 +45,7 @@ def of_classes(name: str, database: Any) -> Iterator[Finding]:
         found = database.classFactory(None, module, cls)
         if isinstance(found, type) and issubclass(found, broken):
             objects = f"{count} stored object{'s' * (count != 1)}"
-            what = f"the class {module}.{cls} of {objects} cannot be imported (the first is {oid})"
-            remedy = "Let it be imported by this name until a step of pipeline evolve has stored its objects anew."
-            yield Finding("error", where, what, remedy)
+            yield Finding.of("class that is gone", where, name=f"{module}.{cls}", objects=objects, first=oid)
     if not is_whole:
         what = f"only {sum(count for count, _ in counts.values())} objects were read, in {SECONDS:.0f} seconds"
         yield Finding("note", where, what, "")
@@ -90,20 +88,17 @@ def of_cluster(connection: Any) -> Iterator[Finding]:
     where = f"the database {connection.engine.url.render_as_string().partition('?')[0]}"
     if dialect == "postgresql":
         if isinstance(query.get("host"), tuple) or "," in str(query.get("host", "")):
-            what = "its URL names several hosts, and one that was cut off and still takes writes is used on"
-            yield Finding("warning", where, what, "Let a proxy ask which server is the primary, as Patroni tells.")
+            yield Finding.of("several hosts", where)
         waits, replicas = (
             connection.exec_driver_sql(question).scalar()
             for question in ("SHOW synchronous_standby_names", "SELECT count(*) FROM pg_stat_replication")
         )
         if replicas and not waits:
-            what = "what was acknowledged is lost with the primary, since no replica has to have it"
-            yield Finding("warning", where, what, "Set synchronous_standby_names, or Patroni's synchronous_mode.")
+            yield Finding.of("asynchronous replicas", where)
     elif dialect in ("mysql", "mariadb") and connection.get_isolation_level() == "SERIALIZABLE":
         sizes = connection.exec_driver_sql("SHOW STATUS LIKE 'wsrep_cluster_size'").all()
         if any(int(size) > 1 for _, size in sizes):
-            what = "on a cluster of Galera SERIALIZABLE holds among requests by the same node only"
-            yield Finding("warning", where, what, "Write by one node, or change each row that was decided by.")
+            yield Finding.of("SERIALIZABLE on Galera", where)
 
 
 def of_migrations(session: Any, file: Path) -> Iterator[Finding]:
@@ -114,5 +109,4 @@ def of_migrations(session: Any, file: Path) -> Iterator[Finding]:
     current = set(context.get_current_heads())
     if current != heads:
         tables, code = (", ".join(sorted(revisions)) or "no revision" for revisions in (current, heads))
-        what = f"the tables are at {tables}, and the code at {code}"
-        yield Finding("error", str(file), what, "alembic upgrade head")
+        yield Finding.of("migrations", str(file), tables=tables, code=code)

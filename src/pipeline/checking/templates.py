@@ -43,11 +43,14 @@ def of_template(environment: Any, file: Path) -> Iterator[Finding]:
         for found in slip.finditer(source):
             line = source.count("\n", 0, found.end()) + 1
             yield Finding("warning", f"{file}, line {line}", f"{' '.join(found[0].split())}: {what}", remedy)
+    for one in (one for loop in tree.find_all(nodes.For) for one in loop.find_all(nodes.Assign)):
+        name = getattr(one.target, "name", "")
+        if isinstance(one.target, nodes.Name) and name in {part.name for part in one.node.find_all(nodes.Name)}:
+            yield Finding.of("set in a loop", f"{file}, line {one.lineno}", name=name)
     for block in tree.body:
         if known is not None and isinstance(block, nodes.Block) and block.name not in known:
-            what = f"the block {block.name} is never shown: no template that {file.name} extends has it"
-            remedy = f"They have {', '.join(sorted(known)) or 'none'}."
-            yield Finding("warning", f"{file}, line {block.lineno}", what, remedy)
+            names = {"block": block.name, "file": file.name, "known": ", ".join(sorted(known)) or "none"}
+            yield Finding.of("block that is not shown", f"{file}, line {block.lineno}", **names)
 
 
 def parent_of(tree: nodes.Template) -> str | None:

@@ -281,7 +281,7 @@ def _pattern(text: str) -> str:
     try:
         name, port = Host.parse(text.removeprefix("."))
     except ValueError as error:
-        raise OptionError(f"{text!r} is not a host: {error}") from None
+        raise OptionError(f"{text!r} is not a host: {error}; .a.example is all below a.example") from None
     if dot and port:
         raise OptionError(f"{text!r}: a pattern that starts with a dot cannot have a port; leave the port out")
     return f"{name}:{port}" if port else dot + name

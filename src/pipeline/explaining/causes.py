@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import tomllib
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
@@ -28,6 +29,9 @@ from pipeline.telling.secrets import told_option
 from pipeline.telling.words import header_name, line_of_the_site, place_of, short
 from pipeline.views import View
 
+WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+"""The reason and the remedy of causes, by what they tell of."""
+
 
 class Cause(NamedTuple):
     """The place where an answer was decided, the reason, and the remedy."""
@@ -35,6 +39,11 @@ class Cause(NamedTuple):
     where: str
     why: str
     remedy: str = ""
+
+    @classmethod
+    def of(cls, name: str, where: str, /, **values: object) -> Cause:
+        """Return the cause with the words of that name, and these values in them."""
+        return cls(where, *(" ".join(text.format(**values).split()) for text in WORDS[name]))
 
 
 class Late(NamedTuple):
@@ -57,15 +66,7 @@ def causes(
     if record is not None and path:
         yield from causes_within(record, path, status, directory, late, is_missed=bool(missed))
     elif not missed:
-        yield UNSEEN
-
-
-UNSEEN = Cause(
-    "outside of every pipeline",
-    "no part of a pipeline saw this request: its length is malformed (see the log), or an app outside of the "
-    "pipelines answered it",
-    "See the method and the headers of the request.",
-)
+        yield Cause.of("unseen", "outside of every pipeline")
 
 
 def causes_within(
@@ -128,11 +129,7 @@ def of_zope(walk: Walk, status: int, location: str = "") -> Cause:
 
 def no_branch(where: str, wanted: Sequence[str]) -> Cause:
     """Return the cause of a 404 of a switch that has no line for the request."""
-    return Cause(
-        where,
-        f"no line of the switch is for it, and the switch has no default: {'; '.join(wanted)}",
-        "Add a line to branches for such requests, or the option default = NAME.",
-    )
+    return Cause.of("no branch", where, wanted="; ".join(wanted))
 
 
 def of_answer(visit: Part, look: Look | None, status: int) -> Cause:
@@ -159,12 +156,9 @@ def swallowed(path: list[Part]) -> Iterator[Cause]:
     """Yield the foreign middleware that has made an answer of an exception."""
     for outer, inner in pairwise(path):
         if outer.step.element is None and outer.error is None and inner.error is not None:
-            yield Cause(
-                f"{outer.step.where} ({place_of(outer.step.factory)})",
-                f"the foreign middleware {outer.name} met {type(inner.error).__name__} and answered "
-                f"{outer.response.get('status', '')}: no element outside of it has seen the error",
-                "Put errors inside of that middleware, so that errors are answered before it.",
-            )
+            where = f"{outer.step.where} ({place_of(outer.step.factory)})"
+            status, error = outer.response.get("status", ""), type(inner.error).__name__
+            yield Cause.of("swallowed", where, name=outer.name, error=error, status=status)
 
 
 def dropped(path: list[Part]) -> Iterator[Cause]:
@@ -184,11 +178,7 @@ def hidden(walk: Walk | None) -> Iterator[Cause]:
     """Yield the views that an item of the same name hides."""
     for taken in walk.steps if walk is not None else ():
         if taken.hides:
-            yield Cause(
-                taken.hides,
-                f"the item {taken.name!r} of {short(taken.obj)} hides the view of that name",
-                f"Write @@{taken.name} in the path for the view, or give one of them another name.",
-            )
+            yield Cause.of("hidden view", taken.hides, name=taken.name, obj=short(taken.obj))
 
 
 class Failure(NamedTuple):
@@ -322,15 +312,10 @@ def of_missing_view(failure: Failure) -> Cause | None:
     if failure.visit.look is None or look is None:
         return None
     if look.is_empty:
-        remedy = "Name the modules of your views: scan = package.module"
-        return Cause(where, "the publisher has no views at all", remedy)
+        return Cause.of("no views", where)
     missed = walk.steps[-1] if walk is not None and walk.steps and not walk.steps[-1].ok else None
     if missed is not None and missed.source == "default step":
-        return Cause(
-            where,
-            f"the default step {missed.name!r} leads nowhere ({walk.default if walk else ''})",
-            "The names that default_steps returns must be items, and the last an item or a view.",
-        )
+        return Cause.of("default step", where, name=missed.name, default=walk.default if walk else "")
     what = f"view {look.name!r}" if look.name else "default view"
     why = f"there is no {what} for {look.context}"
     if missed is not None and not missed.name.startswith("@@"):
@@ -362,11 +347,9 @@ def of_method(failure: Failure) -> Cause | None:
         return None
     view = next((candidate.view for candidate in look.candidates if candidate.fits), None)
     what = f"view {look.name!r}" if look.name else "default view"
-    return Cause(
-        place_of(view.function) if view is not None else failure.visit.step.where,
-        f"no {what} for {look.context} accepts {look.method}; it accepts {', '.join(look.allowed)}",
-        f"Add the method to the view: @view(methods=(..., {look.method!r})), or send another one.",
-    )
+    where = place_of(view.function) if view is not None else failure.visit.step.where
+    named = {"what": what, "context": look.context, "method": look.method, "allowed": ", ".join(look.allowed)}
+    return Cause.of("method", where, **named)
 
 
 def of_permission(failure: Failure) -> Cause | None:
@@ -395,26 +378,19 @@ def of_traversed_path(failure: Failure) -> Cause | None:
         return None
     raised, detail = error.status_int, _detail(error)
     if raised in (301, 302, 303, 307, 308):
-        remedy = "Ask for the address with the slash, or set slash_redirect = false."
-        return Cause(where, f"{short(walk.end)} is a container: the address of its page ends in a slash", remedy)
+        return Cause.of("slash", where, end=short(walk.end))
     if walk.lost_root:
         lost = walk.steps[-1]
-        return Cause(
-            where,
-            f"the virtual root of this host is not there: {short(lost.obj)} has no item {lost.name!r}",
-            "Correct the path in the option hosts of vhost (or that the proxy sends), or make the object.",
-        )
+        return Cause.of("virtual root", where, obj=short(lost.obj), name=lost.name)
     last = walk.steps[-1] if walk.steps else None
     if raised == 404 and last is not None and not last.ok and last.name.startswith("++"):
         remedy = "Add the module of the namespace to scan (pipeline.publishing.namespaces), or correct the value."
         what = f"the step {last.name!r} from {short(last.obj)} leads nowhere"
         return Cause(where, f"{what}: {last.answered_by}", remedy)
     if (raised == 404 and not walk.steps) or (last is not None and last.ok and last.name == ""):
-        remedy = "A name in a path must not start with '_' (S3)."
-        return Cause(where, f"the path is refused before any step: {detail}", remedy)
+        return Cause.of("refused path", where, detail=detail)
     if raised == 404 and last is not None and last.ok:
-        remedy = "Classes, modules and functions are never published (S1)."
-        return Cause(where, f"the step behind {last.name!r} leads to a part of the program", remedy)
+        return Cause.of("part of the program", where, name=last.name)
     what = f"the step {last.name!r} from {short(last.obj)}" if last is not None else "the path"
     who = f" ({last.answered_by})" if last is not None else ""
     return Cause(where, f"{what} was answered {raised}{who}: {detail}")
@@ -428,13 +404,7 @@ def of_other_site(failure: Failure) -> Cause:
         who, where, option = f"the view {_name(view)}", place_of(view.function), "@view(cross_site=True)"
     host = sent.get("HTTP_HOST", "")
     origin = sent.get("HTTP_ORIGIN") or sent.get("HTTP_SEC_FETCH_SITE")
-    return Cause(
-        where,
-        f"{who} refuses what other sites have a browser send (S23). The browser says that it comes from {origin}, "
-        f"and the Host is {host}",
-        "If the page is of this site, the proxy has changed the Host: let it pass on the Host of the visitor "
-        f"(docs/howto/virtual-hosting.rst). If other sites may send such requests: {option}.",
-    )
+    return Cause.of("other site", where, who=who, origin=origin, host=host, option=option)
 
 
 def of_advice(failure: Failure) -> Cause | None:

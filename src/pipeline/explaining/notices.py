@@ -6,9 +6,11 @@ Each says what is lost, where, and what to do. They are warnings of the logger `
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -17,6 +19,7 @@ from typing import Any
 from pipeline.database.stored import comparable
 from pipeline.explaining.notices_of_pages import form_of, of_answer
 from pipeline.explaining.notices_of_processes import changed, state_of
+from pipeline.explaining.remedies import NOTICES
 from pipeline.explaining.slips import slips_of
 from pipeline.options import resolve
 from pipeline.request import SAFE_METHODS, Request
@@ -26,10 +29,6 @@ from pipeline.telling.words import place_of
 log = logging.getLogger("pipeline.notices")
 
 HEADER = "X-Notice"
-REMEDY = (
-    "The database is not told, and it will be lost. Assign it again, use PersistentList, PersistentMapping or a "
-    "BTree, or set _p_changed = True"
-)
 MOST_OBJECTS = 2_000
 """Objects of a connection that are compared with the database, the last used first."""
 SAY_SO = (409, 412, 422, 428)
@@ -79,6 +78,7 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     if view := view_of(request):
         yield from slips_of(view.function)
         found = [*of_answer(request, response), *of_fields(request, view.fill)]
+        found += of_session(request.session.data) if "session_cookies" in request.__dict__ else ()
         found += () if is_safe else changed(getattr(request, "_before_notices", {}), request.views)
         place = place_of(view.function) if found else ""
         yield from (f"{place}: {notice}" for notice in found)
@@ -92,15 +92,9 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
             yield from unsaved(connection)
         is_odd = response.status >= "400" and response.status_int not in SAY_SO
         if connections and is_odd and request.tm_in_use.undone and not sessions_of(request):
-            yield (
-                f"the changes were dropped, since the view has set the status {response.status}. To store them all "
-                f"the same, set request.commit_on_error = True (R3)"
-            )
+            yield NOTICES["dropped by a status"].format(status=response.status)
     elif request.outcome == "committed" and called and not any(map(made_root, connections)):
-        yield (
-            "a GET has changed the database. A crawler or a browser that loads pages ahead does so, too: change "
-            "something in a view for POST"
-        )
+        yield NOTICES["changed by a GET"]
 
 
 def of_fields(request: Any, fill: Any) -> Iterator[str]:
@@ -110,6 +104,18 @@ def of_fields(request: Any, fill: Any) -> Iterator[str]:
         for name in form.keys() - {*fill.names}:
             if near := get_close_matches(name, {*fill.names} - form.keys(), 1, 0.75):
                 yield f"the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
+    for one in getattr(fill, "arguments", ()) if "form" in request.environ.get("CONTENT_TYPE", "") else ():
+        if one.default is True and one.name not in form:
+            yield f"{one.name} was not sent, as a box that is not ticked, and so is True. Let its default be False"
+
+
+def of_session(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the session of a visitor keeps in another form, or should not keep."""
+    for name, value in values.items():
+        if re.search("(?i)passw|pwd|secret", name):
+            yield f"session[{name!r}] can be read in the browser. Keep a hash of it, in the database"
+        if value != json.loads(json.dumps(value)):
+            yield f"session[{name!r}] comes back changed: JSON has lists and no tuples, and texts as keys"
 
 
 def view_of(request: Any) -> Any:
@@ -160,7 +166,7 @@ def unsaved(connection: Any) -> Iterator[str]:
         for name in sorted(cached):
             yield f"{name} {place} is a cached_property: its old value stays, and is stored. Use property"
         if lost := ", ".join(name for name in names if name not in cached):
-            yield f"{lost} {place} was changed in place. {REMEDY}"
+            yield NOTICES["changed in place"].format(lost=f"{lost} {place}")
 
 
 def differing(before: Any, now: Any) -> Iterator[str]:

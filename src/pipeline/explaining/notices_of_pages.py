@@ -13,6 +13,7 @@ from typing import Any
 
 from webob.exc import HTTPException
 
+from pipeline.explaining.remedies import NOTICES
 from pipeline.response import OK, Response
 
 STARTS = {
@@ -26,7 +27,9 @@ STARTS = {
 """The kinds of files, by the bytes at their begin."""
 ADDRESS = re.compile(rb"(?:/|https?://)[^\s<]*")
 MARKUP = re.compile("<[a-zA-Z/!]")
-SHOWN = re.compile(r"(?:<|&lt;)(?:bound method [\w.]+|[\w.]+ object at 0x)")
+SHOWN = re.compile(r"(?:<|&lt;)(?:(?:bound|built-in) method [\w.]+|function [\w.]+|[\w.]+ object at 0x)")
+BEYOND = re.compile(rb"[\[:,]\s*+-?\d{17,}+\s*+[,\]}]")
+"""A number in JSON that a script rounds, since it is beyond 2**53."""
 FIELD = re.compile(r"<(?:input|select|textarea)\s[^<>]*>")
 FIELDS = ("input", "select", "textarea")
 ODD = ("file", "password", '"put', '"patch', '"delete')
@@ -52,17 +55,17 @@ def of_answer(request: Any, response: Response) -> Iterator[str]:
     if response.status_line is not OK or request.method == "HEAD":
         return
     if response.blocks == () and not location and "content-length" not in headers:
-        yield (
-            "the view has returned None, and the page is empty. Return a page or a redirect, or set response.text; "
-            "without a body, set response.status = 204"
-        )
+        yield NOTICES["nothing is returned"]
     kind = headers.get("content-type", "").partition(";")[0]
-    if isinstance(response.blocks, list) and kind in ("text/html", "text/plain"):
+    if isinstance(response.blocks, list) and kind in ("text/html", "text/plain", "application/json"):
         body = b"".join(block for block in response.blocks if isinstance(block, bytes))
         encoding = headers.get("content-encoding", "")
         if encoding == "gzip":
             body = gzip.decompress(body)
-        if kind == "text/plain":
+        if kind == "application/json":
+            if BEYOND.search(body):
+                yield "JSON has a number beyond 2**53, which a script in a browser rounds. Send it as a text"
+        elif kind == "text/plain":
             if body[:15].lower().startswith((b"<!doctype html", b"<html")):
                 yield "a page is sent as text/plain, so a browser shows its tags. Leave out response.content_type"
         elif encoding in ("", "gzip") and len(body) < LONGEST:
@@ -77,10 +80,7 @@ def of_file(body: bytes, method: str) -> str:
     if body[:1] in (b"{", b"["):
         with suppress(ValueError):
             json.loads(body)
-            return (
-                "JSON is sent as text/html. Return the value itself, with pipeline.publishing.json in the option "
-                "scan of the publisher, or set response.content_type"
-            )
+            return NOTICES["JSON as a page"]
     if ADDRESS.fullmatch(body) and (body[:1] == b"/" or method == "POST"):
         return "the page is an address. To lead the visitor there, return redirect(address)"
     return ""
@@ -93,10 +93,7 @@ def of_page(request: Any, body: bytes, response: Response) -> Iterator[str]:
         yield "the body is not UTF-8, as its header says. Return the text itself, and not text.encode(...)"
     for name, value in values_of(request):
         if MARKUP.search(value) and value in text:
-            yield (
-                f"the page has the markup of the field {name!r} as the visitor has sent it: a script in it "
-                f"runs. Use render() with a template, or html.escape() (S7)"
-            )
+            yield NOTICES["markup of a visitor"].format(name=name)
     yield from of_text(text)
 
 
@@ -105,7 +102,7 @@ def of_text(text: str) -> tuple[str, ...]:
     """Return the notices of a page that follow from its text alone. Most pages are asked for more than once, and
     each search takes a hundredth of the time of a page."""
     forms = Forms(text)
-    if (" object at 0x" in text or "bound method " in text) and (found := SHOWN.search(text)):
+    if (" at 0x" in text or "bound method " in text) and (found := SHOWN.search(text)):
         forms.notices.append(f"the page shows {found[0]!r}: call the method, or show an attribute of the object")
     fields = [field for part in forms.outside if " name=" in part for field in FIELD.findall(part)]
     for field in fields if fields and "<script" not in text else ():
@@ -155,10 +152,7 @@ class Forms(HTMLParser):
         if tag == "form":
             self.form = found
             if found.get("method", "").lower() not in METHODS:
-                self.notices.append(
-                    f"a form has the method {found['method']!r}, for which browsers send a GET. Use post, and a "
-                    f'view with methods=("POST",)'
-                )
+                self.notices.append(NOTICES["a method of a form"].format(method=found["method"]))
         elif tag in FIELDS and not found.keys() & {"disabled", "readonly"}:
             self.look_at(found, self.form, f"{self.get_starttag_text()!r:.200}")
 
@@ -170,7 +164,4 @@ class Forms(HTMLParser):
         if kind in ("file", "password") and form.get("method", "").lower() != "post":
             self.notices.append(f'a form with {shown} has no method="post": its values stand in the address')
         elif kind == "file" and form.get("enctype", "").lower() != "multipart/form-data":
-            self.notices.append(
-                f'a form with {shown} has no enctype="multipart/form-data": a browser sends the name of the file, '
-                f"and not the file"
-            )
+            self.notices.append(NOTICES["a file without enctype"].format(field=shown))

@@ -13,6 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from pipeline.explaining.remedies import NOTICES
 from pipeline.telling.words import is_of_the_site
 from pipeline.views import Views
 
@@ -21,9 +22,6 @@ LISTS = (list, deque)
 VALUES = (int, float, str, bytes, bool, tuple, type(None))
 MOST_ITEMS = 200
 """Items of a list or a dict that are looked at, beside their number."""
-KEPT = (
-    "Other processes do not see it, and it is gone when this one ends. Keep it in the database, or in the session"
-)
 
 _looked_at: WeakKeyDictionary[Views, dict[str, Any]] = WeakKeyDictionary()
 """The modules with these views, and the functions that have default values, by their dotted names."""
@@ -73,7 +71,7 @@ def changed(before: Mapping[str, object], views: Views) -> Iterator[str]:
     """Yield the variables that have changed since. A GET may fill a cache, so this is for other methods."""
     for name, state in state_of(views).items():
         if before.get(name, state) != state:
-            yield f"{name} has changed in memory. {KEPT}"
+            yield NOTICES["changed in memory"].format(name=name)
 
 
 def shallow(value: Any) -> object:

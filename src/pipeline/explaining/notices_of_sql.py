@@ -13,11 +13,12 @@ from datetime import date, datetime
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, Engine, PickleType, event, inspect, select
+from sqlalchemy import JSON, DateTime, Engine, Integer, Numeric, PickleType, event, inspect, select
 from sqlalchemy.ext.mutable import Mutable
 from sqlalchemy.orm import Session
 
 from pipeline.database.sql_sessions import RequestConnection, RequestSession
+from pipeline.explaining.remedies import NOTICES as TEXTS
 from pipeline.telling.words import is_of_the_site
 
 NOTICES = "pipeline.notices"
@@ -59,15 +60,11 @@ def note_statement(connection: Any, cursor: Any, statement: str, parameters: Any
         counts[statement] += 1
         if counts[statement] == MANY + 1:
             words = " ".join(statement.split())
-            info.setdefault(NOTICES, {})[
-                f"one page executes the same statement more than {MANY} times{place()}: {words:.200}. Read all at "
-                f"once, by a join or by selectinload()"
-            ] = 1
+            told = TEXTS["a statement again and again"].format(times=MANY, place=place(), words=words[:200])
+            info.setdefault(NOTICES, {})[told] = 1
         read: Any = getattr(context.compiled, "statement", None)
         if getattr(read, "_offset_clause", None) is not None and not read._order_by_clauses:
-            info.setdefault(NOTICES, {})[
-                f"OFFSET without an order{place()}: a row may be on two pages, or on none. Add order_by()"
-            ] = 1
+            info.setdefault(NOTICES, {})[TEXTS["OFFSET without an order"].format(place=place())] = 1
 
 
 def place() -> str:
@@ -96,6 +93,8 @@ def note_objects(session: Any) -> None:
             by_mapper.setdefault(inspect(obj).mapper, []).append(obj)
         for mapper, objects in by_mapper.items():
             notices.update(dict.fromkeys(changed_in_place(session, mapper, objects), 1))
+            if session.get_bind().dialect.name == "sqlite" and not session.new:
+                notices.update(dict.fromkeys(dangling(session, mapper, objects), 1))
             for column in mapper.columns:
                 if isinstance(getattr(column.default, "arg", None), date):
                     notices[f"the default of {column} is the time of the start. Give a function: lambda: ..."] = 1
@@ -106,16 +105,27 @@ def strange(obj: Any) -> Iterator[str]:
     mapper = inspect(obj).mapper
     known = mapper.attrs.keys()
     for name, value in vars(obj).items():
+        shown = f"{type(obj).__qualname__}.{name}"
         kind = mapper.columns[name].type if name in mapper.columns else None
         if isinstance(value, datetime) and value.utcoffset() and isinstance(kind, DateTime) and not kind.timezone:
-            yield (
-                f"{type(obj).__qualname__}.{name} loses its offset {value:%z}, since its column has none. Assign "
-                f"value.astimezone(UTC), or declare DateTime(timezone=True)"
-            )
+            yield TEXTS["an offset of a time"].format(name=shown, offset=f"{value:%z}")
+        longest = 0 if isinstance(kind, (Integer, Numeric)) else getattr(kind, "length", None) or sys.maxsize
+        if isinstance(value, str) and len(value) > longest:
+            yield TEXTS["a text that does not fit"].format(name=shown, kind=kind)
         if not name.startswith("_") and name not in known and not hasattr(type(obj), name):
             near = get_close_matches(name, known, 1, 0.7)
             guess = f" Did you mean {near[0]}?" if near else ""
-            yield f"{type(obj).__qualname__}.{name} was set, and has no column: it is not stored.{guess}"
+            yield f"{shown} was set, and has no column: it is not stored.{guess}"
+
+
+def dangling(session: Any, mapper: Any, objects: list[Any]) -> Iterator[str]:
+    """Yield the foreign keys that name a row that is not there. SQLite looks only if it is told to."""
+    for key in mapper.local_table.foreign_keys:
+        name = mapper.get_property_by_column(key.parent).key
+        wanted = {vars(obj).get(name) for obj in objects} - {None}
+        if wanted and wanted - {*session.connection().scalars(select(key.column).where(key.column.in_(wanted)))}:
+            shown = f"{mapper.class_.__qualname__}.{name}"
+            yield TEXTS["a row that is not there"].format(name=shown, table=key.column.table)
 
 
 def changed_in_place(session: Any, mapper: Any, objects: list[Any]) -> Iterator[str]:
@@ -130,10 +140,7 @@ def changed_in_place(session: Any, mapper: Any, objects: list[Any]) -> Iterator[
             stored = select(key[0], column).where(key[0].in_(values)) if values else None
             for row in () if stored is None else session.connection().execute(stored):
                 if values[row[0]] != row[1]:
-                    yield (
-                        f"{mapper.class_.__qualname__}.{name} was changed in place, and is not stored. Assign a "
-                        f"new value, or declare the column with MutableDict.as_mutable(JSON) or MutableList"
-                    )
+                    yield TEXTS["a column changed in place"].format(name=f"{mapper.class_.__qualname__}.{name}")
 
 
 def is_untold(state: Any, name: str) -> bool:

@@ -1,12 +1,20 @@
-"""Remedies for the exceptions that a user of the pipeline meets, by the name of their class."""
+"""Remedies for the exceptions that a user of the pipeline meets, and the words of notices: texts in TOML files."""
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
 
-TEXT = Path(__file__).with_suffix(".toml").read_text("utf-8")
-REMEDIES = {name: " ".join(remedy.split()) for name, remedy in tomllib.loads(TEXT).items()}
+
+def texts_of(file: str) -> dict[str, str]:
+    """Return the texts of a TOML file beside this module, by their names, each in one line."""
+    texts = tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))
+    return {name: " ".join(text.split()) for name, text in texts.items()}
+
+
+NOTICES = texts_of("notices.toml")
+"""The words of notices that take more than a line, by what they tell of."""
+REMEDIES = texts_of("remedies.toml")
 """The remedy, by the name of a class of exceptions: the name, since the package of the class may be missing."""
 
 

@@ -11,11 +11,15 @@ from collections.abc import Callable, Container, Iterator
 from functools import lru_cache
 from typing import Any
 
+from pipeline.explaining.remedies import NOTICES
+
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
+OF_PERSISTENT = ("_p_changed", "_p_jar", "_p_oid", "_p_serial", "_p_sticky")
 NOW = ("now", "today", "utcnow", "uuid4")
 TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
 READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
 WRITES = re.compile(r"(?i)\.add(?:_all)?\(|\.execute\((?:text\()?['\"]{0,3}\s*+(?:insert|update|delete)\b")
+UNSENT = re.compile(r"(?:\w+\.)?(?:select|insert|update|delete)\([A-Z]\w*+\)")
 SQL = re.compile(r"(?is)\s*(?:select\s.*\sfrom|insert\s+into|update\s.*\sset|delete\s+from)\s")
 
 
@@ -47,6 +51,8 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             yield f"{name}(...) is made, and neither returned nor raised: it has no effect"
         case ast.Expr(ast.Compare() | ast.Attribute() | ast.Call(ast.Attribute(attr="strip" | "upper" | "lower"))):
             yield f"{ast.unparse(node)} has no effect. Assign by =, assign the result, or call the method by ()"
+        case ast.Expr(ast.Call()) if UNSENT.match(ast.unparse(node)):
+            yield NOTICES["not executed"].format(statement=ast.unparse(node))
         case ast.Assign([ast.Name(name)], ast.Call(ast.Name(kind))) if kind[0].isupper() and name not in used:
             yield f"{name} = {kind}(...) makes an object that nothing uses: it is neither stored nor sent"
         case ast.JoinedStr([ast.Constant(str(text)), ast.FormattedValue(), *_]) if SQL.match(text):
@@ -64,10 +70,7 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             for handler in handlers:
                 is_for_all = handler.type is None or ast.unparse(handler.type) in ("Exception", "BaseException")
                 if is_for_all and all(isinstance(one, (ast.Pass, ast.Continue)) for one in handler.body):
-                    yield (
-                        "every exception is swallowed here: what was changed before it is stored all the same. "
-                        "Catch the class that you expect, or undo it with a savepoint"
-                    )
+                    yield NOTICES["swallowed"]
 
 
 def slips_of_values(node: ast.AST) -> Iterator[str]:
@@ -77,6 +80,12 @@ def slips_of_values(node: ast.AST) -> Iterator[str]:
             for one in (*defaults, *named):
                 if isinstance(one, ast.Call) and name_of(one.func) in NOW:
                     yield f"the default {ast.unparse(one)} is computed once, at the start. Compute it in the view"
+        case ast.FunctionDef(body=body):
+            yield from (NOTICES["changed behind merge"].format(name=name) for name in changed_behind_merge(body))
+        case ast.Attribute(attr=name, ctx=ast.Store()) if name[:3] == "_p_" and name not in OF_PERSISTENT:
+            yield f"{name} is not stored: names with _p_ belong to the database. Choose another one"
+        case ast.Call(ast.Attribute(ast.Call(ast.Name("vars")) | ast.Attribute(attr="__dict__"), "update")):
+            yield NOTICES["past the database"].format(what=ast.unparse(node))
         case ast.Call(ast.Attribute(attr="where" | "filter" | "having"), conditions):
             for one in filter(is_decided, conditions):
                 yield f"Python decides {ast.unparse(one)}, and not the database. Write (a) & (b), or a.is_(None)"
@@ -84,6 +93,19 @@ def slips_of_values(node: ast.AST) -> Iterator[str]:
             source = ast.unparse(node)
             if WRITES.search(source) and ".commit(" not in source and ".begin(" not in source:
                 yield "what is written here is lost: there is no commit(). Use request.sql, or commit it at the end"
+
+
+def changed_behind_merge(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield the objects of which a copy was stored by ``merge``, and that are changed afterwards."""
+    merged: set[str] = set()
+    for node in (node for statement in body for node in ast.walk(statement)):
+        match node:
+            case ast.Expr(ast.Call(ast.Attribute(attr="merge"), [ast.Name(name)])):
+                merged.add(name)
+            case ast.Name(name, ast.Store()):
+                merged.discard(name)
+            case ast.Attribute(ast.Name(name), ctx=ast.Store()) if name in merged:
+                yield name
 
 
 def filled_in(node: ast.AST) -> ast.AST | None:

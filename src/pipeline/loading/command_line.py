@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -124,9 +126,21 @@ def plan_of(ini: str, words: Sequence[str], has_order: bool = False) -> list[Cha
     path, name = split_name(ini)
     make_importable(path)
     chains = list(plan(f"config:{path}", name, **parse_variables(words)))
+    for given, near in unread(chains, parse_variables(words)):
+        raise ConfigurationError(f"no ini reads the variable {given!r}; did you mean {near!r}?")
     for chain in chains if has_order else ():
         chain.check_order()
     return chains
+
+
+def unread(chains: Sequence[Chain], names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that no ini of the chains reads, each with one that is read and has nearly its name."""
+    inis = {ini for chain in chains for step in chain.steps for ini in step.source.inis}
+    text = "\n".join(Path(ini).read_text("utf-8", "replace") for ini in inis)
+    read = {*re.findall(r"%\((\w++)\)s", text), *re.findall(r"(?m)^get [^=\n]*+=[ \t]*+(\w+)", text)}
+    for name in sorted({*names} - read):
+        if near := get_close_matches(name, sorted(read), 1, 0.8):
+            yield name, near[0]
 
 
 def facts_of(chains: Sequence[Chain]) -> list[tuple[Step, Facts]]:

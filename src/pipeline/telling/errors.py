@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import sysconfig
+import tomllib
 import traceback
 from configparser import (
     DuplicateOptionError,
@@ -14,6 +15,7 @@ from configparser import (
     ParsingError,
 )
 from configparser import Error as IniError
+from pathlib import Path
 
 from pipeline.ini import sections_of
 from pipeline.interfaces import ConfigurationError
@@ -24,15 +26,7 @@ OF_THE_SITE = (ConfigurationError, IniError, ImportError, OSError, SyntaxError)
 PLEASE = "\nThis is a mistake of wsgi-pipeline. Please report it, with all the lines above."
 STDLIB = sysconfig.get_path("stdlib")
 
-OF_EXTRAS = (
-    "argcomplete=completion argon2=auth brotli=brotli granian=granian gunicorn=gunicorn itsdangerous=auth "
-    "jinja2=jinja limits=limits msgspec=msgspec multipart=forms mysql.connector=mysql "
-    "opentelemetry=opentelemetry prometheus_client=prometheus psycopg2=postgresql pydantic=pydantic "
-    "relstorage=relstorage sqlalchemy=sql transaction=zodb ZEO=zeo ZODB=zodb zodburi=zodb "
-    "webtest=testing zope.component=component zope.event=component zope.sqlalchemy=sql zstandard=zstd "
-    "zope.app=ztk ZPublisher=zope"
-)
-EXTRAS = dict(pair.split("=") for pair in OF_EXTRAS.split())
+EXTRAS: dict[str, str] = tomllib.loads(Path(__file__).with_name("extras.toml").read_text("utf-8"))
 """The extra of wsgi-pipeline that installs a module."""
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pipeline.ini import place_of_value
 from pipeline.telling.errors import in_one_line
@@ -15,6 +16,10 @@ from pipeline.telling.words import OUR_CODE, bold, line_of_the_site
 
 Level: TypeAlias = Literal["error", "warning", "note"]
 """error: the site does not load, or fails when it is used; warning: it is not safe, or not what was meant."""
+
+
+TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+"""The level, the words and the remedy of findings, by what they tell of."""
 
 
 class Finding(NamedTuple):
@@ -25,6 +30,12 @@ class Finding(NamedTuple):
     """``file, section [...], line N``, as exactly as can be told."""
     what: str
     remedy: str = ""
+
+    @classmethod
+    def of(cls, name: str, where: str, /, **values: object) -> Finding:
+        """Return the finding with the words of that name, and these values in them."""
+        told: dict[str, Any] = {key: " ".join(text.format(**values).split()) for key, text in TEXTS[name].items()}
+        return cls(where=where, **told)
 
     def as_dict(self) -> dict[str, object]:
         """Return the finding for JSON."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -18,7 +19,15 @@ from pipeline.explaining.unscanned import unscanned
 from pipeline.forms.arguments import FormArguments
 from pipeline.ini import sections_of
 from pipeline.loading.building import Built, build
-from pipeline.loading.command_line import facts_of, options_of, parse_variables, parser_of, plan_of, split_name
+from pipeline.loading.command_line import (
+    facts_of,
+    options_of,
+    parse_variables,
+    parser_of,
+    plan_of,
+    split_name,
+    unread,
+)
 from pipeline.options import resolve
 from pipeline.paste import Chain, Step, refuse_unadded
 from pipeline.rendering import with_render
@@ -32,11 +41,9 @@ from pipeline.tools.shell import in_site
 ORDER = ("error", "warning", "note")
 WEAK = {"", "admin", "changeme", "password", "postgres", "root", "secret", "test", "zope"}
 """Passwords that are tried first."""
-OWN_READS = (
-    "Leave it out: one file, one SQL server and RelStorage are never behind. Name replicas of PostgreSQL in "
-    "read_urls of sql. On Galera, let each connection wait for the writes of other nodes: end the URL of sql with "
-    "?init_command=SET%20SESSION%20wsrep_sync_wait=1 (in an ini each % is doubled)."
-)
+CHECKING = Path(__file__).parents[1] / "checking"
+VALUES = tomllib.loads((CHECKING / "values.toml").read_text("utf-8"))["value"]
+"""Values of options that are taken, and do not do what they seem to: a pattern of each, and its remedy."""
 MOST_MEMORY = 1 << 30
 """A limit in bytes beyond this is not a limit."""
 
@@ -101,6 +108,11 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     debug: Level = "note" if is_for_development(path) else "warning"
     for chain in chains:
         findings += of_chain(chain, debug)
+    lines = path.read_text("utf-8", "replace").splitlines()
+    for given, near in unread(chains, re.findall(r"(?m)^(\w++)[ \t]*+[=:]", text_of(path, "DEFAULT"))):
+        number = next(number for number, line in enumerate(lines, 1) if line.startswith(given))
+        where = f"{path}, section [DEFAULT], line {number}"
+        findings.append(Finding.of("unread variable", where, name=given, near=near))
     findings += of_sections(path, name)
     findings += of_indented(path)
     if chains:
@@ -146,8 +158,7 @@ def of_sections(path: Path, start: str | None) -> Iterator[Finding]:
     for section, name in names.items():
         if name not in reached and start is None:
             where = f"{path}, section [{section}], line {sections[section][0]}"
-            remedy = f"Name {name} in a pipeline, or delete the section."
-            yield Finding("warning", where, f"no pipeline uses [{section}]", remedy)
+            yield Finding.of("unused section", where, section=section, name=name)
 
 
 def of_packages(path: Path) -> Iterator[Finding]:
@@ -178,27 +189,21 @@ def of_indented(path: Path) -> Iterator[Finding]:
         first, *more = (value or "").splitlines()[:2] or [""]
         if first and more and "=" in more[0]:
             where = f"{path}, section [{section}], line {number + 1}"
-            what = f"{more[0].strip()!r} is indented, and so belongs to the value of use above it"
-            yield Finding("error", where, what, "Remove the blanks in front of it.")
+            yield Finding.of("indented option", where, line=more[0].strip())
 
 
 def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
     """Yield what is wrong with the views of the publishers."""
     for step, views in built.views():
         if not any(True for _ in views):
-            yield Finding(
-                "error",
-                step.where,
-                "the publisher has no views: every address is a 404",
-                "Name the modules of your views: scan = package.module",
-            )
+            yield Finding.of("no views", step.where)
         ours = dict.fromkeys(view for _, _, _, view in views)
         for view in ours:
             never = getattr(view.fill, "never_of_query", ()) if SAFE_METHODS.issuperset(view.methods) else ()
             if never:
-                what = f"{view.function.__qualname__} is called by {' and '.join(view.methods)}, and takes the file"
-                remedy = 'A query has no file. Say methods=("POST",).'
-                yield Finding("error", place_of(view.function), f"{what} {', '.join(never)}", remedy)
+                name, methods = view.function.__qualname__, " and ".join(view.methods)
+                where = place_of(view.function)
+                yield Finding.of("file of a query", where, view=name, methods=methods, files=", ".join(never))
         chain = next((chain for chain in chains if chain.steps[-1].where == step.where), None)
         reads = chain is not None and any(hasattr(one.contract.adds, "form") for _, one in _elements(chain))
         if chain is None or chain.condition or reads:  # behind a switch not every view is meant for every branch
@@ -206,25 +211,16 @@ def of_views(built: Built, chains: Iterable[Chain]) -> Iterator[Finding]:
         for view in ours:
             fill: object = view.fill
             if isinstance(fill, FormArguments):
-                yield Finding(
-                    "error",
-                    place_of(view.function),
-                    f"the view {view.function.__qualname__} takes fields of a form ({', '.join(fill.names)}), "
-                    f"and the pipeline of {step.where} has no element that reads forms",
-                    f"Put {providers('form')} into the pipeline.",
-                )
+                named = {"view": view.function.__qualname__, "fields": ", ".join(fill.names), "end": step.where}
+                yield Finding.of("no forms", place_of(view.function), **named, providers=providers("form"))
 
 
 def of_unscanned(built: Built, path: Path) -> Iterator[Finding]:
     """Yield the views beside the ini that no scan names."""
     for view in unscanned((views for _, views in built.views()), path.parent):
-        why = view.why and f": {view.why}"
-        yield Finding(
-            "warning",
-            f"{view.file}, line {view.line}",
-            f"no publisher has the view {view.function} ({view.name or 'a default view'}){why}",
-            "" if view.why else "Name its module in the option scan of the publisher, or delete the view.",
-        )
+        told = "view that is refused" if view.why else "view without scan"
+        named = {"function": view.function, "name": view.name or "a default view", "why": view.why}
+        yield Finding.of(told, f"{view.file}, line {view.line}", **named)
 
 
 def _elements(chain: Chain) -> list[tuple[Step, Element]]:
@@ -244,34 +240,28 @@ def of_chain(chain: Chain, debug: Level) -> Iterator[Finding]:
         facts = step.facts
         thing = facts.useless_without
         if thing and thing not in provided and alone:
-            what = f"{element.name} has nothing to do: no element of the pipeline provides a {thing}"
-            yield Finding("note", step.where, what, f"Leave it out, or put {providers(thing)} beside it.")
+            named = {"element": element.name, "thing": thing, "providers": providers(thing)}
+            yield Finding.of("nothing to do", step.where, **named)
         if "written" in element.contract.provides and alone and not tells:
-            what = f"{element.name} tells nothing: no database of the pipeline says how far a process or replica is"
-            yield Finding("note", step.where, what, OWN_READS)
+            yield Finding.of("own reads", step.where, element=element.name)
         for what, remedy in facts.advice:
             yield Finding("warning", step.where, what, remedy)
         yield from of_options(step, element, debug)
         yield from of_files(step)
     end = chain.steps[-1]
     if "attempts" in provided and end.element is None and not any(map(_is_repeatable, chain.steps)):
-        what = f"unsafe requests (POST, PUT, ...) that {end} answers are never tried again: it may commit by itself"
-        remedy = "Put pipeline.mounting:repeatable around it if it writes in the transaction of the pipeline alone."
-        yield Finding("note", end.where, what, remedy)
+        yield Finding.of("not repeated", end.where, end=end)
     is_again = False
     last = chain.steps.index(steps[-1][0]) if steps else 0
     for step in chain.steps[:last]:  # what is behind it is a part of a foreign end
         if step.element is not None:
             is_again = is_again or "attempts" in step.element.contract.provides
         elif is_again and not _is_repeatable(step):
-            what = f"each further attempt passes {step} again, which may store something by itself"
-            yield Finding("note", step.where, what, f"If it does, put it outside of {providers('attempts')}.")
+            yield Finding.of("passed again", step.where, step=step, providers=providers("attempts"))
     if "content_policy" in provided and end.element is None:
-        what = f"scripts in the pages of {end} do not run: they get the Content-Security-Policy of this site"
-        yield Finding("note", end.where, what, "If they have some, name the path in the option policies of shield.")
+        yield Finding.of("scripts of another app", end.where, end=end)
     if "error_pages" not in provided and len(steps) > 1:
-        remedy = f"Put {providers('error_pages')} into the pipeline for error pages and error views."
-        yield Finding("note", steps[0][0].where, "no element answers errors: they are plain text", remedy)
+        yield Finding.of("no error pages", steps[0][0].where, providers=providers("error_pages"))
 
 
 def _is_repeatable(step: Step) -> bool:
@@ -287,18 +277,18 @@ def of_options(step: Step, element: Element, debug: Level) -> Iterator[Finding]:
     for option, value in element.options.items():
         where = source.option(option)
         if option == "debug" and value is True:
-            remedy = "Delete the line for production."
             where = of_variable(source.inis, where)
-            yield Finding(debug, where, f"{element.name} is in debug mode: it shows more, or is slow", remedy)
+            yield Finding.of("debug mode", where, element=element.name)._replace(level=debug)
         elif option.startswith("max_") and isinstance(value, int) and value > MOST_MEMORY:
-            what = f"{option} = {value} of {element.name} limits nothing"
-            yield Finding("warning", where, what, "Set it to what the machine has.")
+            yield Finding.of("no limit", where, option=option, value=value, element=element.name)
         elif is_default(parameters[option], value) and option not in secrets and not is_variable(where):
-            what = f"{option} = {written(value)} is the default of {element.name}"
-            yield Finding("note", where, what, "The line can be deleted.")
+            yield Finding.of("default", where, option=option, value=written(value), element=element.name)
+        for slip in VALUES:
+            is_of = f"{element.name}.{option}" in slip["options"] if slip["options"] else isinstance(value, tuple)
+            if is_of and (found := re.search(slip["pattern"], step.strings.get(option, ""))):
+                yield Finding("warning", where, f"{option}: {found[0]!r} {slip['what']}", slip["remedy"])
         if isinstance(value, str) and (weak := _weak_password(value)):
-            what = f"the password of {weak} is one that attackers try first"
-            yield Finding("warning", where, what, "Choose another one.")
+            yield Finding.of("weak password", where, user=weak)
 
 
 def is_default(parameter: inspect.Parameter, value: object) -> bool:
@@ -345,14 +335,11 @@ def of_files(step: Step) -> Iterator[Finding]:
     for file in (Path(path) for path in step.facts.writes if not path.endswith("/")):
         where = place_of_value(step, str(file))
         if not file.is_absolute():
-            what = f"the path {file} begins in the working directory, which a server may have elsewhere"
-            yield Finding("warning", where, what, f"Write %(here)s/{file}: it begins in the directory of the ini.")
+            yield Finding.of("relative path", where, file=file)
         if file.exists():
             continue
         if re.search(r"[$]|^~|\s(?:[#;]|$)", str(file)):
-            what = f"{str(file)!r} is taken as it is: an ini knows no $NAME, no ~, and no comment behind a value"
-            remedy = "Write the whole path, or %(here)s, and a comment on a line of its own."
-            yield Finding("warning", where, what, remedy)
+            yield Finding.of("path as it is", where, file=str(file))
         if file.parent.is_dir():
             yield Finding("note", where, f"the file {file} is not there yet", "The site makes it.")
         else:
