@@ -115,7 +115,7 @@ def of_session(values: Mapping[str, Any]) -> Iterator[str]:
         if re.search("(?i)passw|pwd|secret", name):
             yield f"session[{name!r}] can be read in the browser. Keep a hash of it, in the database"
         if value != json.loads(json.dumps(value)):
-            yield f"session[{name!r}] comes back changed: JSON has lists and no tuples, and texts as keys"
+            yield f"session[{name!r}] comes back changed: JSON has lists and no tuples"
 
 
 def view_of(request: Any) -> Any:
