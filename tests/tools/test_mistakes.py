@@ -1183,22 +1183,30 @@ MISTAKES = [
     ),
     *(
         Mistake(
-            f"value of {element}: {line}",
-            (said, f"LINE:{line}"),
+            f"value of {element}: {lines}",
+            (said, f"LINE:{lines.splitlines()[-1]}"),
             ini(
-                ("errors traverse", f"{element} errors traverse".replace("compress errors", "errors compress")),
-                ("[filter:traverse]", f"[filter:{element}]\n{USE}{element}\n{line}\n\n[filter:traverse]"),
+                ("errors traverse", "shield errors traverse" if element == "shield" else f"errors {element} traverse"),
+                ("[filter:traverse]", f"[filter:{element}]\n{USE}{element}\n{lines}\n\n[filter:traverse]"),
             ),
             status=0,
             around=in_its_directory,
             page=None,
         )
-        for element, line, said in [
+        for element, lines, said in [
             ("shield", "sources = img-src = self https://a.example", "'self' is taken for the name of a host"),
             ("shield", "referrer = no-referer", "'no-referer' is no Referrer-Policy"),
             ("shield", "opener = same-orign", "'same-orign' is no Cross-Origin-Opener-Policy"),
             ("compress", "types = text/html, text/css", "'text/html,' has a comma, which belongs to the value"),
+            ("session", "keys = %(here)s/keys\nmax_age = 0", "ends it at once: what is kept is never read again"),
         ]
+    ),
+    Mistake(
+        "variable of a command that no ini reads",
+        ("no ini reads the variable 'databse'; did you mean 'database'?",),
+        "[DEFAULT]\ndatabase = MODULE:root\n\n" + ini(("root = MODULE:root", "get root = database")),
+        command=("show", "databse=MODULE:root"),
+        page=None,
     ),
     Mistake(
         "variable that no ini reads",
