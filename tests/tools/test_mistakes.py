@@ -1186,7 +1186,7 @@ MISTAKES = [
             f"value of {element}: {lines}",
             (said, f"LINE:{lines.splitlines()[-1]}"),
             ini(
-                ("errors traverse", "shield errors traverse" if element == "shield" else f"errors {element} traverse"),
+                ("errors traverse", order),
                 ("[filter:traverse]", f"[filter:{element}]\n{USE}{element}\n{lines}\n\n[filter:traverse]"),
             ),
             status=0,
@@ -1200,6 +1200,7 @@ MISTAKES = [
             ("compress", "types = text/html, text/css", "'text/html,' has a comma, which belongs to the value"),
             ("session", "keys = %(here)s/keys\nmax_age = 0", "ends it at once: what is kept is never read again"),
         ]
+        for order in ["shield errors traverse" if element == "shield" else f"errors {element} traverse"]
     ),
     Mistake(
         "variable of a command that no ini reads",
