@@ -88,7 +88,6 @@ def prove_faults(
                 if len(run.hits) == len(plan) < tried.depth:
                     last = max(run.trace.index(hit.point) for hit in run.hits)
                     plans += tried.after(run, last + 1)[::-1]
-                report.progress(line, line.runs, line.runs + len(plans))
             line.left = len(plans)
 
 

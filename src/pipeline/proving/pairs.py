@@ -116,7 +116,7 @@ def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: in
             line.runs += 1
             said = " then ".join(f"{1 + who} passes {count}" for who, count in order[:-1])
             for what in wrong(site, runs, ends, in_order, noise):
-                report.note(line, what, name, said, str(runs[0].views[-1]) if runs[0].views else "")
+                report.note(line, what, name, runs[0].answered_by, said)
 
 
 def wrong(

@@ -105,7 +105,7 @@ class Proof:
             asked = [*self.corpus] if self.corpus else [*tried, *logged]
             if not tried and not self.corpus:  # a mounted application has no views of ours, and its own users
                 asked = [Asked("GET", "/"), *(request._replace(user=request.user or None) for request in asked)]
-                asked += [request for _, request, _ in islice(followed(self.site, asked), LINKS)]
+                asked += [request for _, _, request, _ in islice(followed(self.site, asked), LINKS)]
             self.requests = [one for one in asked if self.only.search(str(one))]
             self.first = Noted(self.site, self.requests)
             if not self.report.views:

@@ -153,6 +153,7 @@ class Site:
         name = str(step)
         point(f"{name}:enter", step.where)
         run.depth += 1
+        run.reached = step.where
         if step.element is not None and "principal" in step.element.contract.provides:
             run.identify = True
         try:
