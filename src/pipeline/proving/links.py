@@ -63,7 +63,7 @@ def followed(site: Site, requests: Sequence[Asked] = ()) -> Iterator[tuple[Asked
                 if run.status not in DEAD:  # the page has made it, such as a picture
                     continue
             yield page, shown, request, run
-            if request.method == "GET" and leads_on(run):
+            if request.method == "GET":
                 pages.append((request, run))
 
 
@@ -71,11 +71,6 @@ def named_again(link: Asked, before: Sequence[Asked], now: Sequence[Asked]) -> A
     """Return what a page leads to in the place of a link when it is asked again: a name may be one of chance."""
     gone, new = ([one for one in some if one not in others] for some, others in ((before, now), (now, before)))
     return dict(zip(gone, new, strict=False)).get(link, link)
-
-
-def leads_on(run: Run) -> bool:
-    """Return whether an answer may lead further."""
-    return "html" in run.header("Content-Type") or bool(run.header("Location"))
 
 
 def leading(site: Site, request: Asked, run: Run) -> Iterator[Asked]:

@@ -98,17 +98,17 @@ def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: in
     for some in ((first, second), (second, first), (first,), (second,), ()):
         stored[some] = in_turn(site, *some)
         noise.learn(stored[some][1], in_turn(site, *some)[1])
-    both, reverse = stored[first, second], stored[second, first]
+    left = {some: repr(noise.without(values)) for some, (_, values) in stored.items()}
     ends: Ends = {
-        (True, True): {repr(noise.without(both[1])), repr(noise.without(reverse[1]))},
-        (True, False): {repr(noise.without(stored[first,][1]))},
-        (False, True): {repr(noise.without(stored[second,][1]))},
-        (False, False): {repr(noise.without(stored[()][1]))},
+        (True, True): {left[first, second], left[second, first]},
+        (True, False): {left[first,]},
+        (False, True): {left[second,]},
+        (False, False): {left[()]},
     }
-    in_order = {both[0], reverse[0][::-1]}
-    lengths = []
-    for request in (first, second):
-        lengths.append(sum(not name.startswith(NOT_SWITCHED) for name in site.afresh(request).trace))
+    both = stored[first, second]
+    in_order = {both[0], stored[second, first][0][::-1]}
+    traces = (site.afresh(request).trace for request in (first, second))
+    lengths = [sum(not name.startswith(NOT_SWITCHED) for name in trace) for trace in traces]
     name = f"{first} | {second}"
     with report.line("pairs", name, both[0][0], sum(lengths)) as line:
         for order in orders(lengths, most, site.seed):
