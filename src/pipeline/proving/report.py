@@ -33,7 +33,7 @@ class Found:
     """The faults, such as ``error@Connection.tpc_vote:before``; "" if there is none."""
     where: str
     cause: str
-    """What tells it from others with the same words, such as the view; "" if nothing does."""
+    """The view, say, by which it differs from others with the same words; "" if it differs by nothing."""
     tried: str
     """The requests that were tried when it was found."""
     count: int = 1

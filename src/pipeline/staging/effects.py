@@ -46,7 +46,7 @@ class Effects:
     judge: Callable[[str, str], object]
     """``(event, name)`` is called for each effect, and raises to refuse it."""
     is_ours: Callable[[], bool]
-    """Whether this thread does the work of ``prove`` itself, such as copying a database."""
+    """Tells whether this thread does the work of ``prove`` itself, such as copying a database."""
     databases: Sequence[str] = OF_DATABASES
     """Packages whose effects are those of a database."""
 
