@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +18,7 @@ LOCAL = {
     "pipeline/elements/compress.py": {"types": ("text/*", "application/json")},
     "pipeline/http/html_head.py": {"name": b"title"},
     "pipeline/tools/check.py": {"name": "debug", "slip": {"pattern": r"(?<!\S)\S++(?<=,)(?=\s|$)"}},
-    "pipeline/proving/proof.py": {"view": ".*", "points": ".*"},
+    "pipeline/proving/proof.py": {"self": SimpleNamespace(view=".*", points=".*")},
     "pipeline/proving/noise.py": {"pattern": r"\(1,\ ('[^']*'|[\w.+-]+),\ 'ann',\ ('[^']*'|[\w.+-]+)\)"},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/checking/servers.py": {"section": "server:main"},
@@ -57,7 +58,8 @@ def test_every_pattern_is_found() -> None:
     assert len(FOUND) > 80
     names = {pattern.where.partition(":")[0] for pattern in FOUND}
     modules = {path.relative_to(place).as_posix(): path for place in PLACES for path in place.rglob("*.py")}
-    assert names == {name for name, path in modules.items() if re.search(r"\bre\.\w+\(", path.read_text("utf-8"))}
+    made = re.compile(r"\bre\.(?!escape)\w+\(")
+    assert names == {name for name, path in modules.items() if made.search(path.read_text("utf-8"))}
     for path in modules.values():  # nothing takes another way to the module
         assert not re.search(r"^\s*(?:from re |import re as|import regex)", path.read_text("utf-8"), re.MULTILINE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.proving.proof import Proof
+from pipeline.proving.report import Report
 from pipeline.publisher import publisher
 
 PAGE = ""
@@ -54,6 +56,23 @@ def album(context: Any, request: Any) -> str:
 @view(context=object, name="picture")
 def picture(context: Any, request: Any) -> str:
     if "picture" not in request.zodb.root():
+        raise HTTPNotFound
+    return "a picture"
+
+
+@view(context=object, name="gallery")
+def gallery(context: Any, request: Any) -> str:
+    """A page that names its pictures anew each time: one by chance, one by a number. A third one is missing."""
+    count = request.zodb.root()["count"] = request.zodb.root().get("count", 0) + 1
+    chance = request.zodb.root()["chance"] = token_hex(8)
+    names = (chance, count, f"missing{token_hex(8)}")
+    return "".join(f'<img src="@@shown?name={name}">' for name in names)
+
+
+@view(context=object, name="shown")
+def shown(context: Any, request: Any, name: str) -> str:
+    root = request.zodb.root()
+    if name not in (root.get("chance"), str(root.get("count"))):
         raise HTTPNotFound
     return "a picture"
 
@@ -107,13 +126,16 @@ def databases() -> Iterator[None]:
     forks.close_all()
 
 
-def found(page: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+def reported(page: str, monkeypatch: pytest.MonkeyPatch) -> Report:
     monkeypatch.setitem(globals(), "PAGE", f"<!doctype html><title>A page</title>{page}")
     elements = (zodb(uri="memory://links"), errors(), transaction(), forms(), traverse(root=dict), base())
     proof = Proof(Pipeline(*elements, publisher(scan=(__name__,))), view="GET /$", cover=0.0)
     with proof.loaded():
-        report = proof.links().report
-    return [(one.request, one.what) for one in report.found]
+        return proof.links().report
+
+
+def found(page: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    return [(one.request, one.what) for one in reported(page, monkeypatch).found]
 
 
 @pytest.mark.parametrize("name", DEAD)
@@ -134,6 +156,30 @@ def test_what_a_page_has_made_is_there_when_its_links_are_followed(monkeypatch: 
         ("GET /@@album", "a GET changes the database"),
         ("GET /@@missing", "a link or a form of a page is answered 404"),
     ]
+
+
+def test_pictures_that_a_page_names_anew_are_followed_in_the_state_of_their_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changed, missing = reported('<a href="@@gallery">x</a>', monkeypatch).found
+    assert (changed.request, changed.what) == ("GET /@@gallery", "a GET changes the database")
+    assert missing.request.startswith("GET /@@shown?name=missing") and missing.count == 1
+
+
+def test_a_get_that_changes_the_database_is_told_once_for_each_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    links = "".join(f'<a href="@@album?{number}">x</a>' for number in range(3))
+    report = reported(f'{links}<a href="@@gallery">x</a>', monkeypatch)
+    told = [(one.where, one.count) for one in report.found if one.what == "a GET changes the database"]
+    assert [(where.partition(" ")[0].rpartition(".")[2], count) for where, count in told] == [
+        ("album", 3),
+        ("gallery", 1),
+    ]
+
+
+def test_dead_links_are_told_once_for_each_view_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    links = "".join(f'<a href="/{number}/@@edit">x</a>' for number in range(3))
+    told = [(one.request, one.count) for one in reported(f'{links}<a href="/away">x</a>', monkeypatch).found]
+    assert told == [("GET /0/@@edit", 3), ("GET /away", 1)]
 
 
 def mounted(environ: dict[str, Any], start_response: Any) -> list[bytes]:

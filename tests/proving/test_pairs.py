@@ -86,12 +86,15 @@ PAIRS: dict[str, tuple[Any, tuple[Any, ...], list[str]]] = {
     "both in order": (appends, (200, 200, BOTH), []),
     "the first alone": (appends, (200, 409, ["/first"]), []),
     "the second is lost": (counts, (200, 200, ["1"]), [WRONG.format("200 and 200")]),
+    "the second is lost, which is refused if it comes first": (
+        appends, (200, 200, ["/first"]), [WRONG.format("200 and 200")]
+    ),
     "the first is lost": (appends, (200, 409, []), [WRONG.format("200 and 409")]),
     "an error": (appends, (200, 500, ["/first"]), [NEITHER.format("200 and 500")]),
     "one hangs": (appends, (200, None, BOTH), ["a request hangs"]),
     "the error of the other order": (breaks, (200, 500, ["/first"]), []),
     "an error at the wrong one": (breaks, (500, 200, ["/second"]), [NEITHER.format("500 and 200")]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PAIRS)

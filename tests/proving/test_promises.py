@@ -141,7 +141,7 @@ def test_a_finding_is_short_and_is_run_again_by_one_command(
 
 def command_in(said: str) -> list[str]:
     """The words of the command that is printed with the first finding."""
-    return shlex.split(next(line for line in said.splitlines() if " --replay " in line))[1:]
+    return shlex.split(next(line for line in said.splitlines() if line.startswith("    pipeline prove ")))[1:]
 
 
 OF_A_USER = """
@@ -169,6 +169,43 @@ def test_what_is_printed_runs_a_finding_again_that_needs_a_login(
     said = capsys.readouterr().out
     assert f"found: {what}" in said
     assert main(command_in(said)) == 1
+    assert f"found: {what}" in capsys.readouterr().out
+
+
+WITHOUT_A_PLAN = """
+SEEN = []
+
+@view(context=Box, name="visit")
+def visit(box: Box, request: Any, name: str = "") -> str:
+    SEEN.append(name)
+    box.value += 1
+    return "<a href='@@gone'>x</a>"
+
+@invariant
+def is_small(root): return root.value < 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("judge", "what", "asked"),
+    [
+        ("attack", "a GET changes the database", "GET /@@visit"),
+        ("links", "a link or a form of a page is answered 404", "GET /@@gone"),
+        ("growth", "R13: ", "GET /"),
+        ("crash", "the invariant is_small does not hold", "POST /@@put"),
+        ("pairs", "the invariant is_small does not hold", "POST /@@put | POST /@@put"),
+    ],
+)
+def test_what_is_printed_finds_it_again_without_a_plan(
+    judge: str, what: str, asked: str, site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = WITHOUT_A_PLAN.replace("< 2", "< 1") if judge == "crash" else WITHOUT_A_PLAN
+    words = ["prove", site(text), "--user", "ann", "--view", "POST" if judge in ("crash", "pairs") else ""]
+    assert main([*words, "--judge", judge]) == 1
+    said = capsys.readouterr().out
+    assert f"found: {what}" in said and f"    {asked}" in said
+    again = command_in(said[said.index(f"found: {what}") :])
+    assert main(again) == 1
     assert f"found: {what}" in capsys.readouterr().out
 
 

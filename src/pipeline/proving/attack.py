@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from pipeline.interfaces import PUBLIC
 from pipeline.proving.corpus import OF_FORM
 from pipeline.proving.judges import failing
-from pipeline.proving.links import leading
+from pipeline.proving.links import CHANGED, leading
 from pipeline.proving.promised import NOBODY, broken_invariants, open_to_others
 from pipeline.proving.report import Report
 from pipeline.proving.values import FILES, HOSTILE, VALUES, is_markup
@@ -43,12 +43,12 @@ def prove_attack(site: Site, requests: Sequence[Asked], report: Report, users: S
     """Ask for each view as an anonymous visitor, from another site, and with hostile values."""
     for request in report.within_budget(requests):
         own = site.afresh(request)
-        with report.line("attack", str(request), own.status, 0) as line:
+        with report.line("attack", str(request), own.status) as line:
             failed = [(what, request) for what in failing(own)]
             for what, tried in failed or (attacks(site, request, own.views[0], own, users) if own.views else ()):
                 line.runs += 1
                 if what:
-                    report.note(line, what, str(tried), "", str(next(iter(own.views), "")))
+                    report.note(line, what, str(tried), own.answered_by, cause=own.answered_by)
 
 
 def attacks(
@@ -59,7 +59,7 @@ def attacks(
     yield from open_to_others(site, request, own, users)
     if request.is_safe:
         site.afresh(request)
-        yield ("a GET changes the database" if site.has_stored else ""), request
+        yield (CHANGED if site.has_stored else ""), request
     elif view.same_site:
         yield from from_elsewhere(site, request, view)
     yield from with_hostile_values(site, request, view)

@@ -17,6 +17,9 @@ from pipeline.proving.report import Waiver, put_begin, put_end
 from pipeline.proving.sequences import is_sequence, steps_from, written
 from pipeline.telling.findings import put_json
 
+AS_GIVEN = ("user", "view", "log", "allow", "budget", "seed", "cover")
+"""The options that a proof takes as they are."""
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
@@ -29,23 +32,16 @@ def main(arguments: Sequence[str]) -> int:
     except ConfigurationError as error:
         parser.error(str(error))
     kinds, chosen = options.faults.split(","), options.judge.split(",")
-    if unknown := {*kinds} - {*KINDS}:
-        parser.error(f"--faults {unknown.pop()}: the kinds are {', '.join(KINDS)}")
-    if unknown := {*chosen} - {*JUDGES}:
-        parser.error(f"--judge {unknown.pop()}: the judges are {', '.join(JUDGES)}")
+    for name, words, known in (("faults", kinds, KINDS), ("judge", chosen, JUDGES)):
+        if unknown := {*words} - {*known}:
+            parser.error(f"--{name} {unknown.pop()}: there are {', '.join(known)}")
     proof = Proof(
         options.ini,
         options.variables,
-        user=options.user,
         users=[name for name in options.users.split(",") if name],
         headers=headers,
-        view=options.view,
-        log=options.log,
-        allow=options.allow,
-        budget=options.budget,
-        seed=options.seed,
-        cover=options.cover,
         waived=waivers_of(options.waive) if options.waive else (),
+        **{name: getattr(options, name) for name in AS_GIVEN},
     )
     for number in (signal.SIGTERM, signal.SIGINT):  # what was copied is removed
         signal.signal(number, proof.site.end)
@@ -98,18 +94,13 @@ def put_replay(proof: Proof, plan: str) -> int:
         statuses, found = proof.replay_steps(steps)
         for step, status in zip(steps, statuses, strict=False):
             print(f"  {status or '-'}  {written([step])}")
-        return put_found(found)
-    run, found = proof.replay(plan)
-    for number, point in enumerate(run.trace, 1):
-        hit = next((f"  <- {hit.kind}, at {hit.where}" for hit in run.hits if hit.point == point), "")
-        print(f"  {number:4} {point}{hit}")
-    outcome = f", X-Outcome: {run.outcome}" if run.outcome else ""
-    print(f"answered {run.status or type(run.escaped).__name__}{outcome}")
-    return put_found(found)
-
-
-def put_found(found: Sequence[str]) -> int:
-    """Print what is wrong with what was run again. Return the exit status."""
+    else:
+        run, found = proof.replay(plan)
+        hits = {hit.point: f"  <- {hit.kind}, at {hit.where}" for hit in run.hits}
+        for number, point in enumerate(run.trace, 1):
+            print(f"  {number:4} {point}{hits.get(point, '')}")
+        outcome = f", X-Outcome: {run.outcome}" if run.outcome else ""
+        print(f"answered {run.status or type(run.escaped).__name__}{outcome}")
     for one in found:
         print(f"found: {one}")
     return 1 if found else 0

@@ -39,15 +39,11 @@ class Whole:
         return stored._replace(tables=self.noise.without(stored.tables))
 
 
-def record_of(site: Site, whole: Whole, run: Run) -> Record:
-    """Return a run with what it has left."""
-    return Record(run, whole.without_noise(site.copies.stored()), differences(), whole.stored, whole.run.status)
-
-
 def judged(site: Site, request: Asked, plan: Plan, whole: Whole, judges: Sequence[Judge]) -> tuple[Run, list[str]]:
     """Run a request with a plan. Return the run and what is wrong with it."""
     run = site.afresh(request, Run(plan))
-    record = record_of(site, whole, run)
+    stored = whole.without_noise(site.copies.stored())
+    record = Record(run, stored, differences(), whole.stored, whole.run.status)
     found = [found for judge in judges for found in judge(record)]
     run.let_go()
     return run, found
@@ -88,7 +84,6 @@ def prove_faults(
                 if len(run.hits) == len(plan) < tried.depth:
                     last = max(run.trace.index(hit.point) for hit in run.hits)
                     plans += tried.after(run, last + 1)[::-1]
-                report.progress(line, line.runs, line.runs + len(plans))
             line.left = len(plans)
 
 

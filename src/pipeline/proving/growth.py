@@ -73,21 +73,21 @@ def prove_growth(site: Site, first: Noted, report: Report) -> None:
     first  the requests, as they were answered before all others
     """
     requests = [request for request in first.answers if not any(failing(site.afresh(request)))]
-    with report.line("growth", "the same requests again and again", None, 0) as line:
+    with report.line("growth", "the same requests again and again") as line:
         line.runs += 3 * TIMES * len(requests)
         for request in report.within_budget(requests if grown(site, requests) else ()):
             for what in grown(site, [request]):
-                report.note(line, f"R13: {what} with each request", str(request), "", "")
+                report.note(line, f"R13: {what} with each request", str(request))
         if report.is_over():
             return
         for request in requests:
             if request.method == "GET" and counts(site, request):
-                report.note(line, "R13: a page counts the requests of this process", str(request), "", "")
+                report.note(line, "R13: a page counts the requests of this process", str(request))
         for what in objects_held():
-            report.note(line, what, "all requests", "", "")
+            report.note(line, what, "all requests")
         later = Noted(site, list(first.answers))
         for request, what in (*first.differing(later), *for_each_row(site, requests)):
-            report.note(line, what, str(request), "", "")
+            report.note(line, what, str(request))
 
 
 def counts(site: Site, request: Asked) -> bool:

@@ -12,8 +12,10 @@ from pipeline.proving.judges import failing
 from pipeline.proving.report import Report
 from pipeline.staging.asked import Asked, links_of, of_this_site
 from pipeline.staging.runs import Run
-from pipeline.staging.site import Site
+from pipeline.staging.site import NUMBER, Site
 
+CHANGED = "a GET changes the database"
+"""The finding that attack has, too."""
 MOST = 500
 """Requests that are followed to."""
 DEAD = (404, 405, 410)
@@ -22,45 +24,53 @@ DEAD = (404, 405, 410)
 
 def prove_links(site: Site, requests: Sequence[Asked], report: Report) -> None:
     """Follow the links and forms of all pages, from the root and from the requests on."""
-    with report.line("links", "the links and forms of all pages", None, 0) as line:
-        for page, request, run in report.within_budget(followed(site, requests)):
+    with report.line("links", "the links and forms of all pages") as line:
+        for page, shown, request, run in report.within_budget(followed(site, requests)):
             line.runs += 1
-            for what in wrong(site, request, run):
-                report.note(line, what, str(request), "", f"the page {page.url}")
+            where = f"the page {page.url}, {shown.answered_by}"
+            for what in failing(run):
+                report.note(line, what, str(request), where, cause=run.answered_by)
+            if run.status not in DEAD and request.method == "GET" and site.has_stored:
+                report.note(line, CHANGED, str(request), run.answered_by, cause=run.answered_by)
+            elif run.status in DEAD:
+                what = f"a link or a form of a page is answered {run.status}"
+                report.note(line, what, str(request), where, cause=f"{shown.answered_by} {end_of(request)}")
 
 
-def followed(site: Site, requests: Sequence[Asked] = ()) -> Iterator[tuple[Asked, Asked, Run]]:
-    """Yield each request that a page leads to, from the root and from the requests on: page, request and run."""
+def end_of(request: Asked) -> str:
+    """Return the end of the path of a request, in which pages of one view are alike."""
+    return NUMBER.sub("N", request.url.partition("?")[0].rpartition("/")[2])
+
+
+def followed(site: Site, requests: Sequence[Asked] = ()) -> Iterator[tuple[Asked, Run, Asked, Run]]:
+    """Yield each request that a page leads to, from the root and from the requests on: the page and its run, the
+    request and its run."""
     gets = [Asked("GET", "/"), *(request for request in requests if request.method == "GET")]
     first = {str(request): request for request in gets}
     pages: list[tuple[Asked, Run | None]] = [(request, None) for request in first.values()]
     seen = set(first)
     for page, answer in pages:
-        for request in leading(site, page, answer or site.afresh(page)):
-            if str(request) not in seen and len(seen) < MOST:
-                seen.add(str(request))
-                run = site.afresh(request)
-                if run.status in DEAD and site.afresh(page).status == 200:
-                    if site.ask(request).status not in DEAD:  # the page has made it, such as a picture
-                        continue
-                    run = site.afresh(request)
-                yield page, request, run
-                if request.method == "GET" and leads_on(run):
-                    pages.append((request, run))
+        shown = answer or site.afresh(page)
+        links = list(leading(site, page, shown))
+        for link in links:
+            if str(link) in seen or len(seen) >= MOST:
+                continue
+            seen.add(str(link))
+            request, run = link, site.afresh(link)
+            if run.status in DEAD:
+                request = named_again(link, links, list(leading(site, page, site.afresh(page))))
+                run = site.ask(request)
+                if run.status not in DEAD:  # the page has made it, such as a picture
+                    continue
+            yield page, shown, request, run
+            if request.method == "GET":
+                pages.append((request, run))
 
 
-def wrong(site: Site, request: Asked, run: Run) -> Iterator[str]:
-    """Yield that a page has led to nothing, to an error, or to a change by a link."""
-    yield from failing(run)
-    if request.method == "GET" and site.has_stored:
-        yield "a GET changes the database"
-    if run.status in DEAD:
-        yield f"a link or a form of a page is answered {run.status}"
-
-
-def leads_on(run: Run) -> bool:
-    """Return whether an answer may lead further."""
-    return "html" in run.header("Content-Type") or bool(run.header("Location"))
+def named_again(link: Asked, before: Sequence[Asked], now: Sequence[Asked]) -> Asked:
+    """Return what a page leads to in the place of a link when it is asked again: a name may be one of chance."""
+    gone, new = ([one for one in some if one not in others] for some, others in ((before, now), (now, before)))
+    return dict(zip(gone, new, strict=False)).get(link, link)
 
 
 def leading(site: Site, request: Asked, run: Run) -> Iterator[Asked]:

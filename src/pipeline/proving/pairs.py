@@ -98,25 +98,26 @@ def prove_pair(site: Site, first: Asked, second: Asked, report: Report, most: in
     for some in ((first, second), (second, first), (first,), (second,), ()):
         stored[some] = in_turn(site, *some)
         noise.learn(stored[some][1], in_turn(site, *some)[1])
-    both, reverse = stored[first, second], stored[second, first]
+    left = {some: repr(noise.without(values)) for some, (_, values) in stored.items()}
+    both, reverse = (first, second), (second, first)
+    done = [some for some in (both, reverse) if all((status or 500) < 400 for status in stored[some][0])]
     ends: Ends = {
-        (True, True): {repr(noise.without(both[1])), repr(noise.without(reverse[1]))},
-        (True, False): {repr(noise.without(stored[first,][1]))},
-        (False, True): {repr(noise.without(stored[second,][1]))},
-        (False, False): {repr(noise.without(stored[()][1]))},
+        (True, True): {left[some] for some in done},
+        (True, False): {left[first,]},
+        (False, True): {left[second,]},
+        (False, False): {left[()]},
     }
-    in_order = {both[0], reverse[0][::-1]}
-    lengths = []
-    for request in (first, second):
-        lengths.append(sum(not name.startswith(NOT_SWITCHED) for name in site.afresh(request).trace))
+    in_order = {stored[both][0], stored[reverse][0][::-1]}
+    traces = (site.afresh(request).trace for request in (first, second))
+    lengths = [sum(not name.startswith(NOT_SWITCHED) for name in trace) for trace in traces]
     name = f"{first} | {second}"
-    with report.line("pairs", name, both[0][0], sum(lengths)) as line:
+    with report.line("pairs", name, stored[both][0][0], sum(lengths)) as line:
         for order in orders(lengths, most, site.seed):
             runs = run_both(site, (first, second), order)
             line.runs += 1
             said = " then ".join(f"{1 + who} passes {count}" for who, count in order[:-1])
             for what in wrong(site, runs, ends, in_order, noise):
-                report.note(line, what, name, said, str(runs[0].views[-1]) if runs[0].views else "")
+                report.note(line, what, name, runs[0].answered_by, said)
 
 
 def wrong(

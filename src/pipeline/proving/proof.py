@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
 from time import monotonic
 
@@ -35,60 +36,51 @@ GROWTH = 3
 """How often a site may grow."""
 
 
+@dataclass(eq=False)
 class Proof:
-    """A site that is proved: its requests, and the report.
+    """A site that is proved: its requests, and the report."""
 
-    ini     the ini, with ``#name`` if it has several apps; or a pipeline
-    words   variables of the ini, ``name=value``
-    user    the user of the requests that name none; default the first of ``users``
-    users   ordinary users, who ask by turns. None of them may touch what belongs to another one
-    headers those of what this user asks for, such as the cookie of his login: a foreign application knows its own
-    view    regular expression; only requests that it is found in are tried
-    log     path of an access log in JSON, whose requests are tried beside those for the views
-    allow   effects that views may have, such as ``localhost:25``
-    budget  seconds, after which nothing more is tried; None means any time
-    seed    of the random numbers
-    cover   the least part of the views that must be tried with success
-    points  regular expression; only points that it is found in have faults
-    corpus  the requests, in place of those for the views
-    more    judges beside those that are known
-    waived  findings that are left
-    strict  raise AssertionError if something is found
-    """
+    ini: str | Pipeline
+    """The ini, with ``#name`` if it has several apps; or a pipeline."""
+    words: Sequence[str] = ()
+    """Variables of the ini, ``name=value``."""
+    _: KW_ONLY
+    user: str | None = None
+    """The user of the requests that name none; default the first of ``users``."""
+    users: Sequence[str] = ()
+    """Ordinary users, who ask by turns. None of them may touch what belongs to another one."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Those of what this user asks for, such as the cookie of his login: a foreign application knows its own."""
+    view: str = ""
+    """Regular expression; only requests that it is found in are tried."""
+    log: str | None = None
+    """Path of an access log in JSON, whose requests are tried beside those for the views."""
+    allow: Sequence[str] = ()
+    """Effects that views may have, such as ``localhost:25``."""
+    budget: float | None = None
+    """Seconds, after which nothing more is tried; None means any time."""
+    seed: int = 7
+    """That of the random numbers."""
+    cover: float = 0.9
+    """The least part of the views that must be tried with success."""
+    points: str = ""
+    """Regular expression; only points that it is found in have faults."""
+    corpus: Sequence[Asked] = ()
+    """The requests, in place of those for the views."""
+    more: Sequence[Judge] = ()
+    """Judges beside those that are known."""
+    waived: Sequence[Waiver] = ()
+    """Findings that are left."""
+    strict: bool = False
+    """True to raise AssertionError if something is found."""
 
-    def __init__(
-        self,
-        ini: str | Pipeline,
-        words: Sequence[str] = (),
-        *,
-        user: str | None = None,
-        users: Sequence[str] = (),
-        headers: Mapping[str, str] = {},
-        view: str = "",
-        log: str | None = None,
-        allow: Sequence[str] = (),
-        budget: float | None = None,
-        seed: int = 7,
-        cover: float = 0.9,
-        points: str = "",
-        corpus: Sequence[Asked] = (),
-        more: Sequence[Judge] = (),
-        waived: Sequence[Waiver] = (),
-        strict: bool = False,
-    ) -> None:
-        self.users = users
-        user = user or next(iter(users), None)
-        self.site = Site(ini, words, user=user, headers=headers, allow=allow, seed=seed)
-        self.only = re.compile(view)
-        self.log = log
-        self.corpus = list(corpus)
-        self.judges = (*judges(), *more)
-        self.points = re.compile(points)
-        self.waived = waived
-        self.strict = strict
-        self.report = Report(self.site.name, cover=0.0 if view or corpus else cover)
-        if budget is not None:
-            self.report.ends = self.report.share_ends = monotonic() + budget
+    def __post_init__(self) -> None:
+        user = self.user or next(iter(self.users), None)
+        self.site = Site(self.ini, self.words, user=user, headers=self.headers, allow=self.allow, seed=self.seed)
+        self.judges = (*judges(), *self.more)
+        self.report = Report(self.site.name, cover=0.0 if self.view or self.corpus else self.cover)
+        if self.budget is not None:
+            self.report.ends = self.report.share_ends = monotonic() + self.budget
         self.requests: list[Asked] = []
 
     @contextmanager
@@ -105,8 +97,8 @@ class Proof:
             asked = [*self.corpus] if self.corpus else [*tried, *logged]
             if not tried and not self.corpus:  # a mounted application has no views of ours, and its own users
                 asked = [Asked("GET", "/"), *(request._replace(user=request.user or None) for request in asked)]
-                asked += [request for _, request, _ in islice(followed(self.site, asked), LINKS)]
-            self.requests = [one for one in asked if self.only.search(str(one))]
+                asked += [request for _, _, request, _ in islice(followed(self.site, asked), LINKS)]
+            self.requests = [one for one in asked if re.search(self.view, str(one))]
             self.first = Noted(self.site, self.requests)
             if not self.report.views:
                 self.report.statuses = [status for status, _ in self.first.answers.values()]
@@ -135,7 +127,7 @@ class Proof:
 
     def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
         """Try every fault at every point."""
-        tried = Tried(depth, tuple(kinds), self.points)
+        tried = Tried(depth, tuple(kinds), re.compile(self.points))
         prove_faults(self.site, self.requests, self.report, self.judges, tried)
         return self._judged()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from pipeline.staging.runs import Run
 from pipeline.telling.words import bold
 
 Thing = TypeVar("Thing")
-BAR = 30
-"""Characters of the progress bar of a request."""
+TOGETHER = ("links", "growth")
+"""The judges that ask a whole site at once: what one request does depends on the others."""
 
 
 @dataclass
@@ -32,6 +32,10 @@ class Found:
     plan: str
     """The faults, such as ``error@Connection.tpc_vote:before``; "" if there is none."""
     where: str
+    cause: str
+    """The view, say, by which it differs from others with the same words; "" if it differs by nothing."""
+    tried: str
+    """The requests that were tried when it was found."""
     count: int = 1
 
     @property
@@ -39,6 +43,16 @@ class Found:
         """The rule of SAFETY that is broken, such as R1."""
         head = self.what.partition(":")[0]
         return head if head[:1] in "RS" and head[1:].isdigit() else ""
+
+    @property
+    def again(self) -> list[str]:
+        """The options of the command that finds it again."""
+        if self.judge == "faults":
+            return ["--replay", f"{self.request} {self.plan}".strip()]
+        if self.judge == "sequences":
+            return ["--replay", self.plan] if self.plan else ["--judge", self.judge]
+        requests = "|".join(re.escape(one).replace(r"\ ", " ") for one in self.tried.split(" | "))
+        return ["--judge", self.judge, *([] if self.judge in TOGETHER else ["--view", f"^({requests})$"])]
 
 
 class Waiver(NamedTuple):
@@ -120,13 +134,8 @@ class Report:
             if self.is_over():
                 return
 
-    def progress(self, line: Line, done: int, of: int) -> None:
-        """Note how far the runs of a request are."""
-        if self.follow and done % 16 == 0:
-            put_progress(line, done, of)
-
     @contextmanager
-    def line(self, judge: str, request: str, status: int | None, points: int) -> Iterator[Line]:
+    def line(self, judge: str, request: str, status: int | None = None, points: int = 0) -> Iterator[Line]:
         """Note the runs of one request, and how long they take."""
         line = Line(judge, request, status, points)
         self.lines.append(line)
@@ -143,19 +152,20 @@ class Report:
         line.runs += 1
         for what in found:
             plan = " then ".join(map(str, run.hits))
-            where = run.hits[0].where if run.hits else str(run.views[-1]) if run.views else ""
-            self.note(line, what, str(request), plan, where)
+            self.note(line, what, str(request), run.hits[0].where if run.hits else run.answered_by, plan)
 
-    def note(self, line: Line, what: str, request: str, plan: str, where: str) -> None:
-        """Note one finding. Further ones of its kind are counted."""
+    def note(
+        self, line: Line, what: str, request: str, where: str = "", plan: str = "", cause: str = ""
+    ) -> None:
+        """Note one finding. Further ones of its kind, with the same words and cause, are counted."""
         line.findings += 1
         for one in self.found:
-            if (one.judge, one.what) == (line.judge, what):
+            if (one.what, one.cause) == (what, cause) and (cause or one.judge == line.judge):
                 one.count += 1
                 if plan.count(" then ") < one.plan.count(" then "):
                     one.request, one.plan, one.where = request, plan, where
                 return
-        self.found.append(Found(line.judge, what, request, plan, where))
+        self.found.append(Found(line.judge, what, request, plan, where, cause, line.request))
 
     def waive(self, waivers: Sequence[Waiver]) -> None:
         """Take the findings away that the owner knows. A waiver that matches none is a finding."""
@@ -168,7 +178,7 @@ class Report:
             left = [one for one in self.found if (one.judge, one.what, one.request, one.plan) != waiver[:4]]
             if len(left) == len(self.found):
                 what = f"a waiver matches nothing: {waiver.what}"
-                left.append(Found(waiver.judge, what, waiver.request, waiver.plan, ""))
+                left.append(Found(waiver.judge, what, waiver.request, waiver.plan, "", "", waiver.request))
             self.found = left
 
     def text(self) -> str:
@@ -208,7 +218,7 @@ class Report:
             "views": {"all": self.views, "tried": self.tried, "untried": self.untried, "succeeded": self.succeeded},
             "refused": self.refused,
             "requests": [vars(line) for line in self.lines],
-            "findings": [{**vars(one), "rule": one.rule} for one in self.found],
+            "findings": [{**vars(one), "rule": one.rule, "again": one.again} for one in self.found],
             "runs": self.runs,
             "over_budget": self.is_over_budget,
         }
@@ -246,9 +256,7 @@ def put_begin(report: Report) -> None:
 
 
 def put_line(line: Line) -> None:
-    """Print the runs of one request, over its bar, if something was found or left out."""
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    """Print the runs of one request, if something was found or left out."""
     if line.findings or line.left:
         left = f", {line.left} left out by the budget" if line.left else ""
         status = str(line.status or "-")
@@ -269,23 +277,14 @@ def found_in_words(findings: int) -> str:
     return f"{findings} finding{'s' * (findings != 1)}" if findings else "nothing found"
 
 
-def put_progress(line: Line, done: int, of: int) -> None:
-    """Draw a bar on a terminal."""
-    if sys.stderr.isatty():
-        full = BAR * done // max(1, of)
-        print(f"\r  {line.request:50.50} [{'#' * full}{'.' * (BAR - full)}]", end="\r", file=sys.stderr, flush=True)
-
-
-def put_end(report: Report, replay: str) -> None:
-    """Print what was found. replay is the command that runs one plan again."""
+def put_end(report: Report, command: str) -> None:
+    """Print what was found. command is the one that asks the same site."""
     for one in report.found:
         print(f"\n{bold('found')}: {one.what}" + (f"  ({one.count} times)" if one.count > 1 else ""))
         print(f"    {one.request}{f', with {one.plan}' if one.plan and one.judge != 'sequences' else ''}")
         if one.where:
             print(f"    at {one.where}")
-        if one.plan and one.judge in ("faults", "sequences"):
-            plan = one.plan if one.judge == "sequences" else f"{one.request} {one.plan}"
-            print(f"    {replay} --replay {shlex.quote(plan)}")
+        print(f"    {command} {shlex.join(one.again)}")
     print(f"\n{report.runs} runs, {len(report.found)} kinds of findings")
     if not report.is_covered:
         print(

@@ -69,10 +69,10 @@ def prove_sequences(
     """Try sequences of requests by the user of the site, further users and strangers: ``most``, or as many as the
     views that change something ask for."""
     explorer = Explorer(site, requests, [site.user or NOBODY, *users, NOBODY])
-    with report.line("sequences", "several requests one after the other", None, 0) as line:
+    with report.line("sequences", "several requests one after the other") as line:
         site.copies.reset()
         for what in broken_invariants(site):
-            report.note(line, what, "before any request", "", "")
+            report.note(line, what, "before any request")
         changing = sum(not request.is_safe for request in requests)
         most = max(SEQUENCES, FOR_EACH * changing) if most is None else most
         for _ in report.within_budget(range(most)):
@@ -86,7 +86,7 @@ def prove_sequences(
             for what in found:
                 if not any((one.judge, one.what) == (line.judge, what) for one in report.found):
                     steps = explorer.shortest(steps, what)
-                report.note(line, what, str(steps[-1]), written(steps), str(last.views[-1]) if last.views else "")
+                report.note(line, what, str(steps[-1]), last.answered_by, written(steps))
 
 
 class Explorer:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from html.parser import HTMLParser
 from math import ceil
 from typing import Any
 
+from pipeline.staging.asked import Tags
 from pipeline.staging.runs import Run
 
 EXAMPLES: dict[str, Any] = {
@@ -89,27 +89,15 @@ OPEN = re.compile(r"""(?<!\\)'" prove=1""")
 """The mark in a script, with quotes that are not escaped."""
 
 
-class Markup(HTMLParser):
-    """Looks for values that have become markup."""
-
-    found = in_script = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.in_script = tag == "script"
-        for name, value in attrs:
-            text = value or ""
-            self.found |= name == "prove" or (name[:2] == "on" and OPEN.search(text) is not None)
-            self.found |= name in ADDRESSES and text.strip().startswith(SCRIPT)
-
-    def handle_data(self, data: str) -> None:
-        self.found |= self.in_script and OPEN.search(data) is not None
-
-
 def is_markup(run: Run) -> bool:
     """Return whether a value of a visitor is markup, or a script, on the page of an answer."""
     if "html" not in run.header("Content-Type") or not re.search(rb"prove(=1|\(\))", run.body):
         return False
-    page = Markup()
-    page.feed(run.body.decode("utf-8", "replace"))
-    page.close()
-    return page.found or MARK.encode() in run.body
+    page = Tags(run.body)
+    given = [pair for _, attributes in page.found for pair in attributes.items()]
+    scripts = [page.scripts, *(value for name, value in given if name.startswith("on"))]
+    return (
+        MARK.encode() in run.body
+        or any(map(OPEN.search, scripts))
+        or any(name == "prove" or (name in ADDRESSES and value.strip().startswith(SCRIPT)) for name, value in given)
+    )

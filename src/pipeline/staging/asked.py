@@ -164,31 +164,33 @@ LINKED = {"a": "href", "link": "href", "img": "src", "script": "src", "iframe": 
 """The attribute of an HTML element that has a link."""
 
 
-class Links(HTMLParser):
-    """Collects the links of a page."""
+class Tags(HTMLParser):
+    """The elements of a page, and what stands in its scripts."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: bytes) -> None:
         super().__init__()
-        self.found: dict[str, None] = {}
-        self.base = ""
-        """The address at which relative links begin, if the page says so."""
+        self.found: list[tuple[str, dict[str, str]]] = []
+        """The name and the attributes of each; of two with one name a browser takes the first."""
+        self.scripts = ""
+        self.feed(page.decode("utf-8", "replace"))
+        self.close()
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Note a link."""
-        for name, value in attributes:
-            if name == LINKED.get(tag) and value:
-                self.found[value] = None
-            elif tag == "base" and name == "href":
-                self.base = value or ""
+        self.found.append((tag, {name: value or "" for name, value in reversed(attributes)}))
+
+    def handle_data(self, data: str) -> None:
+        if self.lasttag == "script":
+            self.scripts += data
 
 
 def links_of(origin: str, url: str, run: Run) -> list[str]:
     """Return the links of a page that stay in the site, but for those to itself."""
     if "html" not in run.header("Content-Type") or run.header("Content-Encoding"):
         return []
-    links = Links()
-    links.feed(run.body.decode("utf-8", "replace"))
-    found = dict.fromkeys(of_this_site(origin, url, urljoin(links.base, link)) for link in links.found)
+    tags = Tags(run.body).found
+    base = next((given["href"] for tag, given in tags if tag == "base" and "href" in given), "")
+    links = filter(None, (given.get(LINKED.get(tag, "")) for tag, given in tags))
+    found = dict.fromkeys(of_this_site(origin, url, urljoin(base, link)) for link in links)
     return [one for one in found if one is not None and one != url]
 
 
@@ -220,10 +222,7 @@ class Logged(NamedTuple):
 def of_log(path: str) -> Iterator[Asked]:
     """Yield the requests of an access log in JSON (``format = json`` of the element log), the newest of each
     view and status."""
-    newest = {}
-    for logged in read_log(path):
-        newest[logged.asked.method, logged.view or unquote(logged.asked.url), logged.status] = logged.asked
-    return iter(newest.values())
+    return iter({logged.kind: logged.asked for logged in read_log(path)}.values())
 
 
 def read_log(path: str) -> Iterator[Logged]:

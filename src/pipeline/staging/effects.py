@@ -15,8 +15,10 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib import resources
+from ipaddress import ip_address
 from pathlib import Path
 from traceback import walk_stack
 from typing import Any
@@ -37,22 +39,19 @@ class EffectRefused(ConnectionError):
     """A request wants to do what stays outside of the databases."""
 
 
+@dataclass(eq=False)
 class Effects:
-    """Effects of a site outside of the databases, while it is proved.
+    """Effects of a site outside of the databases, while it is proved."""
 
-    judge     ``(event, name)`` is called for each effect, and raises to refuse it
-    is_ours   whether this thread does the work of ``prove`` itself, such as copying a database
-    packages  packages whose effects are those of a database
-    """
+    judge: Callable[[str, str], object]
+    """``(event, name)`` is called for each effect, and raises to refuse it."""
+    is_ours: Callable[[], bool]
+    """Tells whether this thread does the work of ``prove`` itself, such as copying a database."""
+    databases: Sequence[str] = OF_DATABASES
+    """Packages whose effects are those of a database."""
 
-    def __init__(
-        self,
-        judge: Callable[[str, str], object],
-        is_ours: Callable[[], bool],
-        packages: Sequence[str] = OF_DATABASES,
-    ) -> None:
-        self.judge, self.is_ours = judge, is_ours
-        self.packages = tuple(f"{name}." for name in packages)
+    def __post_init__(self) -> None:
+        self.packages = tuple(f"{name}." for name in self.databases)
         self.made: set[str] = set()
         """The temporary files and directories that the site has made. It may use them as it likes; they are removed
         at the end."""
@@ -149,10 +148,8 @@ def file_of(event: str, path: Any, last: Any) -> str | None:
 
 def is_address(host: str) -> bool:
     """Return whether a host is an address, so that it is not looked up."""
-    for family in (socket.AF_INET, socket.AF_INET6):
-        with suppress(OSError, ValueError):
-            socket.inet_pton(family, host)
-            return True
+    with suppress(ValueError):
+        return bool(ip_address(host))
     return False
 
 

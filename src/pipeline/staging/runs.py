@@ -123,6 +123,8 @@ class Run:
         """The bodies that views have returned, but for lists."""
         self.views: list[Any] = []
         """The views that were called."""
+        self.reached = ""
+        """The place of the innermost part that was reached, such as a mounted application."""
         self.returns_none = False
         """True if the last of them has returned None."""
         self.owners: set[str] = set()
@@ -158,6 +160,11 @@ class Run:
         """The status in words, with the reason of an error of the site."""
         told = str(self.status or type(self.escaped).__name__)
         return f"{told}, since {self.raised}" if self.is_error and self.raised else told
+
+    @property
+    def answered_by(self) -> str:
+        """The view that was asked, or the innermost part that was."""
+        return str(self.views[0]) if self.views else self.reached
 
     @property
     def is_alone(self) -> bool:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 from unittest import mock
@@ -35,34 +36,29 @@ ATTEMPTS = 8
 """The most further attempts at a request. Nothing else is at work, so that what does not pass then passes never."""
 
 
+@dataclass(eq=False)
 class Site:
-    """A site that is proved.
+    """A site that is proved."""
 
-    ini    its ini, with ``#name`` if it has several apps; or a pipeline, whose parts are then not watched
-    words  variables of the ini, ``name=value``
-    user   the user of requests that name none
-    headers  those of the requests of this user
-    allow  effects that are allowed: host:port, or the name of a program
-    seed   of the random numbers of each run
-    """
+    ini: str | Pipeline
+    """Its ini, with ``#name`` if it has several apps; or a pipeline, whose parts are then not watched."""
+    words: Sequence[str] = ()
+    """Variables of the ini, ``name=value``."""
+    _: KW_ONLY
+    user: str | None = None
+    """The user of requests that name none."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Those of the requests of this user."""
+    allow: Sequence[str] = ()
+    """Effects that are allowed: host:port, or the name of a program."""
+    seed: int = 7
+    """That of the random numbers of each run."""
 
-    def __init__(
-        self,
-        ini: str | Pipeline,
-        words: Sequence[str] = (),
-        *,
-        user: str | None = None,
-        headers: Mapping[str, str] = {},
-        allow: Sequence[str] = (),
-        seed: int = 7,
-    ) -> None:
-        self.ini = ini
-        self.name = ini if isinstance(ini, str) else "the pipeline"
+    def __post_init__(self) -> None:
+        self.name = self.ini if isinstance(self.ini, str) else "the pipeline"
+        self.of_databases: Sequence[str] = OF_DATABASES
+        """Packages whose effects are those of a database."""
         self.chains: list[Chain] = []
-        self.words = list(words)
-        self.user, self.headers = user, headers
-        self.allow = frozenset(allow)
-        self.seed = seed
         self.copies = Copies()
         self.views: list[tuple[Any, Any, str, View]] = []
         """The registrations: context, type of the request, method and name, view."""
@@ -83,9 +79,6 @@ class Site:
         """The lines at which requests have hung, by method and path without numbers. They are not asked again."""
         self.is_ended = False
         """True if a signal has ended the command."""
-
-    of_databases: Sequence[str] = OF_DATABASES
-    """Packages whose effects are those of a database."""
 
     @contextmanager
     def loaded(self) -> Iterator[None]:
@@ -153,6 +146,7 @@ class Site:
         name = str(step)
         point(f"{name}:enter", step.where)
         run.depth += 1
+        run.reached = step.where
         if step.element is not None and "principal" in step.element.contract.provides:
             run.identify = True
         try:

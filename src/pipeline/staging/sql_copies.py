@@ -79,17 +79,14 @@ class SqlCopies:
         return dialect.connect(*arguments, **options)
 
     def copy_of(self, dialect: Any, arguments: list[Any], options: dict[str, Any]) -> SqlCopy:
-        """Return the copy of a database. Note why if it cannot be copied."""
+        """Return the copy of a database."""
         family = "mysql" if dialect.name == "mariadb" else dialect.name
         place = (family, *map(str, arguments[:1]), *(str(options.get(name, "")) for name in PLACE))
         with self._lock:
             copy = self.copies.get(place)
             if copy is None:
-                try:
+                with self.noting():
                     copy = self.made(dialect, arguments, options)
-                except ConfigurationError as error:
-                    self.refused = str(error)
-                    raise RuntimeError(self.refused) from error
                 self.copies[place] = copy
                 if self.is_frozen:
                     copy.freeze()
@@ -127,17 +124,19 @@ class SqlCopies:
     def call(self, call: Callable[..., Any], name: str, copy: SqlCopy, *arguments: Any, **options: Any) -> Any:
         """Call a driver, with a point before and after it."""
         if name == "sql.execute":
-            self.check(copy, arguments[1])
+            with self.noting():
+                copy.check(arguments[1])
         if name != "sql.rollback":  # one that fails means that the connection is lost, which has rolled back
             point(f"{name}:before", kinds=copy.faults(arguments[0], False))
         result = call(*arguments, **options)
         point(f"{name}:after", kinds=copy.faults(arguments[0], name != "sql.execute"))
         return result
 
-    def check(self, copy: SqlCopy, statement: str) -> None:
-        """Refuse the site if a statement would reach the original."""
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note why a site is refused: it may swallow the exception."""
         try:
-            copy.check(statement)
+            yield
         except ConfigurationError as error:
             self.refused = str(error)
             raise

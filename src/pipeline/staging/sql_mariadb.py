@@ -72,9 +72,6 @@ class MariaDB(ServerCopy):
     def structure_of(self, connection: Connection) -> dict[str, str]:
         return self.tables_of(connection, self.copy)
 
-    def has_stored(self, control: Connection) -> bool:
-        return self.known is None or self.now(control) != self.known
-
     def put_back(self, connection: Connection) -> None:
         if dict(rows_of(connection, self.rows)) != self.rows:
             super().put_back(connection)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import create_engine, inspect, text
@@ -35,6 +35,8 @@ AND coalesce(generation_expression, '') = '' ORDER BY ordinal_position
 """
 Table = tuple[str | None, str]
 """Schema, None for that of the connection, and name."""
+Keys = dict[str, Table]
+"""The table whose key a column has, by the name of the column: its own, or one that it refers to."""
 Rows = dict[Table, list[tuple[Any, ...]]]
 PREFIX = "prove_"
 """The names of the databases that are made begin with this."""
@@ -165,8 +167,8 @@ class ServerCopy(SqlCopy):
         return None if row is None else row[-1]
 
     def has_stored(self, control: Connection) -> bool:
-        """Return whether something was stored since the begin of the run."""
-        raise NotImplementedError
+        """Return whether something may have been stored since the begin of the run."""
+        return self.known is None or self.now(control) != self.known
 
     def reset(self) -> None:
         if self.control is None:
@@ -266,15 +268,6 @@ def raised(call: Callable[[Any, str], None], target: Any, text: str) -> BaseExce
     return RuntimeError("prove: the server has not reported the fault that it was asked for")
 
 
-class Keys(NamedTuple):
-    """The keys of a table, by which its rows are compared."""
-
-    key: str
-    """The column that is its key; "" if there is none, or several."""
-    references: dict[str, Table]
-    """The table whose key a column has, by the name of the column."""
-
-
 def in_order(connection: Connection) -> tuple[list[Table], bool]:
     """Return the tables of a database, each behind those that must have their rows before it, and whether there is
     such an order."""
@@ -289,18 +282,17 @@ def in_order(connection: Connection) -> tuple[list[Table], bool]:
 
 
 def keys_of(connection: Connection, tables: Sequence[Table]) -> Iterator[tuple[Table, Keys]]:
-    """Yield the keys of each table. The server is asked once for each schema."""
+    """Yield the columns of each table that have keys. The server is asked once for each schema."""
     found = inspect(connection)
     for schema in dict.fromkeys(schema for schema, _ in tables):
         references = found.get_multi_foreign_keys(schema)
         for (_, table), key in found.get_multi_pk_constraint(schema).items():
-            columns = key["constrained_columns"]
-            foreign = [
-                (one["constrained_columns"], (one["referred_schema"], one["referred_table"]))
-                for one in references.get((schema, table), ())
-            ]
-            parents = {names[0]: parent for names, parent in foreign if len(names) == 1}
-            yield (schema, table), Keys(columns[0] if len(columns) == 1 else "", parents)
+            own = {**key, "referred_schema": schema, "referred_table": table}
+            yield (schema, table), {
+                one["constrained_columns"][0]: (one["referred_schema"], one["referred_table"])
+                for one in (*references.get((schema, table), ()), own)
+                if len(one["constrained_columns"]) == 1
+            }
 
 
 def columns_of(connection: Connection, schema: str | None, table: str) -> str:
@@ -329,46 +321,45 @@ def quoted(connection: Connection, *names: str | None) -> str:
 
 def differences(keys: dict[Table, Keys], before: Rows, now: Rows) -> Iterator[tuple[Any, ...]]:
     """Yield each table that differs: its name, the rows that are gone, and those that are new."""
-    new_keys = {table: dict(numbered(of, before.get(table, []), now.get(table, []))) for table, of in keys.items()}
+    new_keys = {table: numbered(table, of, before.get(table, []), now.get(table, [])) for table, of in keys.items()}
     for table in sorted({*before, *now}, key=str):
-        of_table = keys.get(table, Keys("", {}))
         old, new = before.get(table, []), now.get(table, [])
         if old == new:
             continue
-        old_rows = Counter(masked(table, of_table, old, {}))
-        new_rows = Counter(masked(table, of_table, new, new_keys))
+        old_rows = Counter(masked(keys.get(table, {}), old, {}))
+        new_rows = Counter(masked(keys.get(table, {}), new, new_keys))
         gone, added = old_rows - new_rows, new_rows - old_rows
         if gone or added:
             yield table[1], tuple(sorted(gone.elements())), tuple(sorted(added.elements()))
 
 
-def numbered(keys: Keys, before: list[tuple[Any, ...]], now: list[tuple[Any, ...]]) -> Iterator[tuple[int, str]]:
-    """Yield the new keys of a table, with a name for each: a sequence gives other numbers after an abort."""
-    if keys.key and now and keys.key in now[0]:
-        index = now[0].index(keys.key)
-        known = {row[index] for row in before[1:] if len(row) > index}
-        new = [row[index] for row in now[1:] if isinstance(row[index], int) and row[index] not in known]
-        for number, key in enumerate(sorted(new), 1):
-            yield key, f"new {number}"
+def numbered(
+    table: Table, keys: Keys, before: list[tuple[Any, ...]], now: list[tuple[Any, ...]]
+) -> dict[int, str]:
+    """Return a name for each new key of a table: a sequence gives other numbers after an abort."""
+    known, new = (
+        {one for row in rows[1:] for name, one in zip(rows[0], row, strict=True) if keys.get(name) == table}
+        for rows in (before, now)
+    )
+    keys_made = sorted(key for key in new - known if isinstance(key, int))
+    return {key: f"new {number}" for number, key in enumerate(keys_made, 1)}
 
 
-def masked(
-    table: Table, keys: Keys, rows: list[tuple[Any, ...]], new_keys: dict[Table, dict[int, str]]
-) -> Iterator[str]:
+def masked(keys: Keys, rows: list[tuple[Any, ...]], new_keys: dict[Table, dict[int, str]]) -> Iterator[str]:
     """Yield the rows of a table as texts, without what differs from run to run."""
     columns = rows[0] if rows else ()
-    of_columns = [
-        new_keys.get(table if column == keys.key else keys.references.get(column, (None, "")), {})
-        for column in columns
-    ]
+    of_columns = [new_keys.get(keys[column], {}) if column in keys else {} for column in columns]
     for row in rows:
-        yield repr(tuple(plain(value, keys) for value, keys in zip(row, of_columns, strict=True)))
+        yield repr(tuple(plain(value, names) for value, names in zip(row, of_columns, strict=True)))
 
 
-def plain(value: Any, keys: dict[int, str]) -> Any:
-    """Return a value of a column. Times and random ids are one word."""
+def plain(value: Any, names: dict[int, str]) -> Any:
+    """Return a value of a column. Times and random ids are one word.
+
+    names  those of new keys
+    """
     if isinstance(value, int):
-        return keys.get(value, value)
+        return names.get(value, value)
     if isinstance(value, (datetime.date, datetime.time)):
         return "TIME"
     if isinstance(value, UUID):
