@@ -184,7 +184,7 @@ def test_only_what_changes_something_has_the_header_of_a_body() -> None:
 def test_what_has_failed_is_not_asked_again(
     kind: str, is_left_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    last = SimpleNamespace(hangs=kind == "hangs", is_error=kind == "is_error", views=[])
+    last = SimpleNamespace(hangs=kind == "hangs", is_error=kind == "is_error", answered_by="")
     explorer = SimpleNamespace(known={("GET", "/"): []}, runs=[last])
     explorer.explore = lambda: ([Asked("GET", "/")], ["what"])
     explorer.shortest = lambda steps, what: steps
