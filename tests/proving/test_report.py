@@ -29,25 +29,27 @@ def report(monkeypatch: pytest.MonkeyPatch) -> Report:
     made.refused = ["shop.login, which answers 401"]
     with made.line("faults", "POST /@@buy", 200, 7) as line:
         line.runs = 16
-        made.note(line, LOST, "POST /@@buy", f"{VOTE} then conflict@view:enter", "/srv/shop.py, line 3")
-        made.note(line, LOST, "POST /@@sell", VOTE, "/srv/shop.py, line 9")
-        made.note(line, LOST, "POST /@@give", f"{VOTE} then {VOTE}", "/srv/shop.py, line 12")
+        made.note(line, LOST, "POST /@@buy", "/srv/shop.py, line 3", f"{VOTE} then conflict@view:enter")
+        made.note(line, LOST, "POST /@@sell", "/srv/shop.py, line 9", VOTE)
+        made.note(line, LOST, "POST /@@give", "/srv/shop.py, line 12", f"{VOTE} then {VOTE}")
     with made.line("attack", "POST /@@sell", 500, 2) as line:
         line.runs, line.left = 4, 5
-        made.note(line, OPEN, "POST /@@sell", "", "")
+        made.note(line, OPEN, "POST /@@sell", cause="shop.sell")
     with made.line("sequences", "several requests one after the other", None, 0) as line:
         line.runs = 3
-        made.note(line, SLOW, "GET /", "- GET / then - POST /@@sell", "/srv/shop.py, line 1")
+        made.note(line, SLOW, "GET /", "/srv/shop.py, line 1", "- GET / then - POST /@@sell")
     return made
 
 
 TEXT = f"""\
 {LOST}: POST /@@sell {VOTE}, at /srv/shop.py, line 9
-{OPEN}: POST /@@sell , at \n{SLOW}: GET / - GET / then - POST /@@sell, at /srv/shop.py, line 1
+{OPEN}: POST /@@sell
+{SLOW}: GET / - GET / then - POST /@@sell, at /srv/shop.py, line 1
 8 of 10 views are tried with success
 shop.view, since it has no form
 shop.login, which answers 401"""
 
+FOUND = ("judge", "what", "request", "plan", "where", "cause", "tried", "count", "rule", "again")
 JSON = {
     "ini": "site.ini",
     "views": {"all": 10, "tried": 10, "untried": ["shop.view, since it has no form"], "succeeded": 8},
@@ -61,11 +63,21 @@ JSON = {
         )
     ],
     "findings": [
-        dict(zip(("judge", "what", "request", "plan", "where", "count", "rule"), one, strict=True))
+        dict(zip(FOUND, one, strict=True))
         for one in (
-            ("faults", LOST, "POST /@@sell", VOTE, "/srv/shop.py, line 9", 3, "R1"),
-            ("attack", OPEN, "POST /@@sell", "", "", 1, "S7"),
-            ("sequences", SLOW, "GET /", "- GET / then - POST /@@sell", "/srv/shop.py, line 1", 1, ""),
+            (
+                *("faults", LOST, "POST /@@sell", VOTE, "/srv/shop.py, line 9", "", "POST /@@buy", 3, "R1"),
+                ["--replay", f"POST /@@sell {VOTE}"],
+            ),
+            (
+                *("attack", OPEN, "POST /@@sell", "", "", "shop.sell", "POST /@@sell", 1, "S7"),
+                ["--judge", "attack", "--view", "^(POST /@@sell)$"],
+            ),
+            (
+                *("sequences", SLOW, "GET /", "- GET / then - POST /@@sell", "/srv/shop.py, line 1", ""),
+                *("several requests one after the other", 1, ""),
+                ["--replay", "- GET / then - POST /@@sell"],
+            ),
         )
     ],
     "runs": 23,
@@ -93,6 +105,7 @@ found: {LOST}  (3 times)
 
 found: {OPEN}
     POST /@@sell
+    prove site.ini --judge attack --view '^(POST /@@sell)$'
 
 found: {SLOW}
     GET /
@@ -178,8 +191,8 @@ def test_the_budget_is_shared_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_is_noted_with_its_place(report: Report) -> None:
     line = report.lines[0]
-    for hits, views, place in (([], [], ""), ([], ["first", "last"], "last"), (["here"], ["last"], "here")):
-        run: Any = SimpleNamespace(hits=[SimpleNamespace(where=one) for one in hits], views=views)
+    for hits, by, place in (([], "", ""), ([], "a view", "a view"), (["here"], "a view", "here")):
+        run: Any = SimpleNamespace(hits=[SimpleNamespace(where=one) for one in hits], answered_by=by)
         report.found.clear()
         report.add(line, Asked("GET", "/?password=x"), run, ["what"])
         assert (report.found[0].request, report.found[0].where) == ("GET /?password=(masked)", place)

@@ -183,7 +183,10 @@ class Report:
 
     def text(self) -> str:
         """Return the findings, and the views that were not tried, as lines."""
-        lines = [f"{one.what}: {one.request} {one.plan}, at {one.where}" for one in self.found]
+        lines = [
+            f"{one.what}: {one.request} {one.plan}".rstrip() + (one.where and f", at {one.where}")
+            for one in self.found
+        ]
         if not self.is_covered:
             lines += [self.coverage, *self.untried, *self.refused]
         return "\n".join(lines)
