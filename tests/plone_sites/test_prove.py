@@ -1,7 +1,6 @@
 """``pipeline prove`` finds nothing in an adopted Plone, whose views it does not know, by its faults.
 
-Its judge of links tells what plain Plone does, too (the first page makes annotations and small pictures), and that
-those pictures are missing, since Plone gives them other names each time.
+Its judge of links tells what plain Plone does, too: the first page makes annotations and small pictures.
 """
 
 from __future__ import annotations
