@@ -334,7 +334,7 @@ CONTROLS: dict[str, tuple[str, Any, str]] = {
     "a file that its database has made": ("pipeline.database.sql_databases.make_file", str, "site.sqlite 644"),
     "values of a statement": ("pipeline.database.sql_databases.create_engine", with_parameters, "log pipeline"),
     "no name is that of a secret": ("pipeline.telling.secrets.is_secret", lambda name: None, "/++inspect++/"),
-    "a page is kept": ("pipeline.elements.keep.why_not", lambda *asked: "", "a nonce is sent twice"),
+    "a page is kept": ("pipeline.elements.keep.reasons", lambda *asked: (), "a nonce is sent twice"),
 }
 
 
