@@ -17,7 +17,7 @@ def length(short: Amount, full: Amount) -> Amount:
     return full if FULL else short
 
 
-def by_turns(enumerated: Sequence[One]) -> Sequence[One]:
-    """All of an enumeration, or the half whose turn PIPELINE_TURN says it is: 0 or 1, which ``.ci/run`` sets."""
+def by_turns(enumerated: Sequence[One], parts: int = 2) -> Sequence[One]:
+    """All of an enumeration, or the part whose turn it is: PIPELINE_TURN is a number that ``.ci/run`` sets."""
     turn = os.environ.get("PIPELINE_TURN")
-    return enumerated if FULL or not turn else enumerated[int(turn) :: 2]
+    return enumerated if FULL or not turn else enumerated[int(turn) % parts :: parts]
