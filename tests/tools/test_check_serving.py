@@ -223,3 +223,8 @@ def test_the_place_of_a_finding_for_programs(where: str, file: str, section: str
     told = Finding("error", where, "what", "remedy").as_dict()
     expected = {"file": file, "section": section, "line": line, "what": "what", "remedy": "remedy"}
     assert told == {"level": "error", **expected}
+
+
+def test_the_words_of_a_finding_leave_its_values_as_they_are() -> None:
+    """Two blanks of a path are two, though the words are in one line."""
+    assert Finding.of("path as it is", "site.ini", file="a  b").what.startswith("'a  b' is taken as it is: an ini")

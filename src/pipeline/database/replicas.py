@@ -32,6 +32,8 @@ SILENT = 3.0
 """Seconds after which a replica that does not answer is left out. The requests that wait for it are tried again."""
 HEADER = 40
 """Bytes of the header of a page of the log, which the primary counts before it has written behind it."""
+MOST_DOUBTED = 1_000
+"""Positions that visitors told and the primary was not at."""
 REPLAYED = "pipeline.sql.replayed"
 """The key in the ``info`` of a connection for the position that its server is known to have."""
 
@@ -216,7 +218,7 @@ class Replicas:
         restored or replaced, or the place is not known, this is where it was when it was asked afterwards."""
         noted, reached = max((one.noted[-1] for one in self.replicas if one.noted), default=(0.0, told))
         if told > reached:
-            if len(self.doubted) >= 1000:  # most visitors do not tell theirs again. The others read the primary
+            if len(self.doubted) >= MOST_DOUBTED:  # most do not tell theirs again. The others read the primary
                 self.doubted.clear()
             return reached if self.doubted.setdefault(told, time.monotonic()) < noted else told
         self.doubted.pop(told, None)

@@ -271,6 +271,7 @@ def _known_browsers(keys: str, audience: str) -> Any:
 
 def identify(request: AuthRequest, authenticators: Any) -> None:
     """Put the principal on the request. The first authenticator that finds one counts."""
+    before = request.__dict__.pop("claims", None)  # if another principal is found, they are not those of this one
     for authenticator in authenticators:
         principal = authenticator.identify(request)
         if principal is not None:
@@ -280,6 +281,8 @@ def identify(request: AuthRequest, authenticators: Any) -> None:
             # The environ holds UTF-8 decoded as latin-1 (PEP 3333).
             request.environ["REMOTE_USER"] = principal.encode(errors="replace").decode("latin-1")
             return
+    if before is not None:
+        request.claims = before
 
 
 def identify_here(request: AuthRequest, obj: Any) -> None:
@@ -288,10 +291,7 @@ def identify_here(request: AuthRequest, obj: Any) -> None:
         local = request.views.adapt(obj, IAuthentication)
         if local is not None:
             request.local_authentication = local
-            before = request.__dict__.pop("claims", None)  # those of another principal
             identify(request, [local])
-            if before is not None and request.identified_by is not local:
-                request.claims = before
 
 
 def challenge(request: AuthRequest, error: WSGIHTTPException, authenticators: list[Any]) -> Any:

@@ -56,17 +56,18 @@ def cors(
     def cors(request: Request, response: Response) -> None:
         environ = request.environ
         origin = environ.get("HTTP_ORIGIN", "")
-        allowed = rules.any_origin or origin in rules.by_name
+        may_read = rules.any_origin or origin in rules.by_name
+        allowed = may_read and bool(origin)
         if environ["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
-            rules.answer_before(environ, response, allowed and bool(origin))
+            rules.answer_before(environ, response, allowed)
         else:
-            if allowed and origin and rules.lets_in(environ, origin):
+            if allowed and rules.lets_in(environ, origin):
                 environ[LET_IN] = origin
             try:
                 next(request, response)
             finally:
                 environ.pop(LET_IN, None)
-        if allowed:  # for every origin also without one, since a cache keeps one answer for all
+        if may_read:  # for every origin also without one, since a cache keeps one answer for all
             response.headers["Access-Control-Allow-Origin"] = origin if origin in rules.by_name else "*"
             if origin in rules.trusted:
                 response.headers["Access-Control-Allow-Credentials"] = "true"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import tomllib
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
@@ -26,10 +25,10 @@ from pipeline.http.origins import CrossSiteRequest
 from pipeline.http.tracebacks import chain_of
 from pipeline.telling.installed import providers
 from pipeline.telling.secrets import told_option
-from pipeline.telling.words import header_name, line_of_the_site, place_of, short
+from pipeline.telling.words import header_name, line_of_the_site, place_of, short, texts_of
 from pipeline.views import View
 
-WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+WORDS = texts_of(Path(__file__).with_suffix(".toml"))
 """The reason and the remedy of causes, by what they tell of."""
 
 
@@ -43,7 +42,7 @@ class Cause(NamedTuple):
     @classmethod
     def of(cls, name: str, where: str, /, **values: object) -> Cause:
         """Return the cause with the words of that name, and these values in them."""
-        return cls(where, *(" ".join(text.format(**values).split()) for text in WORDS[name]))
+        return cls(where, *(text.format(**values) for text in WORDS[name]))
 
 
 class Late(NamedTuple):

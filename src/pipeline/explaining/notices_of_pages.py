@@ -58,19 +58,23 @@ def of_answer(request: Any, response: Response) -> Iterator[str]:
         yield NOTICES["nothing is returned"]
     kind = headers.get("content-type", "").partition(";")[0]
     if isinstance(response.blocks, list) and kind in ("text/html", "text/plain", "application/json"):
-        body = b"".join(block for block in response.blocks if isinstance(block, bytes))
-        encoding = headers.get("content-encoding", "")
-        if encoding == "gzip":
-            body = gzip.decompress(body)
-        if kind == "application/json":
-            if BEYOND.search(body):
-                yield "JSON has a number beyond 2**53, which a script in a browser rounds. Send it as a text"
-        elif kind == "text/plain":
-            if body[:15].lower().startswith((b"<!doctype html", b"<html")):
-                yield "a page is sent as text/plain, so a browser shows its tags. Leave out response.content_type"
-        elif encoding in ("", "gzip") and len(body) < LONGEST:
-            told = "" if body[:1] == b"<" else of_file(body, request.method)
-            yield from [told] if told else of_page(request, body, response)
+        yield from of_body(request, response, kind, headers.get("content-encoding", ""))
+
+
+def of_body(request: Any, response: Response, kind: str, encoding: str) -> Iterator[str]:
+    """Yield the notices of a body in memory, of a type that is looked at."""
+    body = b"".join(block for block in response.blocks if isinstance(block, bytes))
+    if encoding == "gzip":
+        body = gzip.decompress(body)
+    if kind == "application/json":
+        if BEYOND.search(body):
+            yield "JSON has a number beyond 2**53, which a script in a browser rounds. Send it as a text"
+    elif kind == "text/plain":
+        if body[:15].lower().startswith((b"<!doctype html", b"<html")):
+            yield "a page is sent as text/plain, so a browser shows its tags. Leave out response.content_type"
+    elif encoding in ("", "gzip") and len(body) < LONGEST:
+        told = "" if body[:1] == b"<" else of_file(body, request.method)
+        yield from [told] if told else of_page(request, body, response)
 
 
 def of_file(body: bytes, method: str) -> str:

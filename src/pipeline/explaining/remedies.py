@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
+from pipeline.telling.words import texts_of
 
-def texts_of(file: str) -> dict[str, str]:
-    """Return the texts of a TOML file beside this module, by their names, each in one line."""
-    texts = tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))
-    return {name: " ".join(text.split()) for name, text in texts.items()}
-
-
-NOTICES = texts_of("notices.toml")
+NOTICES: dict[str, str] = texts_of(Path(__file__).with_name("notices.toml"))
 """The words of notices that take more than a line, by what they tell of."""
-REMEDIES = texts_of("remedies.toml")
+REMEDIES: dict[str, str] = texts_of(Path(__file__).with_suffix(".toml"))
 """The remedy, by the name of a class of exceptions: the name, since the package of the class may be missing."""
 
 

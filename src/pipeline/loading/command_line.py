@@ -125,8 +125,9 @@ def plan_of(ini: str, words: Sequence[str], has_order: bool = False) -> list[Cha
     missing or stands in the wrong place."""
     path, name = split_name(ini)
     make_importable(path)
-    chains = list(plan(f"config:{path}", name, **parse_variables(words)))
-    for given, near in unread(chains, parse_variables(words)):
+    variables = parse_variables(words)
+    chains = list(plan(f"config:{path}", name, **variables))
+    for given, near in unread(chains, variables) if variables else ():
         raise ConfigurationError(f"no ini reads the variable {given!r}; did you mean {near!r}?")
     for chain in chains if has_order else ():
         chain.check_order()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from webob.exc import HTTPException
@@ -87,7 +86,7 @@ class _Pages(Items):
 
     def store(self, context: Any, request: Any, response: Response) -> str | HTTPException:
         """Add an item."""
-        value, texts, problems = self.judge(request.form)
+        value, texts, problems = self.judge(request.form, {})
         if problems:
             response.status = 422
             return self.form(request, context, texts, problems)
@@ -123,12 +122,12 @@ class _Pages(Items):
         return redirect(self.url(request, container), 303)
 
     def judge(
-        self, form: Mapping[str, Any], stored: Mapping[str, Any] = MappingProxyType({})
+        self, form: Mapping[str, Any], stored: Mapping[str, Any]
     ) -> tuple[Any, dict[str, str], dict[str, list[str]]]:
         """Return the value of a form, the texts that were sent, and what is wrong by the names of the fields. The
         name "" stands for the whole.
 
-        stored  the fields of the item that is changed
+        stored  the fields of the item that is changed; none of a new one
         """
         texts = {one.name: one.text_of(form.get(one.name)) for one in self.inputs}
         value, problems = None, dict[str, list[str]]()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,13 +11,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pipeline.ini import place_of_value
 from pipeline.telling.errors import in_one_line
-from pipeline.telling.words import OUR_CODE, bold, line_of_the_site
+from pipeline.telling.words import OUR_CODE, bold, line_of_the_site, texts_of
 
 Level: TypeAlias = Literal["error", "warning", "note"]
 """error: the site does not load, or fails when it is used; warning: it is not safe, or not what was meant."""
 
 
-TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+TEXTS = texts_of(Path(__file__).with_suffix(".toml"))
 """The level, the words and the remedy of findings, by what they tell of."""
 
 
@@ -34,7 +33,7 @@ class Finding(NamedTuple):
     @classmethod
     def of(cls, name: str, where: str, /, **values: object) -> Finding:
         """Return the finding with the words of that name, and these values in them."""
-        told: dict[str, Any] = {key: " ".join(text.format(**values).split()) for key, text in TEXTS[name].items()}
+        told: dict[str, Any] = {key: text.format(**values) for key, text in TEXTS[name].items()}
         return cls(where=where, **told)
 
     def as_dict(self) -> dict[str, object]:

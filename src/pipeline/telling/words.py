@@ -5,14 +5,30 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import tomllib
 import traceback
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from zope.interface import Interface
 
 from pipeline.between import place_of as place_of
 from pipeline.http.tracebacks import OUR_CODE as OUR_CODE
+
+
+def texts_of(file: Path) -> dict[str, Any]:
+    """Return the texts of a TOML file by their names, each in one line: one, or a list or a table of several."""
+
+    def in_lines(found: Any) -> Any:
+        if isinstance(found, str):
+            return " ".join(found.split())
+        if isinstance(found, list):
+            return list(map(in_lines, found))
+        return {name: in_lines(one) for name, one in found.items()}
+
+    texts: dict[str, Any] = in_lines(tomllib.loads(file.read_text("utf-8")))
+    return texts
 
 
 def is_of_the_site(file: str) -> bool:
