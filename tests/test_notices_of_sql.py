@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import JSON, DateTime, ForeignKey, String, create_engine, select
+from sqlalchemy import JSON, DateTime, ForeignKey, String, create_engine, insert, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.mutable import MutableDict
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, selectinload
 
@@ -205,3 +207,70 @@ def test_a_statement_for_each_row_is_told_with_its_line(url: str, caplog: pytest
 
 def test_one_statement_for_all_rows_is_not(url: str, caplog: pytest.LogCaptureFixture) -> None:
     assert notices(url, all_at_once, "GET", caplog) == []
+
+
+def vote_twice(request: Any) -> None:
+    """Store two votes of one id. The second is refused."""
+    request.sql.add(Vote(id=1, stars=1, word="tea"))
+    request.sql.flush()
+    request.sql.execute(insert(Vote), {"id": 1, "stars": 2, "word": "tea"})
+
+
+def takes_all_back(request: Any) -> None:
+    with suppress(IntegrityError):
+        vote_twice(request)
+    request.sql.rollback()
+
+
+def takes_all_back_after_a_flush(request: Any) -> None:
+    request.sql.add(Vote(id=1, stars=1, word="tea"))
+    request.sql.flush()
+    request.sql.expunge_all()
+    request.sql.add(Vote(id=1, stars=2, word="tea"))
+    with suppress(IntegrityError):
+        request.sql.flush()
+    request.sql.rollback()
+
+
+def takes_one_back(request: Any) -> None:
+    with suppress(IntegrityError), request.sql.begin_nested():
+        vote_twice(request)
+
+
+def takes_back_the_first(request: Any) -> None:
+    """Take back nothing but the statement that was refused."""
+    with suppress(IntegrityError):
+        request.sql.execute(insert(Book), {"id": 1, "title": "x", "facts": {}, "told": {}})
+    request.sql.rollback()
+
+
+def changes_its_mind(request: Any) -> None:
+    request.sql.add(Vote(id=1, stars=1, word="tea"))
+    request.sql.flush()
+    request.sql.rollback()
+
+
+@pytest.mark.parametrize("view", [takes_all_back, takes_all_back_after_a_flush])
+def test_a_rollback_that_takes_back_more_than_what_failed(view: Any, url: str, caplog: Any) -> None:
+    (notice,) = notices(url, view, "POST", caplog)
+    assert f"the rollback in {__file__}, line " in notice and "begin_nested()" in notice
+
+
+@pytest.mark.parametrize("view", [takes_one_back, takes_back_the_first, changes_its_mind])
+def test_a_rollback_that_does_not(view: Any, url: str, caplog: Any) -> None:
+    assert notices(url, view, "POST", caplog) == []
+
+
+@pytest.mark.parametrize("status", ["200 OK", "303 See Other", "409 Conflict"])
+def test_an_answer_that_says_that_nothing_is_stored(status: str, url: str, caplog: Any) -> None:
+    """A page may say it, as a form with its errors does. A redirect cannot."""
+
+    def view(request: Any, response: Response) -> None:
+        takes_all_back(request)
+        response.status = status
+        response.location = "/"
+
+    app = Pipeline(retry(delay=0), sql(url=url), errors(debug=True), transaction(), end(view=view))
+    assert ask(app, "/", "POST").status == int(status[:3])
+    found = [record.getMessage() for record in caplog.records if "rollback" in record.getMessage()]
+    assert len(found) == (status[0] == "3")

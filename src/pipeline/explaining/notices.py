@@ -85,6 +85,10 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     called = view or request.views is None  # the code of ``pipeline shell`` takes the place of a view
     for session in sessions_of(request):
         yield from session.info.get("pipeline.notices", ())
+        if (dropped := session.info.get("pipeline.dropped")) and (
+            response.status[0] == "3" or request.outcome == "committed"
+        ):
+            yield dropped
     pooled = getattr(request, "zodb_pooled", None)
     connections = [] if pooled is None else list(pooled.connection.connections.values())
     if not is_safe:

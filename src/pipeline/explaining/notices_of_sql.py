@@ -27,6 +27,8 @@ STATEMENTS = "pipeline.statements"
 """The key for the statements that it has executed, each with its number of times."""
 OBJECTS = "pipeline.objects"
 """The key for the objects that it has loaded or stored."""
+CHANGED, DROPPED = "pipeline.changed", "pipeline.dropped"
+"""The keys that are there once it has changed a row, and once an error has led to a rollback of that."""
 MANY = 50
 """Times that one statement may be executed for one page."""
 MOST_OBJECTS = 500
@@ -48,6 +50,7 @@ def listen() -> Here:
     event.listen(Session, "loaded_as_persistent", keep)
     event.listen(Session, "pending_to_persistent", keep)
     event.listen(Session, "before_commit", note_objects)
+    event.listen(Session, "after_rollback", note_rollback)
     event.listen(Engine, "after_cursor_execute", note_statement)
     return here
 
@@ -58,6 +61,8 @@ def note_statement(connection: Any, cursor: Any, statement: str, parameters: Any
         info = connection.bound.session.info
         counts = info.setdefault(STATEMENTS, Counter())
         counts[statement] += 1
+        if context.isinsert or context.isupdate or context.isdelete:
+            info[CHANGED] = True
         if counts[statement] == MANY + 1:
             words = " ".join(statement.split())
             told = TEXTS["a statement again and again"].format(times=MANY, place=place(), words=words[:200])
@@ -65,6 +70,13 @@ def note_statement(connection: Any, cursor: Any, statement: str, parameters: Any
         read: Any = getattr(context.compiled, "statement", None)
         if getattr(read, "_offset_clause", None) is not None and not read._order_by_clauses:
             info.setdefault(NOTICES, {})[TEXTS["OFFSET without an order"].format(place=place())] = 1
+
+
+def note_rollback(session: Any) -> None:
+    """Note that a rollback because of an error takes back what was changed before that error."""
+    is_whole = isinstance(session, RequestSession) and not session.in_nested_transaction()
+    if is_whole and session.info.pop(CHANGED, False) and session.bound.failure:
+        session.info[DROPPED] = TEXTS["dropped by a rollback"].format(place=place())
 
 
 def place() -> str:
