@@ -192,6 +192,23 @@ def test_constraints_of_a_field(library: Any, annotation: str, good: str, bad: s
     assert ask(site(library, getattr(library, annotation), "GET", "d"), "/", "GET").json["value"] == "d"
 
 
+class Mood(Enum):
+    none = ""
+    good = "good"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [("short", ""), (Mood, ""), ("positive", 7), (UUID, 7), (Decimal, 7), (set[str], 7), (date, 7), (bool, 7)],
+)
+def test_an_empty_field_is_a_value_if_the_model_takes_it(library: Any, annotation: Any, value: Any) -> None:
+    """A text that the visitor has emptied must not come back as the default. Other empty fields count as missing."""
+    annotation = getattr(library, annotation) if isinstance(annotation, str) else annotation
+    app = site(library, annotation, "GET", 7)
+    assert ask(app, "/?value=", "GET").json["value"] == value
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(("annotation", "sent"), [(Point, {"x": 1}), (Size, {"width": 2})])
 def test_dataclasses_and_typed_dicts(library: Any, annotation: Any, sent: Any) -> None:

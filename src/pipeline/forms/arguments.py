@@ -19,8 +19,8 @@ another class                      what the ``IFieldConverter`` of the applicati
 Any, object, none                  the value as it is
 =================================  ====================================================================
 
-If a field is missing, its parameter gets its default. An empty field counts as missing, except for ``str``: a
-browser sends it for an input that was left empty. A missing field without a default, and a value that does not
+If a field is missing, its parameter gets its default. An empty field counts as missing, unless an empty text is a
+value, as of ``str``: a browser sends it for an input that was left empty. A missing field without a default, and a value that does not
 fit, are a 400 (FieldError).
 """
 
@@ -31,6 +31,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -157,6 +158,8 @@ def _argument(
         except Exception as error:
             raise ViewError(f"{where}: its annotation {annotation!r} cannot be read: {error}") from error
     default = parameter.default
+    choices = _choices(annotation)
+    takes_empty = any(choice in (str, Any, object, _EMPTY) or "" in get_args(choice) for choice in choices)
     try:
         convert = _converter(annotation, own)
     except TypeError as error:
@@ -167,12 +170,18 @@ def _argument(
             return Argument(parameter.name, model.read, default, False, False, True)
         several = get_origin(annotation) in (set, frozenset, tuple)
         convert = _list_of(model.read) if several else model.read
-    choices = _choices(annotation)
+        takes_empty = not several and _takes(model.read, "")
     if default is _EMPTY and type(None) in choices:
         default = None
-    takes_empty = any(choice in (str, Any, object, _EMPTY) for choice in choices)
     is_file = annotation is Upload or get_args(annotation) == (Upload,)
     return Argument(parameter.name, convert, default, takes_empty, _is_list(annotation), is_file=is_file)
+
+
+def _takes(read: Convert, value: Any) -> bool:
+    with suppress(Exception):  # a validator of the site may raise anything
+        read(value)
+        return True
+    return False
 
 
 def _is_list(annotation: Any) -> bool:
