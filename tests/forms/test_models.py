@@ -203,7 +203,7 @@ class Mood(Enum):
     [("short", ""), (Mood, ""), ("positive", 7), (UUID, 7), (Decimal, 7), (set[str], 7), (date, 7), (bool, 7)],
 )
 def test_an_empty_field_is_a_value_if_the_model_takes_it(library: Any, annotation: Any, value: Any) -> None:
-    """A text that the visitor has emptied must not come back as the default. Other empty fields count as missing."""
+    """A text that the visitor has emptied does not come back as the default. Others count as missing."""
     annotation = getattr(library, annotation) if isinstance(annotation, str) else annotation
     app = site(library, annotation, "GET", 7)
     assert ask(app, "/?value=", "GET").json["value"] == value

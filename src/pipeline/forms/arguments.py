@@ -20,8 +20,8 @@ Any, object, none                  the value as it is
 =================================  ====================================================================
 
 If a field is missing, its parameter gets its default. An empty field counts as missing, unless an empty text is a
-value, as of ``str``: a browser sends it for an input that was left empty. A missing field without a default, and a value that does not
-fit, are a 400 (FieldError).
+value, as of ``str``: a browser sends it for an input that was left empty. A missing field without a default, and a
+value that does not fit, are a 400 (FieldError).
 """
 
 from __future__ import annotations
