@@ -55,8 +55,8 @@ def call(context: Any, request: Request, response: Response) -> bytes:
     except HTTPException as error:
         answer = error.wsgi_response
         fault = xmlrpc.client.Fault(answer.status_int, str(error) or answer.status)
-        if (tm := request.tm_in_use) is not None:
-            tm.doom()  # a fault is an error, although its status is 200
+        if (tm := request.tm_in_use) is not None and not getattr(request, "commit_on_error", False):
+            tm.doom()  # a fault is an error, although its status is 200 (R3)
         return _NOT_IN_XML.sub("\ufffd", xmlrpc.client.dumps(fault, encoding="utf-8")).encode()
     try:
         text = xmlrpc.client.dumps((result,), methodresponse=True, encoding="utf-8", allow_none=True)
