@@ -844,6 +844,27 @@ def test_an_object_that_another_has_changed_is_tried_again(url: str) -> None:
     assert ask(site(url, view)).status_int == 200
 
 
+def test_a_full_disk_is_a_503_until_there_is_room(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """SQLite says the same of a database that has reached the most pages that it may have."""
+    calls: list[str] = []
+
+    def view(request: Request, response: Response) -> None:
+        calls.append(request.path)
+        session = request.sql
+        if request.path == "/full":
+            session.execute(text(f"PRAGMA max_page_count = {session.scalar(text('PRAGMA page_count'))}"))
+        session.add_all(Book(title="x" * 50) for _ in range(500))
+        session.flush()
+
+    app = site(url, view)
+    answer = ask(app, "/full", method="POST")
+    assert answer.status_int == 503 and "Retry-After" in answer.headers
+    assert calls == ["/full"], "another attempt would find no room either"
+    assert "Traceback" not in caplog.text
+    assert titles(url) == ["a", "b", "c"]
+    assert ask(app, "/", method="POST").status_int == 200
+
+
 class DriverError(Exception):
     """The class ``Error`` of a driver."""
 

@@ -27,6 +27,7 @@ from faults.serving import SQL_ORDER, TABLES, TESTS, Site
 from faults.test_f2_killed_database import is_clean
 from servers import galera, patroni
 from servers.base import Server, wait_until
+from servers.disk import mounted
 from servers.fixtures import Skip
 from servers.haproxy import HAProxy, Upstream
 from servers.toxiproxy import Toxiproxy
@@ -38,6 +39,8 @@ pytestmark = [
 ]
 
 TIMES = {"killed": 20, "cut off": 20, "stopped for 10 s": 20}
+DISK = 1024
+"""MiB of the disk of each node."""
 STOPPED = 10.0
 WRITERS = 2
 """For each site."""
@@ -240,6 +243,8 @@ def test_patroni(
 
 def test_galera(figures: Figures, place: Path, servers_dir: Path, python: Path, missing: Skip) -> None:
     with ExitStack() as stack:
+        places = [servers_dir / f"node{number}" for number in range(3)]
+        disk_of = {place: stack.enter_context(mounted(place, DISK, missing)) for place in places}
         nodes = stack.enter_context(galera.cluster(servers_dir, missing))
         for name in ("objects", "hosts", "proxied", "plain"):
             nodes[0].create(name)
@@ -296,6 +301,15 @@ def test_galera(figures: Figures, place: Path, servers_dir: Path, python: Path, 
             ledgers.all_write()
             victim.isolate(False)
 
+        def fill() -> None:
+            victim = busiest()
+            disk_of[victim.directory].fill()
+            time.sleep(STOPPED)
+            disk_of[victim.directory].empty()
+            if not victim.is_up():
+                victim.kill()
+                victim.launch()
+
         def restart() -> None:
             for node in nodes:
                 node.stop()
@@ -303,9 +317,10 @@ def test_galera(figures: Figures, place: Path, servers_dir: Path, python: Path, 
                 galera.whole(nodes)
 
         kinds = {"killed": kill, "cut off": cut, "restarted in turn": restart, "stopped for 10 s": hang}
+        kinds["disk full for 10 s"] = fill
         try:
             with ledgers.writing():
-                for kind in spread({**TIMES, "restarted in turn": 10}):
+                for kind in spread({**TIMES, "restarted in turn": 10, "disk full for 10 s": 10}):
                     ledgers.happens(kind, kinds[kind], lambda: galera.whole(nodes))
         finally:
             ledgers.judge("Galera", figures)

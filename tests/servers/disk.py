@@ -40,7 +40,7 @@ class Disk:
 @contextmanager
 def mounted(path: Path, size: int, missing: Callable[[str, str], NoReturn]) -> Iterator[Disk]:
     """A disk of so many MiB while the block runs."""
-    path.mkdir()
+    path.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}m", "tmpfs", str(path)]
     done = subprocess.run(mount, capture_output=True, text=True)
     if done.returncode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -9,23 +10,25 @@ from typing import NamedTuple
 from ports import unused_port
 from servers.base import Server, find
 
-HEAD = """
-global
-    maxconn 500
-defaults
-    mode tcp
-    timeout connect 2s
-    timeout client 60s
-    timeout server 60s
-    timeout check 1s
-    default-server inter 500ms fall 2 rise 1 on-marked-down shutdown-sessions on-marked-up shutdown-backup-sessions
-"""
-GROUP = """
-listen {name}
-    bind 127.0.0.1:{port}
-    option httpchk GET {path}
-    http-check expect status 200
-"""
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "growing.rst"
+SECTION = re.compile(r"(?<=\n)    (defaults\n(?:        .+\n)+)\n    (listen primary\n(?:        .+\n)+)")
+"""The configuration that the page has. What is tested is what it says."""
+
+
+def documented(groups: dict[str, tuple[str, Sequence[Upstream]]], ports: dict[str, int]) -> str:
+    """The configuration of the page, with these nodes in the place of its machines."""
+    found = SECTION.search(PAGE.read_text(encoding="utf-8"))
+    assert found is not None
+    defaults, listen = found.groups()
+    texts = ["global\n    maxconn 500\n", defaults]
+    for name, (path, nodes) in groups.items():
+        text = re.sub(r" +server .*\n", "", listen).replace("primary\n", f"{name}\n", 1)
+        text = text.replace("127.0.0.1:5432", f"127.0.0.1:{ports[name]}").replace("GET /primary", f"GET {path}")
+        for number, node in enumerate(nodes):
+            backup = " backup" if node.is_backup else ""
+            text += f"    server node{number} 127.0.0.1:{node.port} check port {node.check}{backup}\n"
+        texts.append(text)
+    return "\n".join(texts)
 
 
 class Upstream(NamedTuple):
@@ -48,13 +51,7 @@ class HAProxy(Server):
         self.ports = {name: unused_port() for name in groups}
         self.port = next(iter(self.ports.values()))
         self.file = directory / "haproxy.cfg"
-        text = HEAD
-        for name, (path, nodes) in groups.items():
-            text += GROUP.format(name=name, port=self.ports[name], path=path)
-            for number, node in enumerate(nodes):
-                backup = " backup" if node.is_backup else ""
-                text += f"    server node{number} 127.0.0.1:{node.port} check port {node.check}{backup}\n"
-        self.file.write_text(text)
+        self.file.write_text(documented(groups, self.ports))
 
     def command(self) -> list[str | Path]:
         return [self.program, "-db", "-f", self.file]

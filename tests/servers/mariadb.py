@@ -42,9 +42,9 @@ class MariaDB(Server):
     def is_up(self) -> bool:
         return self._ask("SELECT 1").returncode == 0
 
-    def ask(self, statement: str) -> str:
+    def ask(self, statement: str, database: str = "") -> str:
         """What ``mariadb`` prints for a statement, bare."""
-        done = self._ask(statement)
+        done = self._ask(f"USE `{database}`; {statement}" if database else statement)
         if done.returncode:
             raise RuntimeError(f"{statement}: {done.stderr}")
         return done.stdout.strip()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import time
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +27,7 @@ from pipeline.elements.transaction import transaction
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.interfaces import Unavailable
 from ports import unused_port
-from servers.fixtures import running
+from servers.fixtures import Skip, running
 from servers.mariadb import MariaDB
 from servers.postgres import Postgres
 from servers.sql_places import Place, site, with_driver
@@ -184,11 +187,41 @@ def test_a_machine_that_is_gone_is_noticed(
     engine.dispose()
 
 
-@pytest.mark.parametrize("driver", ["postgresql+psycopg2", "mysql+pymysql", "mysql+mysqlconnector"])
-def test_a_machine_that_does_not_answer_is_a_503_in_seconds(driver: str, gone: int) -> None:
-    url = f"{driver}://site@127.0.0.1:{gone}/site"
-    engine = module.Database(url, False, {}, NO_LIMITS).engine
-    begun = time.monotonic()
-    with pytest.raises(Unavailable):
-        engine.connect()
-    assert 2 < time.monotonic() - begun < 8
+DRIVERS = ["postgresql+psycopg2", "postgresql+psycopg", "postgresql+pg8000"]
+DRIVERS += ["mysql+pymysql", "mysql+mysqlconnector"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("what", ["a machine that is gone", "a server that hangs"])
+def test_a_machine_that_does_not_answer_is_a_503_in_seconds(driver: str, what: str, gone: int) -> None:
+    """The kernel accepts connections to a server that hangs, and nothing answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = gone if "gone" in what else silent.getsockname()[1]
+        engine = module.Database(f"{driver}://site@127.0.0.1:{port}/site", False, {}, NO_LIMITS).engine
+        begun = time.monotonic()
+        with pytest.raises(Unavailable):
+            engine.connect()
+        assert 2 < time.monotonic() - begun < 8
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()  # some drivers leave the socket to it
+
+
+@pytest.mark.parametrize("kind", [Postgres, MariaDB])
+def test_a_statement_may_take_longer_than_connecting(
+    kind: type[Any], servers_dir: Path, missing: Skip, need_packages: Callable[..., None]
+) -> None:
+    drivers = [driver for driver in DRIVERS if driver.startswith(("mysql", "postgresql")[kind is Postgres])]
+    need_packages(*[driver.partition("+")[2].replace("mysqlconnector", "mysql.connector") for driver in drivers])
+    with running(kind, servers_dir, missing) as server:
+        server.create("site")
+
+        def wait(driver: str) -> None:
+            url = make_url(server.url("site")).set(drivername=driver).render_as_string(hide_password=False)
+            engine = module.Database(url, False, {}, NO_LIMITS).engine
+            with engine.connect() as connection:
+                connection.execute(text("SELECT pg_sleep(3.5)" if kind is Postgres else "SELECT sleep(3.5)"))
+            engine.dispose()
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(wait, drivers))

@@ -6,12 +6,14 @@ One replica applies each change late. What is stored is read from the primary, w
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +39,24 @@ from pipeline.interfaces import ConfigurationError, OrderError
 from servers.base import children, wait_until
 from servers.fixtures import Skip
 from servers.postgres import Postgres
-from servers.standby import Standby, replicated
+from servers.standby import replicated
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
-LATE = 400
+LATE = {"postgresql": 400, "mariadb": 1_000}
 """Milliseconds after which the second replica has a change."""
+DRIVERS = {"psycopg2": "postgresql", "psycopg": "postgresql", "pg8000": "postgresql"}
+DRIVERS |= {"pymysql": "mariadb"}
+TABLES = ("CREATE TABLE t (v varchar(50) PRIMARY KEY)", "INSERT INTO t VALUES ('was')", "CREATE SEQUENCE numbers")
+PUT = {
+    "postgresql": "CREATE FUNCTION put(v text) RETURNS void AS 'INSERT INTO t VALUES (v)' LANGUAGE sql",
+    "mariadb": "\nDELIMITER //\nCREATE FUNCTION put(v text) RETURNS int DETERMINISTIC MODIFIES SQL DATA "
+    "BEGIN INSERT INTO t VALUES (v); RETURN 1; END//",
+}
+CALL = {
+    "postgresql": "SELECT nextval('numbers'), set_config('a.b', 'c', false)",
+    "mariadb": "SELECT nextval(numbers), @c := 1",
+}
 
 
 class Base(DeclarativeBase):
@@ -58,11 +72,13 @@ class Site:
     """A pipeline on a primary and two replicas, in this process."""
 
     def __init__(
-        self, primary: Postgres, standbys: list[Standby], keys: Path, driver: str = "psycopg2", **options: Any
+        self, primary: Any, standbys: list[Any], keys: Path, driver: str = "psycopg2", **options: Any
     ) -> None:
-        self.primary, self.standbys, self.keys = primary, standbys, keys
-        url, *read_urls = (one.url("site").replace("psycopg2", driver) for one in (primary, *standbys))
-        database = sql(url=url, read_urls=tuple(read_urls), **options)
+        self.primary, self.standbys, self.keys, self.driver = primary, standbys, keys, driver
+        urls = (make_url(one.url("site")) for one in (primary, *standbys))
+        url, *read_urls = (url.set(drivername=f"{url.get_backend_name()}+{driver}") for url in urls)
+        written = [one.render_as_string(hide_password=False) for one in read_urls]
+        database = sql(url=url.render_as_string(hide_password=False), read_urls=tuple(written), **options)
         self.app = Pipeline(causal(keys=str(keys)), retry(), database, errors(), transaction(), end(view=self.view))
         self.attempts: list[int] = []
 
@@ -70,7 +86,7 @@ class Site:
         """Return the same site, as if its process had begun again."""
         close_all()
         _databases.clear()
-        return Site(self.primary, self.standbys, self.keys, **options)
+        return Site(self.primary, self.standbys, self.keys, self.driver, **options)
 
     def view(self, request: Any, response: Response) -> Iterable[bytes]:
         """Do what the path says. Answer the port of the server that is read, and the number of rows."""
@@ -84,7 +100,7 @@ class Site:
         elif do == "change":
             session.get(Row, "was").v = what
         elif do == "call":
-            session.execute(text("SELECT nextval('numbers'), set_config('a.b', 'c', false)"))
+            session.execute(text(CALL[DRIVERS[self.driver]].replace(":=", r"\:=")))
             session.execute(text("SELECT put(:v)"), {"v": what})
         elif do == "lock":
             session.execute(text("SELECT v FROM t FOR UPDATE")).all()
@@ -114,7 +130,8 @@ class Site:
 
 
 def port(session: Any) -> int:
-    return int(session.scalar(text("SELECT inet_server_port()")))
+    is_postgres = session.get_bind().dialect.name == "postgresql"
+    return int(session.scalar(text("SELECT inet_server_port()" if is_postgres else "SELECT @@port")))
 
 
 def rows(session: Any) -> int:
@@ -122,31 +139,39 @@ def rows(session: Any) -> int:
 
 
 @contextmanager
-def three(servers_dir: Path, missing: Skip, keys: Path, **options: Any) -> Iterator[Site]:
-    statements = (
-        "CREATE TABLE t (v varchar(50) PRIMARY KEY)",
-        "INSERT INTO t VALUES ('was')",
-        "CREATE SEQUENCE numbers",
-        "CREATE FUNCTION put(v text) RETURNS void AS 'INSERT INTO t VALUES (v)' LANGUAGE sql",
-    )
-    with replicated(servers_dir, missing, statements, (0, LATE)) as (primary, standbys):
-        yield Site(primary, standbys, keys, **options)
+def three(
+    servers_dir: Path, missing: Skip, keys: Path, driver: str = "psycopg2", **options: Any
+) -> Iterator[Site]:
+    kind = DRIVERS[driver]
+    statements = (*TABLES, PUT[kind])
+    with replicated(servers_dir, missing, statements, (0, LATE[kind]), kind) as (primary, standbys):
+        yield Site(primary, standbys, keys, driver, **options)
         close_all()
 
 
 @pytest.fixture(scope="module")
-def shared(servers_dir: Path, missing: Skip, tmp_path_factory: Any) -> Iterator[Site]:
-    with three(servers_dir, missing, tmp_path_factory.mktemp("replicas") / "keys") as site:
-        yield site
+def shared(servers_dir: Path, missing: Skip, tmp_path_factory: Any) -> Iterator[Callable[[str], Site]]:
+    """Servers of one kind, which are started when they are first needed."""
+    with ExitStack() as stack:
+
+        @cache
+        def of(kind: str) -> Site:
+            driver = next(name for name in DRIVERS if DRIVERS[name] == kind)
+            keys = tmp_path_factory.mktemp(kind) / "keys"
+            return stack.enter_context(three(servers_dir, missing, keys, driver))
+
+        yield of
 
 
-@pytest.fixture(params=["psycopg2", "psycopg", "pg8000"])
-def site(request: Any, shared: Site, need_packages: Callable[..., None]) -> Iterator[Site]:
+@pytest.fixture(params=DRIVERS)
+def site(request: Any, shared: Callable[[str], Site], need_packages: Callable[..., None]) -> Iterator[Site]:
     """The same servers for all tests that stop none, by each driver."""
     need_packages(request.param)
-    shared.primary.ask("DELETE FROM t WHERE v != 'was'", "site")
-    shared.primary.ask("INSERT INTO t VALUES ('was') ON CONFLICT DO NOTHING", "site")
-    site = Site(shared.primary, shared.standbys, shared.keys, request.param)
+    servers = shared(DRIVERS[request.param])
+    servers.primary.ask("DELETE FROM t WHERE v <> 'was'", "site")
+    if servers.primary.ask("SELECT count(*) FROM t", "site") == "0":
+        servers.primary.ask("INSERT INTO t VALUES ('was')", "site")
+    site = Site(servers.primary, servers.standbys, servers.keys, request.param)
     site.ready()
     site.attempts.clear()
     yield site
@@ -166,8 +191,7 @@ def test_nobody_misses_what_he_has_written(site: Site) -> None:
             seen[where] += 1
     quick, late = (one.port for one in site.standbys)
     assert seen[quick] and not seen[late], "the one that is late had it in no case, the other one in some"
-    time.sleep(LATE / 1000 + 0.3)
-    assert {site.ask("/", told)[0] for _ in range(4)} == {quick, late}
+    wait_until(lambda: {site.ask("/", told)[0] for _ in range(4)} == {quick, late}, 10, "the late one has it, too")
     site.ask("/insert/last", told, method="POST")
     found = {site.ask("/")[1] for _ in range(4)}
     assert min(found) == count, "who has not written it sees it later"
@@ -198,13 +222,20 @@ def freeze(server: Postgres, number: int) -> None:
         os.kill(pid, number)
 
 
+@pytest.mark.parametrize("driver", ["psycopg2", "pymysql"])
 @pytest.mark.parametrize("what", ["killed", "paused", "promoted", "all killed"])
 def test_a_replica_may_fail(
-    what: str, servers_dir: Path, missing: Skip, tmp_path: Path, need_packages: Callable[..., None], caplog: Any
+    what: str,
+    driver: str,
+    servers_dir: Path,
+    missing: Skip,
+    tmp_path: Path,
+    need_packages: Callable[..., None],
+    caplog: Any,
 ) -> None:
     """While a replica fails, 4 visitors write and read. All are answered, none waits long or misses a write."""
-    need_packages("psycopg2")
-    with three(servers_dir, missing, tmp_path / "keys") as site:
+    need_packages(driver)
+    with three(servers_dir, missing, tmp_path / "keys", driver) as site:
         site.ready()
         quick, late = site.standbys
         until = time.monotonic() + 6
@@ -263,15 +294,16 @@ def test_a_refused_connection_is_read_elsewhere(
             connection.invalidate()
 
 
+@pytest.mark.parametrize("driver", ["psycopg2", "pymysql"])
 def test_a_replica_that_applies_nothing_is_left_out(
-    servers_dir: Path, missing: Skip, tmp_path: Path, need_packages: Callable[..., None], caplog: Any
+    driver: str, servers_dir: Path, missing: Skip, tmp_path: Path, need_packages: Callable[..., None], caplog: Any
 ) -> None:
     """A visitor sees what he has written also when his cookie has ended."""
-    need_packages("psycopg2")
-    with three(servers_dir, missing, tmp_path / "keys", max_lag=1.5) as site:
+    need_packages(driver)
+    with three(servers_dir, missing, tmp_path / "keys", driver, max_lag=1.5) as site:
         site.ready()
         for one in site.standbys:
-            one.ask("SELECT pg_wal_replay_pause()")
+            one.pause(True)
         told = site.ask("/insert/mine", method="POST")[2]
         assert site.ask("/", told)[1] == 2, "the replicas do not have it"
         time.sleep(3)
@@ -284,8 +316,23 @@ def test_a_replica_that_applies_nothing_is_left_out(
             seen[anew.ask("/")[1]] += 1
         assert set(seen) == {2}, "a process that has just begun does not know how long a replica has lacked it"
         for one in site.standbys:
-            one.ask("SELECT pg_wal_replay_resume()")
+            one.pause(False)
         anew.ready()
+
+
+def test_gtids_of_several_domains_have_no_order(
+    servers_dir: Path, missing: Skip, tmp_path: Path, need_packages: Callable[..., None], caplog: Any
+) -> None:
+    """What a replica of MariaDB has is not known then. All is read from the primary, and the log says so."""
+    need_packages("pymysql")
+    with three(servers_dir, missing, tmp_path / "keys", "pymysql") as site:
+        site.ready()
+        site.primary.ask("SET gtid_domain_id = 7; INSERT INTO t VALUES ('other')", "site")
+        for number in range(20):
+            _, count, told = site.ask(f"/insert/{number}", method="POST")
+            assert site.ask("/", told)[:2] == (site.primary.port, count)
+        wait_until(lambda: {site.ask("/")[0] for _ in range(4)} == {site.primary.port}, 10, "both are left out")
+        assert "or several GTID domains (MariaDB)" in caplog.text
 
 
 def test_a_position_that_the_primary_never_comes_to_is_replaced(site: Site) -> None:
@@ -317,9 +364,9 @@ def test_nobody_misses_a_commit_whose_place_is_not_known(site: Site, monkeypatch
     wait_until(lambda: {site.ask("/", told)[0] for _ in range(4)} == ports, 10, "both replicas are read again")
 
 
-def test_what_a_primary_with_replicas_does_not_promise_is_told(shared: Site) -> None:
+def test_what_a_primary_with_replicas_does_not_promise_is_told(shared: Callable[[str], Site]) -> None:
     """``pipeline check --database`` asks the server. The replicas are not waited for, and the URL has two hosts."""
-    url = make_url(shared.primary.url("site"))
+    url = make_url(shared("postgresql").primary.url("site"))
     several = url.set(host=None, port=None).update_query_dict({"host": [f"127.0.0.1:{url.port}", "127.0.0.1:1"]})
     what = []
     for one in (url, several):
@@ -341,6 +388,7 @@ def test_what_replicas_need(tmp_path: Path) -> None:
         Pipeline(retry(), sql(url=url, read_urls=(url,)), *rest)
     with pytest.raises(OrderError, match=r"sql requires 'attempts'.*such as retry"):
         Pipeline(causal(keys=str(tmp_path / "keys")), sql(url=url, read_urls=(url,)), *rest)
-    with pytest.raises(ConfigurationError, match="sqlite does not tell how far a replica is"):
-        database = sql(url="sqlite://", read_urls=("sqlite://",))
-        Pipeline(causal(keys=str(tmp_path / "keys")), retry(), database, *rest)
+    for other in ("sqlite+pysqlite://", "mysql+mysqlconnector://127.0.0.1:1/site"):
+        with pytest.raises(ConfigurationError, match=f"{re.escape(other.split(':')[0])} does not tell how far"):
+            database = sql(url=other, read_urls=(other,))
+            Pipeline(causal(keys=str(tmp_path / "keys")), retry(), database, *rest)

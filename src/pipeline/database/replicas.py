@@ -1,8 +1,9 @@
 """The replicas of an SQL database. A request that only asks reads from one that has what the visitor wrote.
 
 A replica is behind its primary by the time that changes take to arrive. The element ``causal`` keeps the position
-of the visitor's last commit (of PostgreSQL, its place in the write-ahead log), and the replica is asked for its own
-before the transaction begins: afterwards it may be ahead of what the transaction sees.
+of the visitor's last commit (of PostgreSQL, its place in the write-ahead log; of MariaDB, the number of its GTID),
+and the replica is asked for its own before the transaction begins: afterwards it may be ahead of what the
+transaction sees.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from math import inf
 from threading import Lock, Thread, Timer
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
@@ -30,8 +31,6 @@ PAUSE = 0.5
 """Seconds between two looks at a replica."""
 SILENT = 3.0
 """Seconds after which a replica that does not answer is left out. The requests that wait for it are tried again."""
-HEADER = 40
-"""Bytes of the header of a page of the log, which the primary counts before it has written behind it."""
 MOST_DOUBTED = 1_000
 """Positions that visitors told and the primary was not at."""
 REPLAYED = "pipeline.sql.replayed"
@@ -92,7 +91,7 @@ class Replica:
             try:
                 connection = connection or self.primary.connect()
                 now = time.monotonic()
-                position = ask(connection.connection.driver_connection, self.database.dialect.position)
+                position = self.ask(connection.connection.driver_connection, self.database.dialect.position)
                 self.noted.append((now, position))
             except Exception:  # the requests that write say so
                 if connection is not None:
@@ -109,10 +108,8 @@ class Replica:
             if connection is None:
                 connection = self.engine.connect()
                 self.watching = connection.connection.driver_connection
-            position = ask(self.watching, self.query)
-            if position is None:
-                raise RuntimeError("it is a primary: pg_is_in_recovery() is false")
-            if position + HEADER < needed:
+            position = self.ask(self.watching, self.query)
+            if position + self.database.dialect.slack < needed:
                 raise RuntimeError(f"it may be more than {self.max_lag:g} seconds behind its primary (max_lag)")
         except Exception as error:
             self.leave_out(error)
@@ -122,6 +119,12 @@ class Replica:
         self.answered = time.monotonic()
         self.database.outage.end()
         return connection
+
+    def ask(self, connection: Any, query: str) -> int:
+        """Return a position. Raise an error if the server does not tell any."""
+        if (position := ask(self.database.driver, connection, query)) is None:
+            raise RuntimeError("not a replica, not read_only, or several GTID domains (MariaDB)")
+        return int(position)
 
     def needed(self, since: float) -> int:
         """Return the position that the replica must have, to show all that was stored before a time."""
@@ -157,7 +160,7 @@ class Replica:
             return None
         try:
             if position > connection.info.get(REPLAYED, 0):
-                connection.info[REPLAYED] = ask(connection.connection.driver_connection, self.query) or 0
+                connection.info[REPLAYED] = self.ask(connection.connection.driver_connection, self.query)
             if position <= connection.info.get(REPLAYED, 0):
                 return connection
         except Exception:  # it was lost this very moment
@@ -173,7 +176,9 @@ class Replica:
 
 
 def watching_engine(database: Database) -> Engine:
-    return create_engine(database.engine.url, poolclass=NullPool, connect_args=database.connect_args)
+    engine = create_engine(database.engine.url, poolclass=NullPool, connect_args=database.connect_args)
+    event.listen(engine, "do_connect", database.connect)
+    return engine
 
 
 class Replicas:
@@ -181,9 +186,11 @@ class Replicas:
 
     def __init__(self, primary: Database, replicas: list[Database], max_lag: float) -> None:
         for database in (primary, *replicas):
-            if not database.dialect.replayed:
+            if not database.dialect.replayed or database.driver.fileno is None:
+                who = f"{database.engine.dialect.name}+{database.engine.dialect.driver}"
                 raise ConfigurationError(
-                    f"sql: option 'read_urls': {database.engine.dialect.name} does not tell how far a replica is"
+                    f"sql: option 'read_urls': {who} does not tell how far a replica is, or waits for ever for one "
+                    f"that hangs. Use a driver of PostgreSQL, or pymysql"
                 )
         primary.tells = True
         self.primary = primary

@@ -28,7 +28,7 @@ from pipeline.database import forks, pools
 from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri, make_file, sqlite_file, without_secrets
 from pipeline.database.sql_dialects import SQLITE, dialect_of, time_outs
-from pipeline.database.sql_drivers import execute
+from pipeline.database.sql_drivers import CONNECTING, execute
 from pipeline.database.sql_errors import Judge
 from pipeline.database.sql_sessions import (
     CLOSE_AT_END,
@@ -155,12 +155,16 @@ class Database:
 
     def connect(self, dialect: Any, record: Any, arguments: Any, options: dict[str, Any]) -> Any:
         """Return a connection of the driver to the first of the hosts that takes statements."""
+        limit = self.driver.answers
+        limited = {} if limit is None or limit[0] in options else {limit[0]: CONNECTING}
         for left in reversed(range(len(self.hosts))):
             connection = None
             try:
-                connection = dialect.connect(*arguments, **options | self.hosts[0])
+                connection = dialect.connect(*arguments, **options | limited | self.hosts[0])
                 if self.dialect.ready:
                     execute(connection, self.dialect.ready)
+                if limit is not None and limited:
+                    limit[1](connection)
                 self.writes.end()
                 return connection
             except (self.judge.of_driver, OSError) as error:  # pg8000 raises what the socket raises
@@ -245,7 +249,7 @@ class Database:
                     self.outage.end()
             bound = tm.kept[self] = Bound(self, tm, self)
             if self.tells:
-                bound.commits = Commits(self.short_name, self.dialect.position)
+                bound.commits = Commits(self.short_name, self.driver, self.dialect.position)
                 request._sql_commits += (bound.commits,)
         session: Session = bound.session
         return session

@@ -85,6 +85,8 @@ class Dialect:
     """Query for the position of a primary, a number that is higher after each commit."""
     replayed: str = ""
     """Query for the position of a replica: it has all commits up to there. Without a row if it is not a replica."""
+    slack: int = 0
+    """Difference of the two positions for a replica that has all commits, at most."""
     leaving: str = ""
     """Query for those of the functions ``{names}`` that may leave something in their session; "" if none does. The
     name "all triggers" stands for the triggers of the database."""
@@ -105,6 +107,7 @@ POSTGRESQL = Dialect(
     has_savepoint="SAVEPOINT pipeline_now; RELEASE SAVEPOINT {name}",
     position="SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint",
     replayed="SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint WHERE pg_is_in_recovery()",
+    slack=40,  # the header of a page of the log, which the primary counts before it has written behind it
     # Those that PostgreSQL does not know to leave alone whatever they find, without its own that end with the
     # transaction or only count; and triggers that call one of these, or whose text has a statement that does so.
     leaving=r"""WITH leaving AS (SELECT lower(proname) AS name FROM pg_catalog.pg_proc
@@ -124,8 +127,8 @@ POSTGRESQL = Dialect(
     errors=Errors(
         # Serialization failure, deadlock, a lock that was not free within lock_timeout.
         transient=frozenset({"40001", "40P01", "55P03"}),
-        # A statement time-out, or it was cancelled; the server was demoted, or set to read only.
-        not_now=frozenset({"57014", "25006"}),
+        # A statement time-out, or it was cancelled; the server was demoted, or set to read only; its disk is full.
+        not_now=frozenset({"57014", "25006", "53100"}),
         gone=frozenset({"25006", "57P01", "57P02", "57P03"}),
         read_only=frozenset({"25006"}),
         # PostgreSQL writes the commit record after all checks, so an error of a check or of a deferred trigger
@@ -150,6 +153,11 @@ MYSQL = Dialect(
     statement_timeout="SET SESSION max_statement_time = {seconds}",
     lock_timeout="SET SESSION innodb_lock_wait_timeout = {whole}, SESSION lock_wait_timeout = {whole}",
     in_doubt=InDoubt("XA RECOVER", "XA COMMIT", "XA ROLLBACK"),
+    # MariaDB: the number of a GTID, domain-server-number. With several domains there is no order.
+    position="SELECT CAST(SUBSTRING_INDEX(@@gtid_binlog_pos, '-', -1) AS UNSIGNED) FROM DUAL"
+    " WHERE @@gtid_binlog_pos REGEXP '^[^,]+$'",
+    replayed="SELECT CAST(SUBSTRING_INDEX(@@gtid_slave_pos, '-', -1) AS UNSIGNED) FROM DUAL"
+    " WHERE @@read_only AND @@gtid_slave_pos REGEXP '^[^,]+$'",
     leaving=r"""WITH leaving AS (SELECT lower(routine_name) AS name FROM information_schema.routines
         UNION SELECT 'get_lock') SELECT name FROM leaving WHERE name IN ({names})
         UNION SELECT 'all triggers' FROM information_schema.triggers WHERE 'all triggers' IN ({names})
@@ -157,11 +165,11 @@ MYSQL = Dialect(
             SELECT 1 FROM leaving WHERE action_statement REGEXP CONCAT('(?i)\\b', name, '\\s*[(]')))""",
     errors=Errors(
         transient=frozenset({1213, 1205, 1020}),  # deadlock, lock wait timeout; MariaDB: changed since it was read
-        # A statement time-out (MariaDB, MySQL), or it was cancelled; the server takes no writes.
-        not_now=frozenset({1969, 3024, 1317, 1290, 1836}),
+        # A statement time-out (MariaDB, MySQL), or it was cancelled; the server takes no writes; its disk is full.
+        not_now=frozenset({1969, 3024, 1317, 1290, 1836, 1021, 1114}),
         # 1047, 1180: a node of Galera that has lost its group. Another node may answer the next attempt.
         gone=frozenset({1290, 1836, 1047, 1053, 1180, 1927}),
-        read_only=frozenset({1792}),
+        read_only=frozenset({1792, 1290, 1836}),
         rolls_back=frozenset({1213}),
         # Deadlock, or certification by Galera; lock wait; changed since it was read; the server or the transaction
         # only reads; certification by group replication. Not: 1180, which Galera also says of a COMMIT that the
@@ -177,6 +185,7 @@ SQLITE = Dialect(
     lock_timeout="PRAGMA busy_timeout = {milliseconds}",
     errors=Errors(
         transient=frozenset({"SQLITE_BUSY", "SQLITE_LOCKED"}),
+        not_now=frozenset({"SQLITE_FULL"}),
         read_only=frozenset({"SQLITE_READONLY"}),
         # Not: SQLITE_IOERR, SQLITE_CORRUPT and whatever else the disk says.
         refused=frozenset(

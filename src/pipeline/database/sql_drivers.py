@@ -16,6 +16,8 @@ from pipeline.database import forks
 IDLE, OPEN, FAILED, UNKNOWN = "idle", "open", "failed", "unknown"
 """The states of a transaction. It is unknown if the connection is closed."""
 
+CONNECTING = 3
+"""Seconds that a server may take to accept a connection."""
 IN_TRANSACTION, AUTOCOMMIT = 1, 2
 """Flags of the status that a MySQL server sends with each answer."""
 
@@ -37,6 +39,11 @@ class Driver(NamedTuple):
     """True if the driver takes several hosts, and finds one that answers."""
     sure: tuple[tuple[str, Any], ...] = ()
     """Arguments of connecting, with values that are safe everywhere; each is a number in a URL."""
+    answers: tuple[str, Callable[[Any], object]] | None = None
+    """Argument of connecting that limits the wait for each answer, where none limits that for the first ones alone,
+    and the function that takes the limit off a connection that is open."""
+    begins: bool = False
+    """True if each query begins a transaction, also one that reads no table, unless ``autocommit`` is set."""
 
 
 def _state_of_libpq(connection: Any) -> str:
@@ -94,7 +101,7 @@ PYSQLITE = Driver(
     _cut_off_sqlite,
 )
 LIBPQ = (
-    ("connect_timeout", 3),
+    ("connect_timeout", CONNECTING),
     ("tcp_user_timeout", 10_000),
     ("keepalives_idle", 10),
     ("keepalives_interval", 3),
@@ -110,6 +117,7 @@ PSYCOPG = Driver(
     lambda connection: int(connection.fileno()),
     knows_hosts=True,
     sure=LIBPQ,
+    begins=True,
 )
 # Behind PgBouncer a name of a prepared statement may mean one of another client: an INSERT ran a SELECT.
 PSYCOPG_3 = PSYCOPG._replace(sure=(*LIBPQ, ("prepare_threshold", None)))
@@ -119,17 +127,21 @@ PG8000 = Driver(
     _roll_back,
     lambda connection: _cut_off_socket(connection._usock.fileno()),
     lambda connection: int(connection._usock.fileno()),
+    answers=("timeout", lambda connection: connection._usock.settimeout(None)),
+    begins=True,
 )
 PYMYSQL = Driver(
     _state_of_pymysql,
     lambda connection: bool(connection.server_status & AUTOCOMMIT),
     _roll_back,
     lambda connection: _cut_off_socket(connection._sock.fileno()),
-    sure=(("connect_timeout", 3),),
+    lambda connection: int(connection._sock.fileno()),
+    sure=(("connect_timeout", CONNECTING),),
+    answers=("read_timeout", lambda connection: setattr(connection, "_read_timeout", None)),
 )
 MYSQLCONNECTOR = Driver(
     *(_state_by_property, _autocommit_of_mysqlconnector, _roll_back, _cut_off_mysqlconnector),
-    sure=(("connection_timeout", 3),),
+    sure=(("connection_timeout", CONNECTING),),
 )
 
 
@@ -143,19 +155,21 @@ def execute(connection: Any, *statements: str) -> None:
         cursor.close()
 
 
-def ask(connection: Any, query: str) -> Any:
-    """Return the first value that a query finds, or None, on a connection of PostgreSQL without a transaction.
+def ask(driver: Driver, connection: Any, query: str) -> Any:
+    """Return the first value that a query finds, or None, on a connection of the driver without a transaction.
 
-    None is begun for it, which saves two round trips.
+    None is begun for it, which saves two round trips. The query reads no table.
     """
-    connection.autocommit = True
+    if driver.begins:
+        connection.autocommit = True
     cursor = connection.cursor()
     try:
         cursor.execute(query)
         row = cursor.fetchone()
     finally:
         cursor.close()
-        connection.autocommit = False
+        if driver.begins:
+            connection.autocommit = False
     return None if row is None else row[0]
 
 

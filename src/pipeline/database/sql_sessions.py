@@ -69,14 +69,14 @@ class Database(Protocol):
 class Commits:
     """The commits of one request: the position of the database after the last one, for ``causal``."""
 
-    def __init__(self, name: str, query: str) -> None:
-        self.name, self.query = name, query
+    def __init__(self, name: str, driver: Driver, query: str) -> None:
+        self.name, self.driver, self.query = name, driver, query
         self.position: int | None = None
 
     def note(self, connection: Any) -> None:
         """Ask for the position, on the driver's connection, which is None if it is lost."""
         try:
-            self.position = ask(connection, self.query)
+            self.position = int(ask(self.driver, connection, self.query))
         except Exception:  # no replica has so much, and no other commit has the same position
             self.position = 2**62 + time.time_ns()
 
@@ -219,7 +219,8 @@ class Bound:
         if self.commits is not None:
             self.info[TELL] = self
         if self.only_reads():
-            self.info[END_READING_BY] = self.database.end_reading
+            if self.on_replica is None:  # a connection to a replica never writes
+                self.info[END_READING_BY] = self.database.end_reading
             for statement in self.database.begin_reading:
                 connection.exec_driver_sql(statement)
         self.database.connections.add(connection)

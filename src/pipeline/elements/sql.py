@@ -79,8 +79,8 @@ def sql(
 
     url                URL of the database for SQLAlchemy: sqlite:///path, postgresql://... It may name several
                        hosts: mysql+pymysql://user@/name?host=db1:3306&host=db2:3306
-    read_urls          URLs of replicas, for PostgreSQL: GET and HEAD read from one that has what the visitor has
-                       written, as ``causal`` knows. See below; default none
+    read_urls          URLs of replicas, of PostgreSQL or MariaDB: GET and HEAD read from one that has what the
+                       visitor has written, as ``causal`` knows. See below; default none
     max_lag            seconds by which a replica may be behind its primary before it is left out: half of
                        ``max_age`` of ``causal``, after which a visitor is not told from others; default 30
     pool_size          upper limit of the connections that are kept open: as many as a server has threads; default 8
