@@ -157,8 +157,8 @@ def masked_text(text: str) -> str:
 
 
 def masked_urls(text: str) -> str:
-    """Return a text without the passwords of its URLs. A password reaches to the last "@" of its word, whatever
-    stands in it."""
+    """Return a text without the passwords of its URLs, also those in a query. One before the host reaches to the
+    last "@" of its word, whatever stands in it."""
     return re.sub(r"\S++", _masked_url, text) if "://" in text else text
 
 
@@ -166,9 +166,10 @@ def _masked_url(found: re.Match[str]) -> str:
     word = found[0]
     end, begin = word.rfind("@"), word.find("://") + 3
     user, colon, _ = word[begin:end].partition(":")
-    if end < 0 or begin < 3 or not colon or "/" in user:
-        return word
-    return f"{word[:begin]}{user}:{MASK}{word[end:]}"
+    if end >= 0 and begin >= 3 and colon and "/" not in user:
+        word = f"{word[:begin]}{user}:{MASK}{word[end:]}"
+    place, mark, query = word.partition("?")
+    return f"{place}{mark}{_masked(query, _VALUE)}"
 
 
 def _masked(text: str, value: re.Pattern[str]) -> str:
