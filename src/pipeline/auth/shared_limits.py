@@ -89,13 +89,9 @@ class SharedLimits:
         except Exception as error:  # each kind of store has errors of its own
             self._away_until = time.monotonic() + PAUSE
             if away_until is None:
-                log.warning(
-                    "authenticate: the store of failed logins %s does not answer; meanwhile each process counts by "
-                    "itself: %s: %s",
-                    self._name,
-                    type(error).__name__,
-                    without_secrets(str(error), self._uri),
-                )
+                what = "the store of failed logins %s does not answer; meanwhile each process counts by itself: %s"
+                reason = without_secrets(f"{type(error).__name__}: {error}", self._uri)
+                log.warning(f"authenticate: {what}", self._name, reason)
             return unknown
         if away_until is not None:
             self._away_until = None
