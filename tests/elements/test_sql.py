@@ -26,7 +26,7 @@ import webob
 from psycopg2 import errorcodes
 from pymysql.constants import ER
 from sqlalchemy import String, create_engine, event, insert, select, text, update
-from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, OperationalError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 from sqlalchemy.orm.exc import StaleDataError
 from sqlalchemy.schema import ForeignKey
@@ -1266,11 +1266,39 @@ def test_what_is_shown_of_a_url_has_no_secrets() -> None:
         assert loggable_uri(url) == shown
 
 
+@pytest.mark.parametrize("is_hidden", [True, False])
+def test_values_of_a_failed_statement_are_logged_if_the_site_says_so__S25(
+    is_hidden: bool, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    value = "s3cret-7d1"
+
+    def view(request: Any, response: Any) -> None:
+        request.sql.execute(text("insert into missing values (:pw)"), {"pw": value})
+
+    app = Pipeline(sql(url=url, hide_parameters=is_hidden), errors(), transaction(), end(view=view))
+    assert ask(app).status_int == 500
+    assert "insert into missing" in caplog.text and (value in caplog.text) is not is_hidden
+
+
+def test_an_error_of_sqlalchemy_is_told_without_the_password__S25(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2.0 quotes a URL that it cannot parse."""
+    uri = "postgresql://site:s3cret@host/db"
+
+    def refuse(*given: Any, **options: Any) -> None:
+        raise ArgumentError(f"Could not parse SQLAlchemy URL from string '{uri}'")
+
+    monkeypatch.setattr(module, "create_engine", refuse)
+    with pytest.raises(ConfigurationError, match="from string 'postgresql://host/db'"):
+        Pipeline(sql(url=uri), end(view=print))
+
+
 def test_a_message_says_how_the_signs_of_a_password_are_written() -> None:
     for sign in "/?#@:%":
         said = without_secrets("found 's3c'", f"postgres://site:s3c{sign}r3t@host/db")
         assert f"{sign} {quote(sign, safe='')}" in said and "in an ini each % is doubled" in said
         assert "s3c" not in said
+    with pytest.raises(ConfigurationError, match="an '@' in a user or a password is written %40"):
+        Pipeline(sql(url="postgresql://site:s3c@r3t@host/db"), end(view=print))  # drivers log the host, r3t@host
 
 
 @pytest.mark.parametrize(
