@@ -182,6 +182,18 @@ def test_variables_of_an_earlier_time_are_not_left(tmp_path: Path) -> None:
     assert "variables.env" not in written(tmp_path, "gunicorn")
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+@pytest.mark.parametrize("place", ["", "run", "log"])
+def test_a_directory_of_others_is_refused__S25(mode: int, place: str, tmp_path: Path, capsys: Any) -> None:
+    """Another user could have the site run a wsgi.py of his, or a file written by a link."""
+    directory = tmp_path / "site" / place
+    directory.mkdir(parents=True)
+    directory.chmod(mode)
+    assert main(["deploy", "gunicorn", str(INI), str(tmp_path / "site")]) == 1
+    assert f"{directory}: others may put files of theirs there: chmod o-w" in capsys.readouterr().err
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
 SHOWING = """\
 from pathlib import Path
 

@@ -77,13 +77,9 @@ def templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"python": as_python, "json": json.dumps, "shell": shlex.join}
+    found.filters |= {"json": json.dumps, "shell": shlex.join}
+    found.filters["python"] = lambda value: repr(str(value) if isinstance(value, Path) else value)
     return found
-
-
-def as_python(value: object) -> str:
-    """Return a value as Python writes it; that of a path is its text."""
-    return repr(str(value) if isinstance(value, Path) else value)
 
 
 def deployment_of(name: str, site: Site) -> Deployment:

@@ -123,6 +123,8 @@ def write_files(site: Site, deployment: Deployment) -> None:
     """Write the files."""
     for directory in (site.directory, site.directory / "run", site.directory / "log"):
         directory.mkdir(parents=True, exist_ok=True)
+        if directory.stat().st_mode & 0o002:  # also with the sticky bit: a link could stand there already
+            raise ConfigurationError(f"{directory}: others may put files of theirs there: chmod o-w {directory}")
     if group := deployment.one("group"):
         run = site.directory / "run"
         os.chown(run, -1, getgrnam(group).gr_gid)
