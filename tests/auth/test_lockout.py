@@ -181,6 +181,19 @@ def test_a_cookie_that_this_site_has_not_signed_is_not_believed(changed: str, si
     assert site.log_in("ann", "right", "203.0.113.1", forged).status_int == 429
 
 
+def test_a_browser_that_is_known_to_another_site_with_the_same_keys_is_none__S27(
+    site: Site, clock: Clock, tmp_path: Path
+) -> None:
+    """Anybody may register there under a name of this site."""
+    forum = Site(tmp_path / "keys", realm="forum")
+    known = cookies_of(forum.log_in("ann", "right", HOME))
+    for _ in range(10):
+        site.log_in("ann", "guess", ELSEWHERE)
+        forum.log_in("ann", "guess", ELSEWHERE)
+    assert forum.log_in("ann", "right", "203.0.113.1", known).status_int == 303
+    assert site.log_in("ann", "right", "203.0.113.1", known).status_int == 429
+
+
 def test_a_session_is_no_known_browser_and_a_known_browser_no_session(site: Site, clock: Clock) -> None:
     answer = site.log_in("ann", "right", HOME)
     pairs = dict(line.partition(";")[0].split("=", 1) for line in answer.headers.getall("Set-Cookie"))

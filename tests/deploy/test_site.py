@@ -79,3 +79,14 @@ def test_a_lock_does_not_hold_the_project_itself(tmp_path: Path, monkeypatch: py
     lock.lock_of(tmp_path)
     names = {line.partition("==")[0] for line in held}
     assert "WebOb" in names and not names & {"pytest", "pip", "setuptools"}
+
+
+def test_a_package_that_is_not_on_the_index_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as this project in a checkout that was not released."""
+    said = SimpleNamespace(returncode=1, stderr="ERROR: No matching distribution found for wsgi-pipeline\n")
+    monkeypatch.setattr(lock.subprocess, "run", lambda *words, **options: said)
+    with pytest.raises(ConfigurationError) as refused:
+        lock.lock_of(tmp_path)
+    text = str(refused.value)
+    assert f"Put wheels of packages that are not on the index into {tmp_path}/wheels" in text
+    assert "write requirements.txt into DIR yourself, with hashes" in text and "No matching distribution" in text

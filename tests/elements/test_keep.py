@@ -7,6 +7,7 @@ import time
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar, copy_context
 from typing import Any, ClassVar
 
 import pytest
@@ -36,6 +37,7 @@ from pipeline.elements.zodb import close_all, zodb
 from pipeline.http.noting import Noting
 from pipeline.interfaces import ConfigurationError, ISecurityPolicy, OrderError
 from pipeline.publisher import publisher
+from processes import TOP
 
 
 class Doc(Persistent):  # type: ignore[misc]
@@ -449,9 +451,10 @@ def test_the_names_of_an_address_have_a_limit(site: Site) -> None:
 
 def test_pages_that_nobody_asks_for_again_are_told(site: Site, caplog: Any) -> None:
     MADE.hooks["told"] = lambda context, request, response: f"{request.headers.get('X-A')}"
-    site.warm("/told", HTTP_X_A="a")
-    for number in range(120):
-        site.ask("/told", HTTP_X_A=str(number))
+    for address, times in (("/told", 2), ("/told/", 3)):  # a page of the other one is sent again
+        site.warm(address, times, HTTP_X_A="a")
+        for number in range(120):
+            site.ask(address, HTTP_X_A=str(number))
     [told] = [record.getMessage() for record in caplog.records if "none was sent again" in record.getMessage()]
     assert told == "keep: /told: 100 pages are kept, and none was sent again. They differ by ['HTTP_X_A']"
 
@@ -574,6 +577,36 @@ def test_verify_finds_a_view_that_uses_something_else(
     for _ in range(8):
         site.ask()
     assert caplog.text == ""
+
+
+LOCALE: ContextVar[str] = ContextVar("locale", default="en")
+
+
+def reads_by_itself(context: Any, request: Any, response: Any) -> str:
+    with request.zodb.db().transaction() as connection:
+        return str(connection.root()["site"]["doc"].text)
+
+
+NOT_SEEN: dict[str, Callable[..., Any]] = {
+    "``db.open()``": reads_by_itself,
+    "``_p_serial``": lambda context, *more: context["doc"]._p_activate() or repr(context["doc"]._p_serial),
+    "``ContextVar``": lambda *arguments: LOCALE.get(),
+}
+
+
+@pytest.mark.parametrize("name", NOT_SEEN)
+def test_what_is_not_seen_is_told_by_the_docs_and_by_verify(site: Site, name: str, caplog: Any) -> None:
+    """A view that promises too much gets an old page."""
+    site.pipeline(keep=keep(verify=2))
+    MADE.hooks["told"] = NOT_SEEN[name]
+    old = site.warm("/told").text
+    site.change(CHANGES["an object that was read"][0])
+    context = copy_context()
+    context.run(LOCALE.set, "de")
+    assert context.run(site.ask, "/told").text == old
+    assert context.run(site.ask, "/told").text != old and "/told is different" in caplog.text
+    text = (TOP / "docs" / "howto" / "keep.rst").read_text()
+    assert name in text.partition("does not see")[2].partition("\n\n")[0]
 
 
 def test_a_page_is_made_anew_after_its_seconds(site: Site) -> None:

@@ -477,9 +477,11 @@ def test_options_that_are_refused(make: Callable[..., Any], keys: str, options: 
         Pipeline(session(**{"keys": keys, **options}), traverse(root=Root), publisher())
 
 
-def test_a_login_beside_data(keys: str) -> None:
+@pytest.mark.parametrize("options", [{}, {"cookie": "site_login"}])
+def test_a_login_beside_data(keys: str, options: dict[str, str]) -> None:
     """The same keys sign both cookies."""
-    check = authenticate(check=lambda request, login, password: login, by=("session",), keys=keys)
+    name = options.get("cookie", "pipeline_login")
+    check = authenticate(check=lambda request, login, password: login, by=("session",), keys=keys, **options)
     app = Pipeline(
         errors(),
         session(keys=keys),
@@ -491,9 +493,9 @@ def test_a_login_beside_data(keys: str) -> None:
     client = TestApp(app)
     client.post("/@@login", {"login": "ann", "password": "x"}, headers=BROWSER, status=303)
     client.get("/save", status=303)
-    assert set(client.cookies) == {"pipeline_login", "session_data", "browser"}
+    assert set(client.cookies) == {name, "session_data", "browser"}
     assert client.get("/show").text == "Saved."
-    assert set(client.cookies) == {"pipeline_login", "browser"}
+    assert set(client.cookies) == {name, "browser"}
 
 
 def middleware(app: Any) -> Any:

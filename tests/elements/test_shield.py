@@ -144,6 +144,16 @@ def test_a_view_allows_more_for_its_own_answer() -> None:
     assert "img-src" in answered(view, report_only=True).headers[REPORTED]
 
 
+@pytest.mark.parametrize("word", ["x; script-src *", "x *", "x\t*", "x\n*", "x,*", "x\x00", "x\x7f", ""])
+def test_a_source_is_one_word_and_adds_no_directive(word: str) -> None:
+    def view(request: ShieldRequest, response: Response) -> None:
+        for directive, source in (("img-src", word), (word, "x")):
+            with pytest.raises(ValueError, match="is not a word of a policy"):
+                request.allow_source(directive, source)
+
+    assert secure(answered(view)) == PLAIN
+
+
 def test_a_nonce_is_new_for_each_answer() -> None:
     def view(request: ShieldRequest, response: Response) -> None:
         response.blocks = [f"<script nonce='{request.csp_nonce}'>".encode() + request.csp_nonce.encode()]

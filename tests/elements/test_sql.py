@@ -14,9 +14,11 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import sqlalchemy
@@ -24,7 +26,7 @@ import webob
 from psycopg2 import errorcodes
 from pymysql.constants import ER
 from sqlalchemy import String, create_engine, event, insert, select, text, update
-from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, OperationalError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 from sqlalchemy.orm.exc import StaleDataError
 from sqlalchemy.schema import ForeignKey
@@ -43,6 +45,7 @@ from pipeline.database.sql_dialects import MYSQL, POSTGRESQL, SQLITE, Dialect
 from pipeline.database.sql_errors import Judge, code_of
 from pipeline.database.sql_sessions import Bound
 from pipeline.elements import transaction as transaction_module
+from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
 from pipeline.elements.retry import retry
 from pipeline.elements.sql import sql
@@ -1284,6 +1287,41 @@ def test_what_is_shown_of_a_url_has_no_secrets() -> None:
         assert loggable_uri(url) == shown
 
 
+@pytest.mark.parametrize("is_hidden", [True, False])
+def test_values_of_a_failed_statement_are_logged_if_the_site_says_so__S25(
+    is_hidden: bool, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    value = "s3cret-7d1"
+
+    def view(request: Any, response: Any) -> None:
+        request.sql.execute(text("insert into missing values (:pw)"), {"pw": value})
+
+    app = Pipeline(sql(url=url, hide_parameters=is_hidden), errors(), transaction(), end(view=view))
+    assert ask(app).status_int == 500
+    assert "insert into missing" in caplog.text and (value in caplog.text) is not is_hidden
+
+
+def test_an_error_of_sqlalchemy_is_told_without_the_password__S25(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2.0 quotes a URL that it cannot parse."""
+    uri = "postgresql://site:s3cret@host/db"
+
+    def refuse(*given: Any, **options: Any) -> None:
+        raise ArgumentError(f"Could not parse SQLAlchemy URL from string '{uri}'")
+
+    monkeypatch.setattr(module, "create_engine", refuse)
+    with pytest.raises(ConfigurationError, match="from string 'postgresql://host/db'"):
+        Pipeline(sql(url=uri), end(view=print))
+
+
+def test_a_message_says_how_the_signs_of_a_password_are_written() -> None:
+    for sign in "/?#@:%":
+        said = without_secrets("found 's3c'", f"postgres://site:s3c{sign}r3t@host/db")
+        assert f"{sign} {quote(sign, safe='')}" in said and "in an ini each % is doubled" in said
+        assert "s3c" not in said
+    with pytest.raises(ConfigurationError, match="an '@' in a user or a password is written %40"):
+        Pipeline(sql(url="postgresql://site:s3c@r3t@host/db"), end(view=print))  # drivers log the host, r3t@host
+
+
 @pytest.mark.parametrize(
     "password", ["s3cr3t", "a/b", "a#b", "a?b", "a@b", "s3c/r3t", "s3c@r3t", "s3c:r3t", "a%b", "s3c%40r3t"]
 )
@@ -1292,9 +1330,12 @@ def test_no_message_quotes_a_part_of_a_password__S25(password: str, scheme: str)
     """The judge knows the parts that parsers of URLs make of it."""
     uri = f"{scheme}://site:{password}@host/db"
     parts = {one for one in re.split("[/#?@:%]", password) if len(one) > 1} | {password}
-    for made, option, value in ((sql, "url", uri), (zodb, "uri", uri), (sql, "url", f"{uri}:x")):
+    limits = partial(authenticate, check=print)
+    of_redis = uri.replace(scheme, "redis")
+    asked = (sql, "url", uri), (zodb, "uri", uri), (sql, "url", f"{uri}:x"), (limits, "limits", of_redis)
+    for made, option, value in asked:
         try:
-            Pipeline(made(**{option: value}), end(view=print))  # type: ignore[arg-type]
+            Pipeline(made(**{option: value}), end(view=print))
         except ConfigurationError as error:
             assert not any(part in str(error) for part in parts), error
     assert not any(part in loggable_uri(uri) for part in parts)

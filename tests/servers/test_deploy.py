@@ -149,20 +149,25 @@ def test_the_files_that_nginx_sends(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 SECRET_URI = "postgres://site:pa:ss-w0rd@db.example.com/site"
+ODD = "'\"\n\\\u20ac $HOME ${HOME} #x"
 MASK = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
+
+
+def dotenv(text: str) -> list[tuple[str, str]]:
+    """Return the variables of a file for ``docker run --env-file`` as Compose reads them: a value without quotation
+    marks ends before `` #``, and ``$`` is the begin of a variable."""
+    lines = [line.partition("=") for line in text.splitlines()]
+    return [(name, re.sub(r"\$(\w+|\{\w+\})", "", value.partition(" #")[0])) for name, _, value in lines]
 
 
 @pytest.mark.parametrize("target", targets())
 def test_variables_are_for_the_service_alone__S25(target: str, tmp_path: Path, capsys: Any) -> None:
-    files = written(tmp_path, target, f"secret={SECRET_URI}", "odd='\"\n\\\u20ac")
-    in_container = target in ("container", "kubernetes")
-    name = "variables.env" if in_container else "variables.json"
-    secret = tmp_path / "site" / name
+    files = written(tmp_path, target, f"secret={SECRET_URI}", f"odd={ODD}")
+    [secret] = (tmp_path / "site").glob("variables*")
     assert secret.stat().st_mode & MASK == 0o600
-    text = secret.read_text().removeprefix("PIPELINE_VARIABLES=")
-    assert json.loads(text) == {"secret": SECRET_URI, "odd": "'\"\n\\\u20ac"}
-    assert not in_container or text.count("\n") == 1, "one line, for docker run --env-file"
-    del files[name]
+    [(name, text)] = dotenv(secret.read_text())
+    assert name == "PIPELINE_VARIABLES" and json.loads(text) == {"secret": SECRET_URI, "odd": ODD}
+    del files[secret.name]
     assert not [name for name, text in files.items() if "ss-w0rd" in text]
     assert "ss-w0rd" not in capsys.readouterr().out
     assert "/variables." not in files.get("Dockerfile", ""), "it is not in the image"
@@ -171,10 +176,22 @@ def test_variables_are_for_the_service_alone__S25(target: str, tmp_path: Path, c
 def test_variables_of_an_earlier_time_are_not_left(tmp_path: Path) -> None:
     directory = tmp_path / "site"
     written(tmp_path, "gunicorn", f"secret={SECRET_URI}")
-    (directory / "variables.json").chmod(0o644)
-    assert "ss-w0rd" in written(tmp_path, "gunicorn", f"secret={SECRET_URI}")["variables.json"]
-    assert (directory / "variables.json").stat().st_mode & MASK == 0o600
-    assert "variables.json" not in written(tmp_path, "gunicorn")
+    (directory / "variables.env").chmod(0o644)
+    assert "ss-w0rd" in written(tmp_path, "gunicorn", f"secret={SECRET_URI}")["variables.env"]
+    assert (directory / "variables.env").stat().st_mode & MASK == 0o600
+    assert "variables.env" not in written(tmp_path, "gunicorn")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+@pytest.mark.parametrize("place", ["", "run", "log"])
+def test_a_directory_of_others_is_refused__S25(mode: int, place: str, tmp_path: Path, capsys: Any) -> None:
+    """Another user could have the site run a wsgi.py of his, or a file written by a link."""
+    directory = tmp_path / "site" / place
+    directory.mkdir(parents=True)
+    directory.chmod(mode)
+    assert main(["deploy", "gunicorn", str(INI), str(tmp_path / "site")]) == 1
+    assert f"{directory}: others may put files of theirs there: chmod o-w" in capsys.readouterr().err
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
 SHOWING = """\
@@ -218,17 +235,17 @@ def test_variables_that_cannot_be_read_are_named_and_not_shown(text: str, showin
     done = load(tmp_path, PIPELINE_VARIABLES=text)
     assert done.returncode == 1
     assert "the environment variable PIPELINE_VARIABLES must be a JSON object" in done.stderr
-    (tmp_path / "site" / "variables.json").unlink()
+    (tmp_path / "site" / "variables.env").unlink()
     gone = load(tmp_path)
     assert gone.returncode == 1 and gone.stderr.count("\n") == 1
-    assert "variables.json cannot be read: No such file or directory." in gone.stderr
+    assert "variables.env cannot be read: No such file or directory." in gone.stderr
     assert "ss-w0rd" not in done.stderr + gone.stderr and not (tmp_path / "seen").exists()
 
 
 def test_a_container_gets_its_variables_when_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = written(tmp_path, "container", f"secret={SECRET_URI}")
     assert f"--env-file {tmp_path}/site/variables.env -v" in capsys.readouterr().out
-    assert "PRIVATE = '/run/secrets/variables.json'\n" in files["wsgi.py"]
+    assert "PRIVATE = '/run/secrets/variables.env'\n" in files["wsgi.py"]
     assert "PRIVATE = None\n" in written(tmp_path, "container")["wsgi.py"]
 
 
@@ -427,7 +444,7 @@ def test_a_secret_is_for_the_user_that_runs_the_site__S25(
 
 
 MARKED = (
-    *("server/variables.json", "server/variables.env", "nginx/variables.json", "var/session_keys", "var/Data.fs"),
+    *("server/variables.json", "server/variables.env", "nginx/variables.env", "var/session_keys", "var/Data.fs"),
     *("old.ini.bak", "dump.sql", "notes.sqlite", "backup/site.tar", "access.json", "tests/recorded.json"),
     *("etc/other.ini", ".env", "shop/.env", "shop/private.pem"),
 )

@@ -118,5 +118,5 @@ def test_the_socket_and_the_variables_are_not_for_everybody(server: Deployed) ->
     assert stat.S_ISSOCK(socket.st_mode) and stat.S_IMODE(socket.st_mode) == 0o660
     if os.getuid() == 0:
         assert grp.getgrgid(socket.st_gid).gr_name == "www-data"
-    assert stat.S_IMODE((server.directory / "variables.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE((server.directory / "variables.env").stat().st_mode) == 0o600
     assert "Data.fs" not in (server.directory / "wsgi.py").read_text()

@@ -116,3 +116,28 @@ def test_another_error_with_the_value_of_a_field_is_none_of_these(place: Place, 
 
     assert call(duplicate, "/", "POST", "name=was", **FORM).status == 500
     assert call(lambda request: int(request.form["name"]), "/", "POST", "name=was", **FORM).status == 500
+
+
+TWICE = ("ann-7f3c", "o'brien 9e1", 'say "x" 5d2', "x" * 200 + "-4b8", "ann (4d7) = 1, b")
+
+
+@pytest.mark.parametrize("place", EVERY_DRIVER, indirect=True)
+def test_a_value_that_is_there_already_is_in_no_log__S25(place: Place, caplog: Any) -> None:
+    """Databases quote it, or its beginning, in what they say."""
+    place.do("CREATE TABLE accounts (name varchar(250) NOT NULL UNIQUE, number integer NOT NULL)")
+
+    def view(request: Request, response: Response) -> None:
+        statement = text("INSERT INTO accounts VALUES (:name, :number)")
+        request.sql.execute(statement, rows[0])
+        request.sql.execute(statement, rows[1:])
+
+    found = []
+    for value in TWICE:
+        for last in ({"name": value, "number": 3}, {"name": f"{value} 2", "number": None}):  # or it lacks a number
+            rows = [{"name": value, "number": 1}, {"name": "b", "number": 2}, last]
+            caplog.clear()
+            app = Pipeline(sql(url=place.url), errors(), transaction(), end(view=view))
+            assert ask(app, "/", "POST").status == 500
+            assert "INSERT INTO accounts" in caplog.text
+            found += [line for line in caplog.text.splitlines() if value[:12] in line or value[-3:] in line]
+    assert found == []

@@ -238,11 +238,13 @@ def test_show_masks_the_secrets_of_a_foreign_section__S25(tmp_path: Path, capsys
     """No facts name them, so their names do."""
     lines = [f"{name} = the-secret-{number}" for number, name in enumerate(SECRETS.split())]
     lines += ["sqlalchemy.url = postgres://site:the-secret-a/b@host/db", "title = A wiki", "author = Ada"]
+    lines += ["zeo = zeo://db.example.com:9991?username=site&password=the-secret-c&wait=1"]
     ini = tmp_path / "site.ini"
     ini.write_text(f"[app:main]\npaste.app_factory = {__name__}:a_foreign_app\n" + "\n".join(lines))
     assert main(["show", "--long", str(ini)]) == 0
     said = capsys.readouterr().out
     assert "the-secret" not in said and "title = A wiki" in said and "author = Ada" in said
+    assert "zeo = zeo://db.example.com:9991?username=site&password=(masked)&wait=1\n" in said
 
 
 def a_foreign_app(global_conf: dict[str, str], **settings: str) -> Any:

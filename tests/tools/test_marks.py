@@ -59,7 +59,7 @@ use = egg:wsgi-pipeline#authenticate
 check = MODULE:check
 by = session basic
 keys = %(here)s/keys
-limits = memory://user:{MARK}/a@host
+limits = memory://user:{MARK}/a@host?password={MARK}
 
 [filter:keep]
 use = egg:wsgi-pipeline#keep
@@ -76,7 +76,7 @@ OLD = f"""\
 paste.app_factory = MODULE:of_others
 authtkt.secret = {MARK}
 api_key = {MARK}
-sqlalchemy.url = postgresql://site:{MARK}/a@localhost/db
+sqlalchemy.url = postgresql://site:{MARK}/a@localhost/db?password={MARK}
 """
 CODE = """
 import webob

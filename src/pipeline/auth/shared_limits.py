@@ -20,6 +20,7 @@ from limits.storage import storage_from_string
 from limits.strategies import FixedWindowRateLimiter
 
 from pipeline.auth.limiter import times_as_often
+from pipeline.database.places import loggable_uri, without_secrets
 from pipeline.interfaces import OptionError
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class SharedLimits:
 
     def __init__(self, uri: str, failures: int, seconds: float) -> None:
         self._uri = uri
-        self._name = _without_password(uri)
+        self._name = loggable_uri(uri)
         self._failures = failures
         self._seconds = max(1, round(seconds))
         self._lock = threading.Lock()
@@ -88,13 +89,9 @@ class SharedLimits:
         except Exception as error:  # each kind of store has errors of its own
             self._away_until = time.monotonic() + PAUSE
             if away_until is None:
-                log.warning(
-                    "authenticate: the store of failed logins %s does not answer; meanwhile each process counts by "
-                    "itself: %s: %s",
-                    self._name,
-                    type(error).__name__,
-                    error,
-                )
+                what = "the store of failed logins %s does not answer; meanwhile each process counts by itself: %s"
+                reason = without_secrets(f"{type(error).__name__}: {error}", self._uri)
+                log.warning(f"authenticate: {what}", self._name, reason)
             return unknown
         if away_until is not None:
             self._away_until = None
@@ -108,15 +105,10 @@ class SharedLimits:
                 options = _TIMEOUTS.get(urlsplit(self._uri).scheme, {})
                 storage = storage_from_string(self._uri, **options)
             except (ConfigurationError, ValueError) as error:
-                text = str(error).replace(self._uri, self._name)
                 raise OptionError(
-                    f"authenticate: option 'limits': {self._name!r} cannot be used: {text}; "
+                    f"authenticate: option 'limits': {self._name!r} cannot be used: "
+                    f"{without_secrets(str(error), self._uri)}; "
                     "use a URI such as redis://127.0.0.1:6379/0 or memcached://127.0.0.1:11211"
                 ) from None
             self._limiter = FixedWindowRateLimiter(storage)  # type: ignore[arg-type, unused-ignore]
             self._process = os.getpid()
-
-
-def _without_password(uri: str) -> str:
-    scheme, separator, rest = uri.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -7,7 +7,7 @@ mistake of the site, and stays a 500.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from traceback import walk_tb
 from typing import Any
 
@@ -15,7 +15,7 @@ from sqlalchemy.engine import default
 from sqlalchemy.exc import DataError, DBAPIError
 from webob.exc import HTTPBadRequest, HTTPException, HTTPNotFound
 
-from pipeline.database.sql_errors import code_of
+from pipeline.database.sql_errors import code_of, values_of
 
 log = logging.getLogger("pipeline.sql")
 
@@ -57,8 +57,7 @@ def refused_by(error: Exception) -> Iterator[Any]:
         for frame, _ in walk_tb(error.__traceback__):
             if frame.f_code.co_filename == default.__file__:
                 sent = frame.f_locals.get("parameters")
-    for values in sent if isinstance(sent, list) else [sent]:
-        yield from values.values() if isinstance(values, Mapping) else values or ()
+    yield from values_of(sent)
 
 
 def fields_of(request: Any) -> Iterator[tuple[str, str]]:

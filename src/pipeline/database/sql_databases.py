@@ -29,7 +29,7 @@ from pipeline.database.outages import Outage
 from pipeline.database.places import loggable_uri, make_file, sqlite_file, without_secrets
 from pipeline.database.sql_dialects import SQLITE, dialect_of, time_outs
 from pipeline.database.sql_drivers import CONNECTING, execute
-from pipeline.database.sql_errors import Judge
+from pipeline.database.sql_errors import Judge, hide_values
 from pipeline.database.sql_sessions import (
     CLOSE_AT_END,
     Bound,
@@ -259,6 +259,8 @@ class Database:
         if context.is_pre_ping:
             return
         error = context.original_exception
+        if self.engine.hide_parameters:
+            hide_values(error, context.sqlalchemy_exception, context.parameters)
         connection = context.connection
         if connection is None:  # one refused connection says nothing of those that are open (R15)
             outage = self.refusals if self.has_connections() else self.outage

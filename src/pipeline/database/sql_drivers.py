@@ -46,18 +46,6 @@ class Driver(NamedTuple):
     """True if each query begins a transaction, also one that reads no table, unless ``autocommit`` is set."""
 
 
-def _state_of_libpq(connection: Any) -> str:
-    return {0: IDLE, 1: OPEN, 2: OPEN, 3: FAILED}.get(int(connection.info.transaction_status), UNKNOWN)
-
-
-def _state_of_pg8000(connection: Any) -> str:
-    return {b"I": IDLE, b"T": OPEN, b"E": FAILED}.get(connection._transaction_status, UNKNOWN)
-
-
-def _state_of_pymysql(connection: Any) -> str:
-    return OPEN if connection.server_status & IN_TRANSACTION else IDLE
-
-
 def _state_by_property(connection: Any) -> str:
     return OPEN if connection.in_transaction else IDLE
 
@@ -109,8 +97,10 @@ LIBPQ = (
 )
 """Options of libpq by which a machine that is gone is noticed: in 3 seconds of connecting, and in 20 of waiting for
 an answer. By default these are minutes and hours."""
+OF_LIBPQ = {0: IDLE, 1: OPEN, 2: OPEN, 3: FAILED}
+"""The states by the numbers of libpq."""
 PSYCOPG = Driver(
-    _state_of_libpq,
+    lambda connection: OF_LIBPQ.get(int(connection.info.transaction_status), UNKNOWN),
     lambda connection: bool(connection.autocommit),
     _roll_back,
     lambda connection: _cut_off_socket(connection.fileno()),
@@ -122,7 +112,7 @@ PSYCOPG = Driver(
 # Behind PgBouncer a name of a prepared statement may mean one of another client: an INSERT ran a SELECT.
 PSYCOPG_3 = PSYCOPG._replace(sure=(*LIBPQ, ("prepare_threshold", None)))
 PG8000 = Driver(
-    _state_of_pg8000,
+    lambda connection: {b"I": IDLE, b"T": OPEN, b"E": FAILED}.get(connection._transaction_status, UNKNOWN),
     lambda connection: bool(connection.autocommit),
     _roll_back,
     lambda connection: _cut_off_socket(connection._usock.fileno()),
@@ -131,7 +121,7 @@ PG8000 = Driver(
     begins=True,
 )
 PYMYSQL = Driver(
-    _state_of_pymysql,
+    lambda connection: OPEN if connection.server_status & IN_TRANSACTION else IDLE,
     lambda connection: bool(connection.server_status & AUTOCOMMIT),
     _roll_back,
     lambda connection: _cut_off_socket(connection._sock.fileno()),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm.exc import StaleDataError
 from transaction.interfaces import TransientError
 
+from pipeline.database.places import MASK
 from pipeline.database.sql_dialects import Errors, dialect_of
 from pipeline.interfaces import ConfigurationError, Unavailable
 
@@ -77,6 +79,43 @@ def was_refused(session: Any, error: BaseException) -> bool:
     except (SQLAlchemyError, ConfigurationError):  # what its codes mean is not known
         return False
     return error.orig is not None and Judge(own.errors, dialect.dbapi.Error).was_refused(error.orig)
+
+
+def values_of(parameters: Any) -> Iterator[Any]:
+    """Yield the values of the parameters of a statement, for one row or for several."""
+    for row in parameters if isinstance(parameters, list) else [parameters]:
+        yield from row.values() if isinstance(row, Mapping) else row or ()
+
+
+def hide_values(error: Any, outer: Exception | None, parameters: Any) -> None:
+    """Take what a visitor has sent out of the words of an error (S25). A database quotes a value that is there
+    already, or the whole row.
+
+    outer  SQLAlchemy's error, which repeats them
+    """
+    before, first = str(error), next(iter(error.args), None)
+    fields: Any = first if isinstance(first, dict) else {}  # of pg8000
+    detail = fields.get("D") or getattr(getattr(error, "diag", None), "message_detail", None)
+    quoted = [f"{sign}{value}{sign}" for value in values_of(parameters) for sign in "'\""]
+
+    def hidden(said: Any) -> Any:
+        if isinstance(said, dict):
+            return {name: hidden(text) for name, text in said.items()}
+        if not isinstance(said, str):
+            return said
+        for text in filter(None, (detail, *quoted)):
+            said = said.replace(text, MASK)
+        begin, mark, rest = said.partition("Duplicate entry '")
+        _, end, key = rest.rpartition("' for key")
+        return f"{begin}{mark}{MASK}{end}{key}" if mark else said
+
+    error.args = tuple(map(hidden, error.args))
+    for name, said in getattr(error, "__dict__", {}).items():
+        setattr(error, name, hidden(said))
+    if fields and error.__context__ is not None:  # it was raised for another one, which has them, too
+        hide_values(error.__context__, None, parameters)
+    if outer is not None:
+        outer.args = tuple(text.replace(before, str(error)) for text in outer.args)
 
 
 def code_of(error: BaseException | None) -> str | int | None:

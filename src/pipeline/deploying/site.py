@@ -24,11 +24,9 @@ MIB = 1024 * 1024
 MARGIN = 64 * 1024
 """Bytes by which a server's limit exceeds that of the elements, so that the site's own page says 413."""
 
-VARIABLES = "variables.json"
-"""The file with the variables of the command line. Only the user that runs the service can read it (S25)."""
-ENVIRONMENT = "variables.env"
-"""The same for a container: a file for ``docker run --env-file``."""
-SECRET = (VARIABLES, ENVIRONMENT)
+VARIABLES = "variables.env"
+"""The file with the variables of the command line, as container engines put it into the environment. Only the user
+that runs the service can read it (S25)."""
 _PASSWORD = re.compile(r"://[^:/@\s]*:(?!%\()[^@/?\s]+@|(?<!get )\bpass(?:word|wd)?\s*=\s*(?!%\()\S", re.IGNORECASE)
 
 StepFacts: TypeAlias = Sequence[tuple[Step, Facts]]

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 
-from pipeline.deploying.site import ENVIRONMENT, VARIABLES, Site, need_program
+from pipeline.deploying.site import VARIABLES, Site, need_program
+from pipeline.loading.site import PRIVATE
 
 GROUP = "wsgi_pipeline.deploy_targets"
 TEMPLATE = ".j2"
@@ -76,13 +77,9 @@ def templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"python": as_python, "json": json.dumps, "shell": shlex.join}
+    found.filters |= {"json": json.dumps, "shell": shlex.join}
+    found.filters["python"] = lambda value: repr(str(value) if isinstance(value, Path) else value)
     return found
-
-
-def as_python(value: object) -> str:
-    """Return a value as Python writes it; that of a path is its text."""
-    return repr(str(value) if isinstance(value, Path) else value)
 
 
 def deployment_of(name: str, site: Site) -> Deployment:
@@ -110,6 +107,7 @@ def deployment_of(name: str, site: Site) -> Deployment:
     lines = [line.partition(" ") for line in texts.pop("commands").splitlines() if line]
     texts = {values["names"].get(file, file): text for file, text in texts.items() if text.strip()}
     files = {**values["inner"].files, **texts}
-    if site.variables and "wsgi.py" in files and ENVIRONMENT not in files:
-        files[VARIABLES] = json.dumps(site.variables, indent=1)
+    if site.variables and "wsgi.py" in files:
+        text = json.dumps(site.variables).replace("$", r"\u0024").replace("#", r"\u0023")  # Compose has its own use
+        files[VARIABLES] = f"{PRIVATE}={text}\n"
     return Deployment(files, [(verb, command) for verb, _, command in lines])

@@ -131,9 +131,10 @@ def authenticate(
             "in 'by', and its own name in 'realm': sessions of sites with the same keys are told apart by it (S27)"
         )
     audience = f"{realm} {getattr(check, '__module__', '')}:{getattr(check, '__qualname__', '')}"
-    session = _session(keys, session_age, login, sessions, audience, cookie) if "session" in by else None
-    browsers = _known_browsers(keys, audience) if session is not None else None
-    verify = Verifier(check or refuse, _limiter(failures, interval, limits), browsers)
+    session = browsers = None
+    if "session" in by:
+        session, browsers = _session(keys, session_age, login, sessions, audience, cookie)
+    verify = Verifier(check or (lambda *login: None), _limiter(failures, interval, limits), browsers)
     try:
         by_header = Header(header, trusted) if trusted else None
     except ValueError as error:
@@ -142,10 +143,6 @@ def authenticate(
     handler = _handler(next, [ways[way] for way in by], by_header, placeful)
     authorize, told = authorizer(policy, undeclared), partial(groups_of, otherwise=groups)
     return Offers(handler, authorize=authorize, verify=verify, login_session=session, groups=told)
-
-
-def refuse(request: AuthRequest, login: str, password: str) -> None:
-    """Refuse every password: the ``check`` of a site that has none."""
 
 
 def _handler(
@@ -253,20 +250,16 @@ def _limiter(failures: int, interval: float, uri: str) -> Limiter:
 
 def _session(
     keys: str, age: int, login: str, ended: Callable[[Any], Ended] | None, audience: str, cookie: str
-) -> Any:
-    """Return the ``Session``. It needs an extra, so it is imported only if it is configured."""
+) -> tuple[Any, Any]:
+    """Return ``Session`` and ``KnownBrowsers``. They need an extra, so they are imported only if they are used."""
     if not keys:
         raise ConfigurationError("authenticate: sessions need the option 'keys', the path of a file")
     if cookie in TAKEN:
         raise ConfigurationError(f"authenticate: option 'cookie': {cookie!r} is the name of another cookie of ours")
     check_header(cookie, "")
-    read_keys, session = resolve("pipeline.auth.keys:read_keys"), resolve("pipeline.auth.sessions:Session")
-    return session(read_keys(keys), age, login, ended, audience, cookie)
-
-
-def _known_browsers(keys: str, audience: str) -> Any:
-    """Return the ``KnownBrowsers``. It needs an extra, so it is imported only with sessions."""
-    return resolve("pipeline.auth.browsers:KnownBrowsers")(resolve("pipeline.auth.keys:read_keys")(keys), audience)
+    session, browsers = resolve("pipeline.auth.sessions:Session"), resolve("pipeline.auth.browsers:KnownBrowsers")
+    read = resolve("pipeline.auth.keys:read_keys")(keys)
+    return session(read, age, login, ended, audience, cookie), browsers(read, audience)
 
 
 def identify(request: AuthRequest, authenticators: Any) -> None:

@@ -269,7 +269,7 @@ def of_exception(failure: Failure) -> Cause:
         return failure.cause(what, remedy)
     for option, value in opened.step.element.options.items():
         if f"({option})" in str(error):
-            shown = told_option(option, value, opened.step.facts.secrets)
+            shown = told_option(option, value, opened.step.facts.secrets.__contains__)
             remedy = f"Change the option {option}, now {shown}, or find what needs more than that."
             return Cause(opened.step.source.option(option), f"{opened.name}: {what}", remedy)
     return Cause(opened.step.where, f"{opened.name}: {what}", remedy or "The log below says more.")
@@ -421,7 +421,8 @@ def of_limit(failure: Failure) -> Cause | None:
     if element is None or names is None:
         return None
     given = {name: element.options[name] for name in names if element.options.get(name)}
-    set_to = ", ".join(f"{name} = {told_option(name, value, facts.secrets)}" for name, value in given.items())
+    is_hidden = facts.secrets.__contains__
+    set_to = ", ".join(f"{name} = {told_option(name, value, is_hidden)}" for name, value in given.items())
     remedy = f"See its options {', '.join(names)}{f' (now {set_to})' if set_to else ''}, and the request."
     return Cause(failure.here, f"{failure.visit.name} refused the request: {_detail(failure.error)}", remedy)
 

@@ -83,7 +83,7 @@ def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, boo
         return body, False
     if rewritten:
         response.headerlist = [
-            (name, _weak(value)) if name.lower() == "etag" else (name, value)
+            (name, f"W/{value.removeprefix('W/')}" if name.lower() == "etag" else value)  # RFC 9110 section 8.8.1
             for name, value in response.headerlist
             if name.lower() not in _OF_THE_BYTES
         ]
@@ -99,8 +99,3 @@ _OF_THE_BYTES = {
     "repr-digest",
 }
 """Headers that are only valid for the original bytes of a body."""
-
-
-def _weak(etag: str) -> str:
-    """Return the weak form of an ETag, for the same content in other bytes (RFC 9110 section 8.8.1)."""
-    return etag if etag.startswith("W/") else f"W/{etag}"

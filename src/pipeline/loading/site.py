@@ -93,12 +93,12 @@ def private_variables(file: str | None) -> dict[str, str]:
         if text is None:
             if file is None:
                 return {}
-            text = Path(file).read_text("utf-8")
+            text = Path(file).read_text("utf-8").removeprefix(f"{PRIVATE}=")
         found = json.loads(text)
     except OSError as error:
         raise ConfigurationError(
             f"{file} cannot be read: {error.strerror}. It has the variables of the site, for the user that runs "
-            f"it. Run `pipeline deploy` again, or set {PRIVATE} in the environment to its text"
+            f"it. Run `pipeline deploy` again, or set {PRIVATE} in the environment"
         ) from None
     except ValueError:
         found = None

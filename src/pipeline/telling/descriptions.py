@@ -14,7 +14,7 @@ from pipeline.interfaces import Facts
 from pipeline.order import Contract, objection
 from pipeline.paste import Chain, Step
 from pipeline.request import OnFirstUse
-from pipeline.telling.secrets import NAMED_SO, told_option
+from pipeline.telling.secrets import is_secret, told_option
 from pipeline.telling.words import place_of, sentence, written
 
 
@@ -108,12 +108,12 @@ def described_step(step: Step, contracts: Sequence[Contract]) -> dict[str, Any]:
     """Return the facts of one part of a pipeline."""
     element, facts = step.element, step.facts
     options: Mapping[str, object] = step.strings if element is None else element.options
-    secrets = NAMED_SO if element is None else facts.secrets
+    is_hidden = is_secret if element is None else facts.secrets.__contains__
     described = {
         "name": str(step),
         "what": f"foreign: {place_of(step.factory)}" if element is None else sentence(step.factory),
         "where": step.where,
-        "options": {name: told_option(name, value, secrets) for name, value in options.items()},
+        "options": {name: told_option(name, value, is_hidden) for name, value in options.items()},
         "facts": list(lines_of(facts)),
         "foreign": element is None,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 from urllib.parse import unquote
@@ -133,22 +133,13 @@ TELLERS: dict[str, Callable[[Any], str]] = {
 """Functions that tell the values of some variables of the environ."""
 
 
-def told_option(name: str, value: Any, secret: Container[str] = ()) -> str:
-    """Return an option as an ini has it; a mask if the facts of its element say that it is a secret (S25).
+def told_option(name: str, value: Any, is_hidden: Callable[[str], object]) -> str:
+    """Return an option as an ini has it, or a mask for one that is a secret (S25).
 
-    secret  names of the options that are secrets; for a section that is not of an element, ``NAMED_SO``
+    is_hidden  tells the names of secrets: those in the facts of an element; ``is_secret`` for a foreign section,
+               which has no facts
     """
-    return MASK if name in secret else masked_urls(written(value))
-
-
-class _NamedSo:
-    """Contains the names that sound like those of secrets: a foreign section has no facts that name them."""
-
-    def __contains__(self, name: object) -> bool:
-        return bool(is_secret(str(name)))
-
-
-NAMED_SO = _NamedSo()
+    return MASK if is_hidden(name) else masked_urls(written(value))
 
 
 def masked_text(text: str) -> str:
@@ -157,8 +148,8 @@ def masked_text(text: str) -> str:
 
 
 def masked_urls(text: str) -> str:
-    """Return a text without the passwords of its URLs. A password reaches to the last "@" of its word, whatever
-    stands in it."""
+    """Return a text without the passwords of its URLs, also those in a query. One before the host reaches to the
+    last "@" of its word, whatever stands in it."""
     return re.sub(r"\S++", _masked_url, text) if "://" in text else text
 
 
@@ -166,9 +157,10 @@ def _masked_url(found: re.Match[str]) -> str:
     word = found[0]
     end, begin = word.rfind("@"), word.find("://") + 3
     user, colon, _ = word[begin:end].partition(":")
-    if end < 0 or begin < 3 or not colon or "/" in user:
-        return word
-    return f"{word[:begin]}{user}:{MASK}{word[end:]}"
+    if end >= 0 and begin >= 3 and colon and "/" not in user:
+        word = f"{word[:begin]}{user}:{MASK}{word[end:]}"
+    place, mark, query = word.partition("?")
+    return f"{place}{mark}{_masked(query, _VALUE)}"
 
 
 def _masked(text: str, value: re.Pattern[str]) -> str:

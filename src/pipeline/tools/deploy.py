@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pipeline.deploying import tls
 from pipeline.deploying.site import (
-    SECRET,
+    VARIABLES,
     Site,
     directories_of,
     getgrnam,
@@ -123,15 +123,16 @@ def write_files(site: Site, deployment: Deployment) -> None:
     """Write the files."""
     for directory in (site.directory, site.directory / "run", site.directory / "log"):
         directory.mkdir(parents=True, exist_ok=True)
+        if directory.stat().st_mode & 0o002:  # also with the sticky bit: a link could stand there already
+            raise ConfigurationError(f"{directory}: others may put files of theirs there: chmod o-w {directory}")
     if group := deployment.one("group"):
         run = site.directory / "run"
         os.chown(run, -1, getgrnam(group).gr_gid)
         run.chmod(0o2755)  # what is made there gets the group
-    for name in SECRET:
-        (site.directory / name).unlink(missing_ok=True)
+    (site.directory / VARIABLES).unlink(missing_ok=True)
     for name, text in deployment.files.items():
         path = site.directory / name
-        if name in SECRET:
+        if name == VARIABLES:
             write_secret(path, text, deployment.one("user"))
             continue
         path.write_text(text, encoding="utf-8")

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.deploying.lock import WHEELS, lock_of, project_of
-from pipeline.deploying.site import ENVIRONMENT, Site, has_code, password_in
+from pipeline.deploying.site import VARIABLES, Site, has_code, password_in
 from pipeline.interfaces import ConfigurationError
-from pipeline.loading.site import PRIVATE
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 MARK = "/tmp/draining"
@@ -54,11 +53,10 @@ def values(site: Site) -> dict[str, Any]:
         "databases": [host for host in hosts if re.fullmatch(r"[a-z][a-z0-9-]*", host) and host != "localhost"],
         "local": [server for server in site.servers if server.rpartition(":")[0] in LOCAL],
         "lock": lock.read_text("utf-8") if lock.exists() else lock_of(root),
-        "variable": PRIVATE,
         # In the container.
         "python": "python",
         "run": "/tmp",
-        "private": "/run/secrets/variables.json",
+        "private": f"/run/secrets/{VARIABLES}",
         "inside": site._replace(
             ini=HOME + site.ini.removeprefix(str(root)),
             directory=Path(HOME) / directory,
@@ -152,5 +150,5 @@ def refuse_passwords(directories: set[Path], site: Site) -> None:
             raise ConfigurationError(
                 f"{ini}, {line}: this line has a password, which the image would have. Let the line take the value "
                 f"of a variable (get option = name), and give the variable here: pipeline deploy container ... "
-                f"name=value. It is written to {ENVIRONMENT}, which docker run reads, and which is not in the image"
+                f"name=value. It is written to {VARIABLES}, which docker run reads, and which is not in the image"
             )
