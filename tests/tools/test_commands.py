@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.loading.asking import request_of
 from pipeline.telling.errors import in_one_line
 from pipeline.tools.command import main
 from tools.conftest import CODE, INI, Site
@@ -468,6 +469,14 @@ def test_as_a_user(run: Callable[..., Any]) -> None:
     assert "needs the permission 'edit'" in " ".join(said.split())
     status, said = run("explain", DEPLOY, "GET", "/@@add-folder", memory, "--user", "admin")
     assert status == 0, said
+
+
+def test_a_header_that_is_given_twice_is_a_list() -> None:
+    """As a server hands it on; that of the command line takes the place of ours."""
+    headers = ["cookie: a=1", "Accept: text/html", "Cookie: b=2", "accept: */*", "Host: example.com"]
+    environ = request_of("GET", "/", headers, [])
+    found = (environ["HTTP_COOKIE"], environ["HTTP_ACCEPT"], environ["HTTP_HOST"])
+    assert found == ("a=1; b=2", "text/html, */*", "example.com")
 
 
 def test_a_header_and_a_path_that_are_malformed(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

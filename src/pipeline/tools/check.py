@@ -77,7 +77,12 @@ def stored_in(ini: str, path: Path, words: list[str]) -> list[Finding]:
         found.extend(resolve("pipeline.checking.stored:of_stored")(names["request"], path.parent))
         return 0
 
-    in_site(ini, words, work, has_root=False)
+    try:
+        in_site(ini, words, work, has_root=False)
+    except Exception as error:
+        if is_ours(error):
+            raise
+        found.append(of_error(error, str(path)))
     return found
 
 
