@@ -464,7 +464,12 @@ def test_a_secret_is_for_the_user_that_runs_the_site__S25(
 ) -> None:
     """www-data runs other sites, too."""
     users = {}
-    monkeypatch.setattr(deploy, "write_secret", lambda path, text, user: users.setdefault(path.name, user))
+
+    def write_secret(path: Path, text: str, user: str) -> None:
+        users[path.name] = user
+        path.touch()
+
+    monkeypatch.setattr(deploy, "write_secret", write_secret)
     written(tmp_path, target, "zodb_uri=postgres://site:secret@host/db", "--user", "www-data")
     assert users and set(users.values()) == {"www-data" if target in OF_WWW_DATA else ""}
 

@@ -368,7 +368,7 @@ def test_a_worker_waits_and_ends_after_the_job_at_hand(site: Site, monkeypatch: 
     finally:
         for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
             signal.signal(number, handler)
-    assert slept == [3.0] and site.stored() == ({"sea": 1}, [])
+    assert slept == [0.5] and site.stored() == ({"sea": 1}, [])
 
 
 def test_a_site_that_refuses_the_request_of_a_worker_is_told(site: Site, caplog: Any) -> None:

@@ -36,6 +36,8 @@ else:  # they need prometheus_client
 
 AT_ONCE = 20
 """Jobs of the queue that a worker looks at before it looks at the queue again."""
+STEP = 0.5
+"""Seconds after which a worker that waits notices that it is to end."""
 PAUSE = 5.0
 """Seconds between two counts of a queue that has work: each reads all of it."""
 
@@ -100,7 +102,9 @@ class Worker:
             if not any(done):
                 if self.is_once:
                     break
-                time.sleep(self.every)
+                until = time.monotonic() + self.every
+                while not self.is_stopped and (left := until - time.monotonic()) > 0:
+                    time.sleep(min(left, STEP))  # Python goes on with it after a signal
         return int(self.is_once and self.failed > 0)
 
     def stop(self, number: int, frame: object) -> None:
