@@ -471,6 +471,13 @@ def test_as_a_user(run: Callable[..., Any]) -> None:
     assert status == 0, said
 
 
+def test_the_line_of_an_unread_variable_is_its_own(site: Site) -> None:
+    """Another one begins with its name."""
+    site.write(f"[DEFAULT]\nserved_hosts = 1\nserved_host = 2\n{INI}\n[filter:other]\nget a = served_hosts\n", CODE)
+    _, said = site.run("check")
+    assert f"no ini reads the variable 'served_host' in {site.ini}, section [DEFAULT], line 3 " in said
+
+
 def test_a_header_that_is_given_twice_is_a_list() -> None:
     """As a server hands it on; that of the command line takes the place of ours."""
     headers = ["cookie: a=1", "Accept: text/html", "Cookie: b=2", "accept: */*", "Host: example.com"]
