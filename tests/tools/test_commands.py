@@ -471,6 +471,15 @@ def test_as_a_user(run: Callable[..., Any]) -> None:
     assert status == 0, said
 
 
+@pytest.mark.parametrize("command", ["check", "views", "shell"])
+def test_code_that_ends_the_process_is_not_a_success(site: Site, command: str) -> None:
+    """A script that is imported: its status would be that of the command."""
+    site.write(INI, CODE + "\nimport sys\nsys.exit()\n")
+    status, said = site.run(command)
+    assert status == 1 and "this ends the process while the site is loaded" in said
+    assert f"{site.code}, line {site.line('sys.exit()')}" in said
+
+
 def test_the_line_of_an_unread_variable_is_its_own(site: Site) -> None:
     """Another one begins with its name."""
     site.write(f"[DEFAULT]\nserved_hosts = 1\nserved_host = 2\n{INI}\n[filter:other]\nget a = served_hosts\n", CODE)

@@ -63,8 +63,7 @@ def need_pair(certificate: str, key: str, names: Iterable[str]) -> None:
     """Refuse files that are not there or cannot be read, a key of another certificate, and other names."""
     for path in (certificate, key):
         try:
-            with open(path, "rb"):
-                pass
+            open(path, "rb").close()
         except OSError as error:
             raise ConfigurationError(f"--tls {path}: {error.strerror}") from None
 

@@ -66,7 +66,7 @@ def evolve(
             mapping[module.__name__] = number
             if not is_dry:
                 names["commit"]()
-        except Exception:
+        except (Exception, SystemExit):
             names["abort"]()
             traceback.print_exc()
             print(f"{number}. {said}: failed. Nothing of this step is stored")
