@@ -114,10 +114,13 @@ def plan(
 @contextmanager
 def named_errors(uri: str) -> Iterator[None]:
     """Say of a name that leads nowhere where it stands, and what was meant: ``use = egg:package#name``, or the name
-    of a section."""
+    of a section. Say of code that ends the process that the site is not loaded."""
     file = uri.removeprefix("config:").partition("#")[0]
     try:
         yield
+    except SystemExit as error:  # a command, and the trial before a reload, would end with its status: 0
+        place, line, *_ = traceback.extract_tb(error.__traceback__)[-1]
+        raise ConfigurationError(f"{place}, line {line}: this ends the process while the site is loaded") from error
     except PackageNotFoundError as error:
         where = place_of_value(file, f"egg:{error.name}")
         raise NotFound(f"{where}: the package {error.name!r} is not installed") from None

@@ -34,6 +34,13 @@ def test_a_directory_must_be_read_and_entered_by_others(mode: int, is_closed: bo
     [
         ("url = postgresql://site:secret@localhost/db", "line 2"),
         ("password = secret", "line 2"),
+        ("db_password = secret", "line 2"),
+        ("session.secret = seekreet", "line 2"),
+        ("set client_secret = seekreet", "line 2"),
+        ("get db_password = secret", ""),
+        ("bypass = true", ""),
+        ("secret_file = /srv/k3y", ""),
+        ("db_password = %(password)s", ""),
         ("token = k3y", "line 2"),  # the facts of an element say that it is a secret
         ("password = %(password)s", ""),
         ("# password = secret", ""),

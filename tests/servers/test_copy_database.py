@@ -136,6 +136,19 @@ def test_blobs_are_not_lost(here: Callable[..., str], capsys: pytest.CaptureFixt
     assert "no place for them: give its URI blobstorage_dir=" in capsys.readouterr().err
 
 
+def test_blobs_whose_directory_is_not_named_are_not_lost(
+    here: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What stood before the first one is copied, and the rest is continued with the directory."""
+    fill(here("from", blobs=True), blobs=True)
+    for blobs in (False, True):
+        assert copy_database.main(["--continue", here("from"), here("to", blobs=blobs)]) == 1
+        assert "FROM has blobs since 2" in capsys.readouterr().err
+    assert copy_database.main(["--continue", here("from", blobs=True), here("to", blobs=True)]) == 0
+    assert content(here("to", blobs=True)) == content(here("from", blobs=True))
+    assert history(here("to")) == history(here("from"))
+
+
 def test_what_is_not_empty_is_refused(here: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     fill(here("a"))
     fill(here("b"), 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import json
 import os
@@ -280,6 +281,48 @@ def test_a_password_in_an_ini(
     assert "has a password" not in capsys.readouterr().out
 
 
+def test_a_password_in_an_ini_that_another_one_uses(
+    showing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S25: the image has each ini of the chain, wherever it stands in the project."""
+    (tmp_path / "pyproject.toml").touch()
+    base = tmp_path / "conf" / "base.ini"
+    base.parent.mkdir()
+    base.write_text(f"{showing.read_text()}db_password = x\n")
+    ini = tmp_path / "etc" / "site.ini"
+    ini.parent.mkdir()
+    ini.write_text("[app:main]\nuse = config:../conf/base.ini\n")
+    assert main(["deploy", "container", str(ini), str(tmp_path / "site")]) == 1
+    assert f"{base}, line 3: this line has a password, which the image would have" in capsys.readouterr().err
+
+
+def test_a_deployment_that_cannot_be_written_leaves_the_one_before(
+    showing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server runs by those files, and the variables are nowhere else."""
+    before = written(tmp_path, "gunicorn", "secret=one", ini=str(showing))
+    write_text = Path.write_text
+
+    def fill_the_disk(path: Path, text: str, *more: Any, **options: Any) -> int:
+        write_text(path, text[:100], *more, **options)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", fill_the_disk)
+        assert main(["deploy", "gunicorn", str(showing), str(tmp_path / "site"), "secret=two"]) == 1
+    assert {name: (tmp_path / "site" / name).read_text() for name in before} == before
+    assert written(tmp_path, "gunicorn", "secret=two", ini=str(showing)).keys() == before.keys()
+
+
+def test_variables_that_are_not_given_again_are_told_to_be_gone(
+    showing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for given, said in ((["secret=one"], False), ([], True), ([], False)):
+        files = written(tmp_path, "gunicorn", *given, ini=str(showing))
+        assert ("variables.env" in files) is bool(given)
+        assert ("variables.env is removed" in capsys.readouterr().out) is said
+
+
 # nginx and the site behind it
 
 
@@ -438,7 +481,12 @@ def test_a_secret_is_for_the_user_that_runs_the_site__S25(
 ) -> None:
     """www-data runs other sites, too."""
     users = {}
-    monkeypatch.setattr(deploy, "write_secret", lambda path, text, user: users.setdefault(path.name, user))
+
+    def write_secret(path: Path, text: str, user: str) -> None:
+        users[path.name] = user
+        path.touch()
+
+    monkeypatch.setattr(deploy, "write_secret", write_secret)
     written(tmp_path, target, "zodb_uri=postgres://site:secret@host/db", "--user", "www-data")
     assert users and set(users.values()) == {"www-data" if target in OF_WWW_DATA else ""}
 

@@ -434,6 +434,52 @@ def test_it_says_the_addresses_that_the_ini_has(ini: Path, start: Callable[..., 
     assert "It listens on every address of this machine" in server.said()
 
 
+LISTENS = """
+import socket
+
+def server(global_conf, host="0.0.0.0", port="1"):
+    def run(app):
+        print("listens", host, port, flush=True)
+        with socket.create_server((host, int(port))) as listener:
+            listener.accept()
+    return run
+"""
+WAITRESS = "use = egg:waitress#main"
+OTHER = "paste.server_factory = listens:server\nhost = 0.0.0.0"
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("section", [WAITRESS, WAITRESS + "\nlisten = *:{other}", OTHER])
+def test_the_address_of_the_command_line_is_that_of_the_server(
+    section: str, ini: Path, start: Callable[..., Any], free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It beats every address in the ini, of each server, and the sockets that systemd gave to another process: the
+    server listens on that address alone."""
+    monkeypatch.setenv("LISTEN_FDS", "1")
+    monkeypatch.setenv("LISTEN_PID", "1")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        ini.with_name("listens.py").write_text(LISTENS)
+        section = section.format(other=other.getsockname()[1])
+        ini.write_text(ini.read_text().replace(WAITRESS, section))
+        where = ["--host", "127.0.0.1", "--port", str(free_port)]
+        server = start([*COMMAND, ini, *where, "--no-reload"], free_port)
+    said = wait_for(f"site.ini: http://127.0.0.1:{free_port}/ by ", server.said)
+    assert "every address" not in said
+    if section == OTHER:
+        wait_for(f"listens 127.0.0.1 {free_port}", server.said)
+    else:
+        assert get(free_port) == "first"
+
+
+def test_waitress_takes_one_socket_of_systemd(ini: Path, tmp_path: Path) -> None:
+    """The variables are those of this process."""
+    given = "os.environ.update(LISTEN_FDS='2', LISTEN_PID=str(os.getpid()))"
+    code = f"import os, sys; {given}; os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", code, *COMMAND, str(ini)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "systemd has opened 2 sockets, and waitress takes one" in done.stderr
+
+
 def test_the_command_says_its_version_and_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as done:
         main(["--version"])

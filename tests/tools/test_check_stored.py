@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from persistent import Persistent
 from persistent.mapping import PersistentMapping
+from ZODB.Connection import TransactionMetaData
 from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
+from ZODB.utils import z64
 
 from inis import ini_of
 from pipeline.database import forks
@@ -94,3 +96,33 @@ def test_tables_that_migrations_have_not_reached(
     (tmp_path / "shop" / "migrations" / "versions" / "0002_more.py").write_text(more)
     assert main(["check", "--database", ini]) == 1
     assert "the tables are at 0001, and the code at 0002" in capsys.readouterr().out
+
+
+def test_a_database_that_cannot_be_read_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``errors`` makes a page of the exception, and the check is not done."""
+    storage = FileStorage(str(tmp_path / "Data.fs"))
+    transaction = TransactionMetaData()
+    storage.tpc_begin(transaction)
+    storage.store(storage.new_oid(), z64, b"not a pickle", "", transaction)
+    storage.tpc_vote(transaction)
+    storage.tpc_finish(transaction)
+    storage.close()
+    status, said = check(tmp_path, capsys, "--database")
+    assert status == 1 and said.startswith("error: ") and "in order" not in said
+
+
+def test_a_server_that_is_away_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if no object is read of it: what is found is told, and the lists of jobs are not empty."""
+    pytest.importorskip("psycopg")
+    monkeypatch.setattr("pipeline.tools.work.set_up_logging", lambda ini, variables: None)
+    order = ["retry", "sql", "errors", "transaction", "forms", "traverse"]
+    options = {"sql": "url = postgresql+psycopg://127.0.0.1:1/site", "traverse": "root = builtins:dict"}
+    (tmp_path / "site.ini").write_text(ini_of(order, "proving.notes", **options))
+    for command in (["check", "--database"], ["work", "--list"], ["work", "--again"], ["work", "--once"]):
+        assert main([*command, str(tmp_path / "site.ini")]) == 1
+        said = capsys.readouterr()
+        where = said.out if command[0] == "check" else said.err
+        line = "Unavailable: the database postgresql+psycopg://127.0.0.1:1/site cannot be reached\n"
+        assert line in where and "Traceback" not in said.err, command

@@ -202,3 +202,23 @@ def test_the_shell_completes_a_line(completed: Callable[[str], set[str]], line: 
 @pytest.mark.once
 def test_the_shell_completes_the_command(completed: Callable[[str], set[str]]) -> None:
     assert completed("pipeline ") >= set(commands())
+
+
+def test_a_broken_pipe_of_the_site_is_an_error(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that has closed its connection is not the reader of what the command prints."""
+    site.code.write_text(site.code.read_text() + "\nraise BrokenPipeError(32, 'Broken pipe')\n")
+    assert main(["views", str(site.ini)]) == 1
+    assert "BrokenPipeError" in capsys.readouterr().err
+
+
+def test_a_command_that_its_reader_cuts_off_has_not_done_all(tmp_path: Path) -> None:
+    """``pipeline new DIR | head -1`` writes a part of the site."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [BIN / "pipeline", "new", tmp_path / "cut-off"]
+    environ = os.environ | {"PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(command, env=environ, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.loading.asking import request_of
 from pipeline.telling.errors import in_one_line
 from pipeline.tools.command import main
 from tools.conftest import CODE, INI, Site
@@ -470,6 +471,30 @@ def test_as_a_user(run: Callable[..., Any]) -> None:
     assert "needs the permission 'edit'" in " ".join(said.split())
     status, said = run("explain", DEPLOY, "GET", "/@@add-folder", memory, "--user", "admin")
     assert status == 0, said
+
+
+@pytest.mark.parametrize("command", ["check", "views", "shell"])
+def test_code_that_ends_the_process_is_not_a_success(site: Site, command: str) -> None:
+    """A script that is imported: its status would be that of the command."""
+    site.write(INI, CODE + "\nimport sys\nsys.exit()\n")
+    status, said = site.run(command)
+    assert status == 1 and "this ends the process while the site is loaded" in said
+    assert f"{site.code}, line {site.line('sys.exit()')}" in said
+
+
+def test_the_line_of_an_unread_variable_is_its_own(site: Site) -> None:
+    """Another one begins with its name."""
+    site.write(f"[DEFAULT]\nserved_hosts = 1\nserved_host = 2\n{INI}\n[filter:other]\nget a = served_hosts\n", CODE)
+    _, said = site.run("check")
+    assert f"no ini reads the variable 'served_host' in {site.ini}, section [DEFAULT], line 3 " in said
+
+
+def test_a_header_that_is_given_twice_is_a_list() -> None:
+    """As a server hands it on; that of the command line takes the place of ours."""
+    headers = ["cookie: a=1", "Accept: text/html", "Cookie: b=2", "accept: */*", "Host: example.com"]
+    environ = request_of("GET", "/", headers, [])
+    found = (environ["HTTP_COOKIE"], environ["HTTP_ACCEPT"], environ["HTTP_HOST"])
+    assert found == ("a=1; b=2", "text/html, */*", "example.com")
 
 
 def test_a_header_and_a_path_that_are_malformed(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,12 @@ def test_a_step_that_fails_is_dropped_whole_and_tried_again(run: Run, tmp_path: 
     assert stored(tmp_path)["title"] == "broken" and stored(tmp_path)["step"] == {"steps": 3}
 
 
+def test_a_step_that_ends_the_process_is_not_a_success(run: Run, tmp_path: Path) -> None:
+    status, said, _ = run(FIRST + SECOND + FAILS.replace('raise KeyError("author")', "raise SystemExit"))
+    assert status == 1 and said.endswith("3. Fails half way.: failed. Nothing of this step is stored\n")
+    assert stored(tmp_path)["step"] == {"steps": 2}
+
+
 def test_older_code_is_refused(run: Run) -> None:
     assert run(FIRST + SECOND)[0] == 0
     status, _, said = run(FIRST)

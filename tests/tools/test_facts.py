@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import socket
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -406,3 +407,15 @@ def test_facts_are_a_value() -> None:
     assert Facts() == Facts() and Facts(writes=("a",)) != Facts()
     with pytest.raises(AttributeError):
         Facts().writes = ("a",)  # type: ignore[misc]
+
+
+def test_a_second_start_removes_nothing_of_the_first(
+    write: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lock is of a process that runs, since a server has the port."""
+    ini = write("store keeper", STORE + KEEPER)
+    lock = Path(ini).parent / "var" / "keeper.lock"
+    lock.touch()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert main(["serve", ini, "--port", str(listener.getsockname()[1])]) == 1
+    assert "Address already in use" in capsys.readouterr().err and lock.exists()

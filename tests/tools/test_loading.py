@@ -98,3 +98,13 @@ def test_templates_are_loaded_with_the_site_and_one_with_a_mistake_is_refused(
         assert f"{tmp_path / 'page.html'}, line 2: TemplateSyntaxError" in capsys.readouterr().err
     else:
         assert [key[1] for key in environment(name).cache] == ["page.html"]  # type: ignore[union-attr]
+
+
+def test_a_site_whose_code_ends_the_process_is_refused_before_a_reload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The new processes would end as well, and none would be left."""
+    (tmp_path / "ending_site.py").write_text("import sys\n\ndef make(global_conf):\n    sys.exit()\n")
+    (tmp_path / "site.ini").write_text("[app:main]\npaste.app_factory = ending_site:make\n")
+    assert loading.try_out(str(tmp_path / "site.ini")) == 1
+    assert f"{tmp_path}/ending_site.py, line 4: this ends the process" in capsys.readouterr().err

@@ -72,10 +72,29 @@ def test_the_database_is_closed_afterwards(stored: Callable[..., tuple[int, str]
     assert (ran.stdout, ran.stderr, ran.returncode) == ("{'count': 0}\n", "", 0)
 
 
+class Terminal(io.StringIO):
+    """What a person types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("middle", "status", "count"), [("", 0, 9), ("raise KeyError(1)", 1, 0)])
+def test_a_script_ends_at_its_first_error(
+    middle: str, status: int, count: int, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands behind it, such as ``commit()``, would store a half."""
+    site.write(DATABASE, STORED)
+    script = f"def change(to):\n    root['count'] = to\nchange(8)\n{middle}\nchange(9)\ncommit()\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(script))
+    assert site.run("shell")[0] == status
+    assert site.run("shell", "-c", "print(root)") == (0, f"{{'count': {count}}}")
+
+
 def test_the_prompt_says_what_is_there(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.write(DATABASE, STORED)
     monkeypatch.setattr("pipeline.tools.shell.find_spec", lambda name: None)
-    monkeypatch.setattr(sys, "stdin", io.StringIO("root['count'] = 9\nprint('it is', root)\n"))
+    monkeypatch.setattr(sys, "stdin", Terminal("root['count'] = 9\nprint('it is', root)\n"))
     status, said = site.run("shell")
     assert status == 0
     for name in ("root", "request", "commit", "abort", "app"):
@@ -92,6 +111,7 @@ def test_it_is_ipython_if_that_is_installed(site: Site, monkeypatch: pytest.Monk
     module.start_ipython = lambda **options: started.append(options)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", module)
     monkeypatch.setattr("pipeline.tools.shell.find_spec", lambda name: module)
+    monkeypatch.setattr(sys, "stdin", Terminal())
     status, said = site.run("shell")
     assert (status, len(started)) == (0, 1)
     assert "request a GET of /" in said

@@ -368,4 +368,35 @@ def test_a_worker_waits_and_ends_after_the_job_at_hand(site: Site, monkeypatch: 
     finally:
         for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
             signal.signal(number, handler)
-    assert slept == [3.0] and site.stored() == ({"sea": 1}, [])
+    assert slept == [0.5] and site.stored() == ({"sea": 1}, [])
+
+
+def test_a_site_that_refuses_the_request_of_a_worker_is_told(site: Site, caplog: Any) -> None:
+    """The job waits, and the status of the command says so: it was taken for the job of another worker."""
+    site.add("done")
+    code = site.directory / "working.py"
+    text = (site.directory / "site.ini").read_text()
+    (site.directory / "site.ini").write_text(
+        text.replace("errors transaction", "errors closed transaction")
+        + "\n[filter:closed]\npaste.filter_factory = working:closed\n"
+    )
+    code.write_text(code.read_text() + CLOSED)
+    sys.modules.pop("working")
+    assert site.run("--once")[0] == 1
+    assert len(site.stored()[1]) == 1
+    [said] = [one.getMessage() for one in caplog.records if one.name == "pipeline.jobs"]
+    assert said == "no job is done: the site has answered 403 to POST /job, the request of a worker"
+
+
+CLOSED = """
+from webob.exc import HTTPForbidden
+from pipeline import element
+
+@element
+def closed(next):
+    def closed(request, response):
+        if request.method == "POST":
+            raise HTTPForbidden("closed for repairs")
+        next(request, response)
+    return closed
+"""

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from pipeline.deploying.site import refusal
 from pipeline.interfaces import ConfigurationError
 
 HEAD = """\
@@ -49,11 +50,7 @@ def lock_of(root: Path) -> str:
         words += ["--ignore-installed", "--report", "-", "-c", str(constraints), *links, SERVER, *wanted]
         done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode:
-        raise ConfigurationError(
-            f"pip cannot say what the image installs. Put wheels of packages that are not on the index into "
-            f"{root / WHEELS}; or write requirements.txt into DIR yourself, with hashes, as "
-            f"`uv pip compile --generate-hashes` does. pip said: {done.stderr.strip()}"
-        )
+        raise refusal("no lock", wheels=root / WHEELS, said=done.stderr.strip())
     found = json.loads(done.stdout)["install"]
     pinned = sorted(pin(one) for one in found if "archive_info" in one["download_info"])
     return HEAD.format(prefix=sys.prefix) + "".join(pinned)

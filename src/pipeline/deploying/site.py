@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.options import on_demand
 from pipeline.paste import Chain, Step
+from pipeline.telling.words import texts_of
 
 # Systems without users as Linux has them can import this.
 getgrgid = on_demand("grp:getgrgid")
@@ -27,7 +28,13 @@ MARGIN = 64 * 1024
 VARIABLES = "variables.env"
 """The file with the variables of the command line, as container engines put it into the environment. Only the user
 that runs the service can read it (S25)."""
-_PASSWORD = re.compile(r"://[^:/@\s]*:(?!%\()[^@/?\s]+@|(?<!get )\bpass(?:word|wd)?\s*=\s*(?!%\()\S", re.IGNORECASE)
+_PASSWORD = re.compile(
+    r"://[^:/@\s]*:(?!%\()[^@/?\s]+@|^(?!get ).*?(?:\b|_)(?:pass(?:word|wd)?|secret)\s*+=\s*+(?!%\()\S",
+    re.IGNORECASE,
+)
+
+REFUSALS = texts_of(Path(__file__).with_name("refusals.toml"))
+"""The words of the refusals that take more than a line, by what they tell of."""
 
 StepFacts: TypeAlias = Sequence[tuple[Step, Facts]]
 """Steps of the ini, each with its facts: ``for step, told in facts``."""
@@ -138,6 +145,11 @@ def address_of(host: str, port: int) -> str:
     return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
+def refusal(name: str, /, **values: object) -> ConfigurationError:
+    """Return the refusal with the words of that name, and these values in them."""
+    return ConfigurationError(REFUSALS[name].format(**values))
+
+
 def refuse_misread(path: str | Path) -> None:
     """Refuse a path that a configuration would have to quote."""
     if set(str(path)) & set(" \t\n'\"\\$;#{}%"):
@@ -159,10 +171,7 @@ def need_readable(path: str | Path, user: str) -> None:
     for place in (Path(path), *Path(path).parents):
         needed = 0o005 if place.is_dir() else 0o004
         if place.exists() and place.stat().st_mode & needed != needed:
-            raise ConfigurationError(
-                f"{place} cannot be read by {user}, who serves {path}: put it elsewhere, such as below /srv, or "
-                f"chmod o+{'rx' if place.is_dir() else 'r'} {place}"
-            )
+            raise refusal("closed", place=place, user=user, path=path, rights="rx" if place.is_dir() else "r")
 
 
 def refuse_distrust(site: Site, proxy: str) -> None:
@@ -170,10 +179,7 @@ def refuse_distrust(site: Site, proxy: str) -> None:
     for step, told in site.facts:
         reason = told.distrusts and told.distrusts("127.0.0.1" if site.upstreams else "unix", "X-Forwarded")
         if reason:
-            raise ConfigurationError(
-                f"{step.where}: {step} would not believe what {proxy} says of the visitors. So all would have one "
-                f"address, and the failed logins of one would count for all. {reason}"
-            )
+            raise refusal("distrust", where=step.where, step=step, proxy=proxy, reason=reason)
 
 
 def limit_of(facts: StepFacts) -> int:
@@ -184,10 +190,7 @@ def limit_of(facts: StepFacts) -> int:
 def need_health(chains: Sequence[Chain]) -> None:
     """Refuse to drain a site without ``health``: no proxy could see it."""
     if not any(chain.steps and chain.steps[-1].facts.is_health for chain in chains):
-        raise ConfigurationError(
-            "--drain: the ini has no health, which says that the site is about to stop: add [app:health] with "
-            "use = egg:wsgi-pipeline#health, at path=/@@health of a switch (docs/howto/serving.rst)"
-        )
+        raise refusal("no health")
 
 
 def health_of(chains: Sequence[Chain], prefix: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 
-from pipeline.deploying.site import Tls, address_of, refuse_misread
+from pipeline.deploying.site import Tls, address_of, refusal, refuse_misread
 from pipeline.http.hosts import Host
 from pipeline.interfaces import ConfigurationError
 
@@ -34,19 +34,11 @@ def tls_of(options: argparse.Namespace, host: str, port: int) -> Tls | None:
 def check_target(target: str, proxies: Iterable[str], names: Sequence[str], files: Sequence[str] | None) -> None:
     """Refuse the options for TLS of a target that does not have them, and options that go together."""
     if files and target not in ENDS_TLS:
-        raise ConfigurationError(
-            f"--tls: {target} ends no TLS here, but {' and '.join(ENDS_TLS)} do. Deploy nginx in front of it: "
-            f"pipeline deploy nginx --tls CERT KEY --name HOST"
-        )
+        raise refusal("no TLS", target=target, others=" and ".join(ENDS_TLS))
     if bool(files) != bool(names):
-        raise ConfigurationError(
-            "--tls and --name go together: --tls CERT KEY names the files, --name HOST a host of the certificate"
-        )
+        raise refusal("TLS without a name")
     if proxies and target != "nginx":
-        raise ConfigurationError(
-            f"--trusted-proxy: {target} passes on what a proxy says. Let the element vhost trust the proxy: "
-            f"trusted = ADDRESS, accept = X-Forwarded (docs/howto/virtual-hosting.rst)"
-        )
+        raise refusal("no trusted proxy", target=target)
     for proxy in proxies:
         try:
             ip_network(proxy)
@@ -63,9 +55,7 @@ def host_name(text: str) -> str:
         if re.search(r"[\[_]", name) or name.replace(".", "").isdecimal():
             raise ValueError("it is an address, or has a sign that names do not have")
     except ValueError as error:
-        raise ConfigurationError(
-            f"--name {text}: not a host name such as www.example.com: {error}"
-        ) from None
+        raise ConfigurationError(f"--name {text}: not a host name such as www.example.com: {error}") from None
     return name
 
 
@@ -73,16 +63,12 @@ def need_pair(certificate: str, key: str, names: Iterable[str]) -> None:
     """Refuse files that are not there or cannot be read, a key of another certificate, and other names."""
     for path in (certificate, key):
         try:
-            with open(path, "rb"):
-                pass
+            open(path, "rb").close()
         except OSError as error:
             raise ConfigurationError(f"--tls {path}: {error.strerror}") from None
 
     def passphrase() -> str:
-        raise ConfigurationError(
-            f"--tls {key}: the key has a passphrase, which the server cannot type when it starts: "
-            f"openssl pkey -in {key} -out NEW"
-        )
+        raise refusal("passphrase", key=key)
 
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:

@@ -22,8 +22,11 @@ def request_of(method: str, path: str, headers: Sequence[str], data: Sequence[st
         request.body = b"&".join(parts)
         kind = "application/json" if request.body[:1] in (b"{", b"[") else "application/x-www-form-urlencoded"
         request.content_type = kind
+    given: dict[str, list[str]] = {}
     for name, value in map(header_of, headers):
-        request.headers[name] = value
+        given.setdefault(name.title(), []).append(value)
+    for name, values in given.items():  # one that is sent twice is a list
+        request.headers[name] = ("; " if name == "Cookie" else ", ").join(values)
     return environ
 
 

@@ -14,18 +14,9 @@ from pipeline.staging.asked import Logged
 from pipeline.telling.secrets import masked_query
 
 KEPT = (
-    "Content-Security-Policy",
-    "X-Content-Type-Options",
-    "X-Frame-Options",
-    "Referrer-Policy",
-    "Strict-Transport-Security",
-    "Cross-Origin-Opener-Policy",
-    "Cross-Origin-Resource-Policy",
-    "Permissions-Policy",
-    "Content-Type",
-    "Cache-Control",
-    "ETag",
-    "Location",
+    *("Content-Security-Policy", "X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy"),
+    *("Strict-Transport-Security", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy"),
+    *("Permissions-Policy", "Content-Type", "Cache-Control", "ETag", "Location"),
 )
 """The headers that an answer must not lose."""
 SECRECY = ("private", "no-store")

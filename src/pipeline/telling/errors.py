@@ -18,10 +18,10 @@ from configparser import Error as IniError
 from pathlib import Path
 
 from pipeline.ini import sections_of
-from pipeline.interfaces import ConfigurationError
+from pipeline.interfaces import ConfigurationError, Unavailable
 from pipeline.telling.words import OUR_CODE, line_of_the_site
 
-OF_THE_SITE = (ConfigurationError, IniError, ImportError, OSError, SyntaxError)
+OF_THE_SITE = (ConfigurationError, IniError, ImportError, OSError, SyntaxError, Unavailable)
 """The errors that say what a user has to correct. Any other of our own code is a mistake of ours."""
 PLEASE = "\nThis is a mistake of wsgi-pipeline. Please report it, with all the lines above."
 STDLIB = sysconfig.get_path("stdlib")

@@ -77,7 +77,12 @@ def stored_in(ini: str, path: Path, words: list[str]) -> list[Finding]:
         found.extend(resolve("pipeline.checking.stored:of_stored")(names["request"], path.parent))
         return 0
 
-    in_site(ini, words, work, has_root=False)
+    try:
+        in_site(ini, words, work, has_root=False)
+    except Exception as error:
+        if is_ours(error):
+            raise
+        found.append(of_error(error, str(path)))
     return found
 
 
@@ -108,10 +113,9 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     debug: Level = "note" if is_for_development(path) else "warning"
     for chain in chains:
         findings += of_chain(chain, debug)
-    lines = path.read_text("utf-8", "replace").splitlines()
+    names = [re.split(r"[ \t]*[=:]", line)[0] for line in path.read_text("utf-8", "replace").splitlines()]
     for given, near in unread(chains, re.findall(r"(?m)^(\w++)[ \t]*+[=:]", text_of(path, "DEFAULT"))):
-        number = next(number for number, line in enumerate(lines, 1) if line.startswith(given))
-        where = f"{path}, section [DEFAULT], line {number}"
+        where = f"{path}, section [DEFAULT], line {names.index(given) + 1}"
         findings.append(Finding.of("unread variable", where, name=given, near=near))
     findings += of_sections(path, name)
     findings += of_indented(path)

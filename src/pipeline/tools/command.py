@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -68,12 +69,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         run: Callable[[list[str]], int] = commands()[options.command].load()
         return run(options.rest)
-    except BrokenPipeError:  # the reader of a pipe has what it wants
-        sys.stdout = None
-        return 0
     except Exception as error:
-        put_error(f"pipeline {options.command}", error)
+        if isinstance(error, BrokenPipeError) and is_cut_off():
+            sys.stdout = None
+        else:
+            put_error(f"pipeline {options.command}", error)
         return 1
+
+
+def is_cut_off() -> bool:
+    """Return whether the standard output is a pipe whose reader has gone, since it has what it wants."""
+    (looker := select.poll()).register(1, 0)
+    return bool(looker.poll(0))
 
 
 def complete(parser: argparse.ArgumentParser) -> None:

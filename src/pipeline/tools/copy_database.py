@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from ZODB.blob import copyTransactionsFromTo
+from ZODB.blob import copyTransactionsFromTo, is_blob_record
 from ZODB.interfaces import IBlobStorage, IBlobStorageRestoreable
 from ZODB.POSException import POSKeyError
 from ZODB.TimeStamp import TimeStamp
@@ -30,7 +30,7 @@ READ_ONLY = ("file", "zeo", *RELSTORAGE)
 
 
 class Refused(Exception):
-    """Nothing was copied, for the reason given."""
+    """Nothing was copied, or nothing more, for the reason given."""
 
 
 class Transactions:
@@ -53,8 +53,14 @@ class Transactions:
         return int(self.progress.total)
 
     def __iter__(self) -> Iterator[Any]:
+        knows_blobs = has_blobs(self.storage)
         with transactions_of(self.storage, self.start) as transactions:
             for transaction in transactions:
+                if not knows_blobs and any(is_blob_record(record.data) for record in transaction):
+                    raise Refused(
+                        f"FROM has blobs since {moment(transaction.tid)}, and its URI names no directory for them: "
+                        f"add blobstorage_dir=/the/directory, and --continue: what was before is copied"
+                    )
                 yield transaction
                 self.progress.update()  # the next one is asked for, so this one is committed
                 self.interruption.heed()

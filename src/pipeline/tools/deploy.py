@@ -51,8 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     refuse_unreadable(site)
     if site.rehearse and "wsgi.py" not in deployment.files:
         raise ConfigurationError("--rehearse: the site runs elsewhere, so nothing is reloaded here")
-    write_files(site, deployment)
-    put(site, deployment)
+    put(site, deployment, write_files(site, deployment))
     return check_deployment(options.target, site, deployment) if options.check else 0
 
 
@@ -119,8 +118,9 @@ def refuse_unreadable(site: Site) -> None:
         need_readable(site.directory, "the server's own user")
 
 
-def write_files(site: Site, deployment: Deployment) -> None:
-    """Write the files."""
+def write_files(site: Site, deployment: Deployment) -> list[str]:
+    """Write all files, or none if one cannot be written: a server may run by them. Return a note on the
+    variables of an earlier deployment, which are removed."""
     for directory in (site.directory, site.directory / "run", site.directory / "log"):
         directory.mkdir(parents=True, exist_ok=True)
         if directory.stat().st_mode & 0o002:  # also with the sticky bit: a link could stand there already
@@ -129,15 +129,24 @@ def write_files(site: Site, deployment: Deployment) -> None:
         run = site.directory / "run"
         os.chown(run, -1, getgrnam(group).gr_gid)
         run.chmod(0o2755)  # what is made there gets the group
-    (site.directory / VARIABLES).unlink(missing_ok=True)
-    for name, text in deployment.files.items():
-        path = site.directory / name
-        if name == VARIABLES:
-            write_secret(path, text, deployment.one("user"))
+    pairs = [(site.directory / name, site.directory / f"{name}.new") for name in deployment.files]
+    for (path, new), text in zip(pairs, deployment.files.values(), strict=True):
+        new.unlink(missing_ok=True)
+        if path.name == VARIABLES:
+            write_secret(new, text, deployment.one("user"))
             continue
-        path.write_text(text, encoding="utf-8")
-        if name.endswith(".sh"):
-            path.chmod(0o755)
+        new.write_text(text, encoding="utf-8")
+        if path.exists():
+            new.chmod(path.stat().st_mode)
+        if path.suffix == ".sh":
+            new.chmod(0o755)
+    for path, new in pairs:
+        new.replace(path)
+    old = site.directory / VARIABLES
+    if VARIABLES in deployment.files or not old.exists():
+        return []
+    old.unlink()
+    return [f"{VARIABLES} is removed. Give its variables again (name=value) if the site needs them"]
 
 
 def write_secret(path: Path, text: str, user: str) -> None:
@@ -149,14 +158,14 @@ def write_secret(path: Path, text: str, user: str) -> None:
         file.write(text)
 
 
-def put(site: Site, deployment: Deployment) -> None:
-    """Print the commands."""
+def put(site: Site, deployment: Deployment, gone: Sequence[str]) -> None:
+    """Print the commands and the notes."""
     print(f"Written to {site.directory}: {', '.join(sorted(deployment.files))}")
     for verb in ("start", "stop", "reload", "check"):
         ready = [site.check] if verb == "check" else []  # asks the site; the server's own check reads the files
         for number, command in enumerate([*deployment.all(verb), *ready]):
             print(f"  {'' if number else verb:7} {command}")
-    for note in (*deployment.all("note"), *notes_on_leftovers(site, deployment), *notes_on_passwords(site)):
+    for note in (*deployment.all("note"), *notes_on_leftovers(site, deployment), *notes_on_passwords(site), *gone):
         print(f"  note    {note}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -53,9 +52,10 @@ def evolve(
     try:
         done = int(request.zodb.root().get(KEY, {}).get(module.__name__, 0))
     except AttributeError:
-        return refused("this pipeline has no element zodb. The tables of sql evolve by Alembic")
+        said = "this pipeline has no element zodb. The tables of sql evolve by Alembic"
+        raise ConfigurationError(said) from None
     if done > len(steps):
-        return refused(
+        raise ConfigurationError(
             f"the database has had step {done} of {module.__name__}, and this code ends with {len(steps)}"
         )
     for number, step in list(enumerate(steps, 1))[done:]:
@@ -66,7 +66,7 @@ def evolve(
             mapping[module.__name__] = number
             if not is_dry:
                 names["commit"]()
-        except Exception:
+        except (Exception, SystemExit):
             names["abort"]()
             traceback.print_exc()
             print(f"{number}. {said}: failed. Nothing of this step is stored")
@@ -81,9 +81,3 @@ def evolve(
         else f"{module.__name__}: all {len(steps)} steps were done before"
     )
     return 0
-
-
-def refused(why: str) -> int:
-    """Say why no step runs; return the exit status. An exception would be an error page of the site here."""
-    print(f"pipeline evolve: {why}", file=sys.stderr)
-    return 1

@@ -67,25 +67,27 @@ def main(arguments: Sequence[str]) -> int:
     refuse_several(choice.workers, facts)
     if choice.server in SERVERS and find_spec(choice.server) is None:
         raise ModuleNotFoundError(name=choice.server)
-    for leftover in (Path(file) for _, told in facts for file in told.leftovers):
-        leftover.unlink(missing_ok=True)
-    listener = inherited_listener() if choice.server == "waitress" else None
-    if listener is None and "LISTEN_FDS" not in os.environ:
+    is_given = os.environ.get("LISTEN_PID") == str(os.getpid())  # the variables reach other processes, too
+    if is_given:
+        listener = inherited_listener() if choice.server == "waitress" else None
+    else:
         listener = listen(choice)
         announce(choice, path)
-        if choice.server == "waitress" and options.reload and listener is not None:
-            # The socket stays open while the site starts again, so that no client is refused.
-            listener.set_inheritable(True)
-            worker = [list(arguments), listener.fileno(), secrets.token_urlsafe(32), False]
-            starts = Starts(worker)
-            hupper.start_reloader(
-                "pipeline.tools.serve.reloaded",
-                worker_args=worker,
-                reload_interval=BETWEEN,
-                shutdown_interval=DRAIN + 1,
-                logger=starts,
-                monitor_factory=partial(Monitor, starts),
-            )
+    for leftover in (Path(file) for _, told in facts for file in told.leftovers):  # no other process listens here
+        leftover.unlink(missing_ok=True)
+    if choice.server == "waitress" and options.reload and listener is not None and not is_given:
+        # The socket stays open while the site starts again, so that no client is refused.
+        listener.set_inheritable(True)
+        worker = [list(arguments), listener.fileno(), secrets.token_urlsafe(32), False]
+        starts = Starts(worker)
+        hupper.start_reloader(
+            "pipeline.tools.serve.reloaded",
+            worker_args=worker,
+            reload_interval=BETWEEN,
+            shutdown_interval=DRAIN + 1,
+            logger=starts,
+            monitor_factory=partial(Monitor, starts),
+        )
     return run(arguments, listener)
 
 
@@ -101,9 +103,10 @@ def choose(options: argparse.Namespace) -> Choice:
     server = options.server or named
     if server != named:  # what another server calls its settings is not known here
         settings = {key: settings[key] for key in ("host", "port", "threads") if key in settings}
-    for option in ("host", "port", "workers", "threads"):
-        if getattr(options, option) is not None:
-            settings[option] = str(getattr(options, option))
+    given = given_by(options)
+    if {"host", "port"} & given.keys():
+        settings = {key: value for key, value in settings.items() if key not in ADDRESSES}
+    settings |= given
 
     def number(option: str, default: int) -> int:
         text = settings.pop(option, str(default))
@@ -129,6 +132,12 @@ def choose(options: argparse.Namespace) -> Choice:
     return choice
 
 
+def given_by(options: argparse.Namespace) -> dict[str, str]:
+    """Return the settings of the server that stand on the command line, which beat those of [server:main]."""
+    found = {name: getattr(options, name) for name in ("host", "port", "workers", "threads")}
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
 def server_section(ini: Path, variables: dict[str, str]) -> tuple[str, dict[str, str]]:
     """Return the server that [server:main] names, and the options there; waitress if there is no section."""
     try:
@@ -146,10 +155,10 @@ def server_section(ini: Path, variables: dict[str, str]) -> tuple[str, dict[str,
     return package, settings
 
 
-def inherited_listener() -> socket.socket | None:
-    """Return the socket that systemd has opened for this process (S18), or None."""
-    if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
-        return None
+def inherited_listener() -> socket.socket:
+    """Return the socket that systemd has opened for this process (S18)."""
+    if (number := os.environ.get("LISTEN_FDS")) != "1":
+        raise ConfigurationError(f"systemd has opened {number} sockets, and waitress takes one: name one there")
     return socket.socket(fileno=3)
 
 
@@ -221,8 +230,9 @@ def run(
     if choice.server in SERVERS:
         import_module(SERVERS[choice.server]).serve(choice, listener, load)
     else:
-        app = load()
-        loadcontext(SERVER, f"config:{path}", "main", global_conf=variables).create()(app)
+        context = loadcontext(SERVER, f"config:{path}", "main", global_conf=variables)
+        context.local_conf.update(given_by(options))
+        context.create()(load())
     return 0
 
 

@@ -45,7 +45,8 @@ def main(arguments: Sequence[str]) -> int:
 def in_site(
     ini: str, variables: Sequence[str], work: Callable[[Mapping[str, Any]], int], has_root: bool = True
 ) -> int:
-    """Call ``work`` with the names of a site, inside of its pipeline; return the exit status that it returns.
+    """Call ``work`` with the names of a site, inside of its pipeline; return the exit status that it returns, and
+    raise what it raises, though an element makes an error page of that.
 
     has_root  whether the root is one of the names. It may be what is broken
     """
@@ -56,8 +57,8 @@ def in_site(
     environ = request_of("GET", "/", [f"Host: {host_of(chains)}"], [])
     with if_locked(shell.tell_read_only):
         line, _, _, escaped = answer_of(built.app, environ)
-    if escaped is not None:
-        raise escaped
+    if (error := shell.error or escaped) is not None:
+        raise error
     if shell.status is None:
         raise ConfigurationError(
             f"{ini}: a GET of / does not reach a site ({line}); pipeline explain {ini} GET / says "
@@ -82,6 +83,8 @@ class Shell:
         self.names: dict[str, Any] = {}
         self.status: int | None = None
         """The exit status of the code; None if it has not run."""
+        self.error: Exception | None = None
+        """The exception that the code has raised."""
         self.read_only: list[str] = []
         """The paths of the databases that are open read-only."""
 
@@ -123,6 +126,9 @@ class Shell:
         self.status = 1
         try:
             self.status = self.run(self.names)
+        except Exception as error:
+            self.error = error
+            raise
         finally:
             tm = request.tm_in_use
             if tm is not None and is_open(tm):
@@ -142,7 +148,9 @@ def run(text: str, names: Mapping[str, Any]) -> int:
 
 
 def interact(names: Mapping[str, Any]) -> int:
-    """Start a prompt; return the exit status."""
+    """Start a prompt, or run a script that comes in its place; return the exit status."""
+    if sys.stdin is not None and not sys.stdin.isatty():
+        return run(sys.stdin.read(), names)  # to its first error: a prompt would go on to its commit()
     width = max(map(len, names))
     told = [f"  {name:{width}}  {meaning}" for name, meaning in NAMES.items() if name in names]
     if "root" in names:

@@ -6,7 +6,6 @@ import logging
 import os
 import random
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from transaction.interfaces import TransientError
 
+from pipeline.interfaces import ConfigurationError
 from pipeline.jobs import Stored
 from pipeline.loading.asking import answer_of, request_of
 from pipeline.loading.command_line import (
@@ -36,6 +36,8 @@ else:  # they need prometheus_client
 
 AT_ONCE = 20
 """Jobs of the queue that a worker looks at before it looks at the queue again."""
+STEP = 0.5
+"""Seconds after which a worker that waits notices that it is to end."""
 PAUSE = 5.0
 """Seconds between two counts of a queue that has work: each reads all of it."""
 
@@ -55,12 +57,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def if_useful(work: Callable[[Mapping[str, Any]], int], names: Mapping[str, Any]) -> int:
-    """Do the work in a site that can have jobs; return the exit status. An exception would be an error page."""
-    why = why_useless(names["request"], is_to_write=work is not show)
-    if not why:
-        return work(names)
-    print(f"pipeline work: {why}", file=sys.stderr)
-    return 1
+    """Do the work in a site that can have jobs; return the exit status."""
+    if why := why_useless(names["request"], is_to_write=work is not show):
+        raise ConfigurationError(why)
+    return work(names)
 
 
 def why_useless(request: Any, is_to_write: bool) -> str:
@@ -79,6 +79,8 @@ class Worker:
         self.host, self.every, self.is_once = host, every, is_once
         self.is_stopped = False
         self.failed = 0
+        self.refused = 200
+        """The last status by which the site kept a job from being done."""
         self.has_metrics = "PROMETHEUS_MULTIPROC_DIR" in os.environ
         """True if the element metrics of the site shows the figures of this process, too."""
 
@@ -100,7 +102,9 @@ class Worker:
             if not any(done):
                 if self.is_once:
                     break
-                time.sleep(self.every)
+                until = time.monotonic() + self.every
+                while not self.is_stopped and (left := until - time.monotonic()) > 0:
+                    time.sleep(min(left, STEP))  # Python goes on with it after a signal
         return int(self.is_once and self.failed > 0)
 
     def stop(self, number: int, frame: object) -> None:
@@ -111,7 +115,11 @@ class Worker:
         attempt = Attempt(id)
         status, outcome = self.ask(app, attempt.run)
         job = attempt.job
-        if job is None:  # another worker has it
+        if job is None:  # another worker has it, or the site did not let this one reach the queue
+            if status not in (200, self.refused):
+                log.error("no job is done: the site has answered %s to POST /job, the request of a worker", status)
+            self.failed += status != 200
+            self.refused = status
             return False
         if attempt.is_stored:
             log.info("job %s is done", job.name)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pipeline.deploying.site import Site, getpwnam, need_program, need_readable
+from pipeline.deploying.site import Site, getpwnam, need_program, need_readable, refusal
 from pipeline.interfaces import ConfigurationError
 
 MODULES = Path("/usr/lib/apache2/modules")
@@ -59,10 +59,6 @@ def mod_wsgi() -> Path:
     if built == mine and Path(sys.base_prefix) == Path("/usr"):
         return module
     if not built_by_pip:
-        raise ConfigurationError(
-            f"{module} is built for Python {built} of /usr/bin/python3, and {sys.prefix} is an environment of "
-            f"Python {mine} in {sys.base_prefix}: make one with /usr/bin/python3 -m venv, install the site in it "
-            f"and run its own pipeline; or pip install mod_wsgi here, which builds the module for this Python"
-        )
+        raise refusal("mod_wsgi of another Python", module=module, built=built, mine=mine, sys=sys)
     command = [need_program("mod_wsgi-express", "pip install mod_wsgi"), "module-location"]
     return Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.deploying.lock import WHEELS, lock_of, project_of
-from pipeline.deploying.site import VARIABLES, Site, has_code, password_in
-from pipeline.interfaces import ConfigurationError
+from pipeline.deploying.site import VARIABLES, Site, has_code, password_in, refusal
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 MARK = "/tmp/draining"
@@ -26,14 +25,12 @@ def values(site: Site) -> dict[str, Any]:
     ini = Path(site.ini.partition("#")[0])
     root = root_of(ini)
     if not site.directory.is_relative_to(root) or site.directory == root:
-        raise ConfigurationError(
-            f"docker build reads {root}, which has the project, and nothing else: choose a DIR in it, such as "
-            f"{root / 'server'}"
-        )
-    refuse_passwords({root, ini.parent}, site)
+        raise refusal("outside of the project", root=root)
+    project = project_of(root)
+    wanted = list(needed(root, ini, project, site))
+    refuse_passwords(root, [f"{ini.parent.relative_to(root)}/*.ini", *wanted], site)
     volumes = {volume: f"site{volume.replace('/', '-')}" for volume in volumes_of(root, ini, site)}
     directory = site.directory.relative_to(root)
-    project = project_of(root)
     about = project.get("project", {})
     hosts = dict.fromkeys(server.rpartition(":")[0] for server in site.servers if server.endswith(":5432"))
     lock = site.directory / "requirements.txt"
@@ -47,7 +44,7 @@ def values(site: Site) -> dict[str, Any]:
         "title": about.get("name", root.name),
         "release": about.get("version", ""),
         "wheels": WHEELS if (root / WHEELS).is_dir() else "",
-        "needed": list(needed(root, ini, project, site)),
+        "needed": wanted,
         "ignored": list(ignored(root, [*volumes])),
         "volumes": volumes,
         "databases": [host for host in hosts if re.fullmatch(r"[a-z][a-z0-9-]*", host) and host != "localhost"],
@@ -96,11 +93,8 @@ def volumes_of(root: Path, ini: Path, site: Site) -> list[str]:
             with_code = has_code(place, root, ini.parent, site.directory)
             above = root.parent != Path("/") and place.is_relative_to(root.parent)
             if with_code or (above and not place.is_relative_to(root)):
-                raise ConfigurationError(
-                    f"{step.where}: {step} writes to {path}. In a container it can write neither beside its code "
-                    f"nor beside its project {root}: let this section name a directory of its own, such as "
-                    f"%(here)s/var/{file.name}"
-                )
+                named = {"where": step.where, "step": step, "path": path, "root": root, "name": file.name}
+                raise refusal("beside the code of a container", **named)
             volume = inside(root, place)
             if not any(Path(volume).is_relative_to(one) for one in volumes):
                 volumes = [one for one in volumes if not Path(one).is_relative_to(volume)] + [volume]
@@ -127,7 +121,7 @@ def needed(root: Path, ini: Path, project: dict[str, Any], site: Site) -> Iterat
     if not project:  # a site that is not installed
         packages |= {"static", "templates"}
     yield from (f"{name}/**" for name in sorted(packages) if (root / name).is_dir())
-    inis = {ini, *(Path(one) for step, _ in site.facts for one in step.source.inis)}
+    inis = {ini, *(Path(os.path.normpath(one)) for step, _ in site.facts for one in step.source.inis)}
     for place in sorted({root, *(one.parent for one in inis)}):
         if place.is_relative_to(root) and any(place.glob("*.py")):
             yield str((place / "*.py").relative_to(root))
@@ -143,12 +137,9 @@ def ignored(root: Path, volumes: list[str]) -> Iterator[str]:
             yield volume.removeprefix(f"{HOME}/")
 
 
-def refuse_passwords(directories: set[Path], site: Site) -> None:
-    """Refuse an ini with a password: every user of the image could read it (S25)."""
-    for ini in sorted(ini for directory in directories for ini in directory.glob("*.ini")):
+def refuse_passwords(root: Path, needed: list[str], site: Site) -> None:
+    """Refuse an ini with a password that the image has or could have: each user of that could read it (S25)."""
+    places = ["*.ini", *(f"{one}/*.ini" if one.endswith("**") else one for one in needed)]
+    for ini in sorted(ini for place in places for ini in root.glob(place) if ini.suffix == ".ini"):
         if line := password_in(ini, site.facts):
-            raise ConfigurationError(
-                f"{ini}, {line}: this line has a password, which the image would have. Let the line take the value "
-                f"of a variable (get option = name), and give the variable here: pipeline deploy container ... "
-                f"name=value. It is written to {VARIABLES}, which docker run reads, and which is not in the image"
-            )
+            raise refusal("password in the image", ini=ini, line=line, file=VARIABLES)

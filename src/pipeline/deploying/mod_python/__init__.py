@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.deploying.apache import MODULES, of_apache
-from pipeline.deploying.site import Site
+from pipeline.deploying.site import Site, refusal
 from pipeline.interfaces import ConfigurationError
 
 PROGRAM = ("apache2", "apt install apache2 libapache2-mod-python")
@@ -27,9 +27,5 @@ def mod_python() -> Path:
     if not module.exists():
         raise ConfigurationError(f"{module} is missing: {PROGRAM[1]}")
     if Path(sys.base_prefix) != Path("/usr"):
-        raise ConfigurationError(
-            f"{module} is built for /usr/bin/python3, and {sys.prefix} is an environment of the Python in "
-            f"{sys.base_prefix}: make one with /usr/bin/python3 -m venv, install the site in it and run its own "
-            f"pipeline"
-        )
+        raise refusal("mod_python of another Python", module=module, sys=sys)
     return module

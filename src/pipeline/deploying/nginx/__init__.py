@@ -12,10 +12,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from pipeline.deploying.site import Site, getgrgid, getgrnam, getpwnam, need_program, refuse_distrust
+from pipeline.deploying.site import Site, getgrgid, getgrnam, getpwnam, need_program, refusal, refuse_distrust
 from pipeline.deploying.target import Deployment, deployment_of
 from pipeline.http.files import PASSED_ON
-from pipeline.interfaces import ConfigurationError
 
 PROGRAM = ("nginx", "apt install nginx")
 
@@ -27,9 +26,7 @@ def values(site: Site) -> dict[str, Any]:
         refuse_distrust(site, "nginx")
     for directory in site.locations:
         if any(sign in directory for sign in '"\\$\n'):
-            raise ConfigurationError(
-                f"sendfile, locations: nginx would misread {directory!r}; choose a directory without such signs"
-            )
+            raise refusal("misread location", directory=directory)
     passed_on = {name: f"$upstream_http_{name.lower().replace('-', '_')}" for name in PASSED_ON}
     if site.tls:
         passed_on["Strict-Transport-Security"] = f"$hsts_{site.port}"
@@ -84,8 +81,5 @@ def module_line(program: str) -> str:
     places = [word.partition("=")[2] for word in built if word.startswith("--modules-path=")]
     module = Path(places[0] if places else "/usr/lib/nginx/modules", "ngx_stream_module.so")
     if not module.exists():
-        raise ConfigurationError(
-            f"{program} has no module stream, which finds an instance that takes a connection: "
-            f"apt install libnginx-mod-stream"
-        )
+        raise refusal("no module stream", program=program)
     return f"load_module {module};"

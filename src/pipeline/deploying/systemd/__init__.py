@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.deploying.site import Site, directories_of, has_code
+from pipeline.deploying.site import Site, directories_of, has_code, refusal
 from pipeline.deploying.target import deployment_of
-from pipeline.interfaces import ConfigurationError, Facts
+from pipeline.interfaces import Facts
 
 
 def values(site: Site) -> dict[str, Any]:
@@ -40,9 +40,5 @@ def writable(site: Site) -> Sequence[str]:
         for path in told.writes:
             [place] = directories_of([(step, Facts(writes=[path]))], site.directory)
             if has_code(Path(place), Path(site.ini).parent, site.directory):
-                raise ConfigurationError(
-                    f"{step.where}: {step} writes to {path}, which is beside the code. The service could change "
-                    f"its own code then: let this section name a directory of its own, such as "
-                    f"%(here)s/var/{Path(path).name}"
-                )
+                raise refusal("beside the code", where=step.where, step=step, path=path, name=Path(path).name)
     return [f"{site.directory}/run", *site.writable]
