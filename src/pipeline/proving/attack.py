@@ -12,10 +12,10 @@ from urllib.parse import quote, urlsplit
 
 from pipeline.interfaces import PUBLIC
 from pipeline.proving.corpus import OF_FORM
-from pipeline.proving.judges import failing
 from pipeline.proving.links import CHANGED, leading
 from pipeline.proving.promised import NOBODY, broken_invariants, open_to_others
 from pipeline.proving.report import Report
+from pipeline.proving.rules import failing
 from pipeline.proving.values import FILES, HOSTILE, VALUES, is_markup
 from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, of_this_site
 from pipeline.staging.runs import LONGEST, Run

@@ -14,19 +14,17 @@ from pipeline.composition import Pipeline
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.attack import prove_attack
 from pipeline.proving.corpus import NO_OBJECT, Wanted, of_views
-from pipeline.proving.faults import Tried, Whole, judged, prove_crash, prove_faults
+from pipeline.proving.faults import Whole, prove_crash, prove_faults
 from pipeline.proving.growth import Noted, prove_growth
-from pipeline.proving.judges import Judge, judges
 from pipeline.proving.links import followed, prove_links
 from pipeline.proving.pairs import SCHEDULES, prove_pairs
 from pipeline.proving.report import Report, Waiver, put_judge
+from pipeline.proving.rules import Rule, all_rules
 from pipeline.proving.sequences import Explorer, prove_sequences
 from pipeline.staging.asked import Asked, of_log
 from pipeline.staging.runs import FAULTS, Plan, Run
 from pipeline.staging.site import Site
 
-KINDS = tuple(FAULTS)
-"""The kinds of faults."""
 JUDGES = ("faults", "attack", "links", "sequences", "growth", "crash", "pairs")
 """The ways to judge a site, in the order in which they are tried."""
 
@@ -67,8 +65,8 @@ class Proof:
     """Regular expression; only points that it is found in have faults."""
     corpus: Sequence[Asked] = ()
     """The requests, in place of those for the views."""
-    more: Sequence[Judge] = ()
-    """Judges beside those that are known."""
+    more: Sequence[Rule] = ()
+    """Rules for runs with faults, beside those that are known."""
     waived: Sequence[Waiver] = ()
     """Findings that are left."""
     strict: bool = False
@@ -77,7 +75,7 @@ class Proof:
     def __post_init__(self) -> None:
         user = self.user or next(iter(self.users), None)
         self.site = Site(self.ini, self.words, user=user, headers=self.headers, allow=self.allow, seed=self.seed)
-        self.judges = (*judges(), *self.more)
+        self.rules = (*all_rules(), *self.more)
         self.report = Report(self.site.name, cover=0.0 if self.view or self.corpus else self.cover)
         if self.budget is not None:
             self.report.ends = self.report.share_ends = monotonic() + self.budget
@@ -125,41 +123,40 @@ class Proof:
         with_password = [one for one in left if one.request and b"password" in one.request.body]  # it is not known
         self.report.succeeded = self.report.tried - len(left) + len(with_password)
 
-    def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
+    def faults(self, depth: int = 1, kinds: Sequence[str] = tuple(FAULTS)) -> Proof:
         """Try every fault at every point."""
-        tried = Tried(depth, tuple(kinds), re.compile(self.points))
-        prove_faults(self.site, self.requests, self.report, self.judges, tried)
-        return self._judged()
+        prove_faults(self.site, self.requests, self.report, self.rules, depth, kinds, self.points)
+        return self._told("faults")
 
     def attack(self) -> Proof:
         """Ask as an outsider does: without a login, from another site, with hostile values."""
         prove_attack(self.site, self.requests, self.report, self.users)
-        return self._judged()
+        return self._told("attack")
 
     def links(self) -> Proof:
         """Follow the links and forms of the pages."""
         prove_links(self.site, self.requests, self.report)
-        return self._judged()
+        return self._told("links")
 
     def sequences(self, most: int | None = None) -> Proof:
         """Try so many sequences of requests by several users; None: as many as the site asks for."""
         prove_sequences(self.site, self.requests, self.report, self.users, most)
-        return self._judged()
+        return self._told("sequences")
 
     def growth(self) -> Proof:
         """Look for what a process has more of after the same requests."""
         prove_growth(self.site, self.first, self.report)
-        return self._judged()
+        return self._told("growth")
 
     def crash(self) -> Proof:
         """End the process at each point."""
         prove_crash(self.site, self.requests, self.report)
-        return self._judged()
+        return self._told("crash")
 
     def pairs(self, most: int = SCHEDULES) -> Proof:
         """Run each pair of the requests that store something at the same time, in at most so many orders."""
         prove_pairs(self.site, self.requests, self.report, most)
-        return self._judged()
+        return self._told("pairs")
 
     def replay_steps(self, steps: Sequence[Asked]) -> tuple[list[int | None], list[str]]:
         """Run a sequence, as a finding prints it. Return the statuses, and what is wrong."""
@@ -167,12 +164,12 @@ class Proof:
         found = explorer.run(steps)
         return [run.status for run in explorer.runs], found
 
-    def _judged(self) -> Proof:
-        """Say what was found by one way to judge."""
-        judge = self.report.lines[-1].judge if self.report.lines else ""
+    def _told(self, judge: str) -> Proof:
+        """Say what a judge has found."""
         self._note_refused()
-        if self.report.follow and judge:
-            put_judge([line for line in self.report.lines if line.judge == judge], self.report.is_cut)
+        lines = [line for line in self.report.lines if line.judge == judge]
+        if self.report.follow and lines:
+            put_judge(lines, self.report.is_cut)
         self.report.waive([one for one in self.waived if one.judge == judge])
         if self.strict and (self.report.found or not self.report.is_covered):
             raise AssertionError(self.report.text())
@@ -183,7 +180,7 @@ class Proof:
         for request in self.requests:
             if text == str(request) or text.startswith(f"{request} "):
                 plan = plan_from(text.removeprefix(str(request)).strip())
-                return judged(self.site, request, plan, Whole(self.site, request), self.judges)
+                return Whole(self.site, request).with_faults(plan, self.rules)
         raise ConfigurationError(
             f"{text!r} names no request of the site. They are: {', '.join(map(str, self.requests))}"
         )
