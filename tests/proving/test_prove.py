@@ -90,7 +90,7 @@ def test_a_database_with_a_relative_path_is_read(
     assert main(["explain", path, "POST", "/@@add", "-d", "text=first", "--commit"]) == 0
     forks.close_all()
     with Proof(path, view="GET /$").loaded() as proof:
-        assert b"1 notes" in proof.site.ask(proof.requests[0]).body
+        assert b"1 notes" in proof.ask(proof.requests[0]).body
 
 
 def test_a_database_that_is_not_there_is_not_made(ini: Callable[..., str], tmp_path: Path) -> None:

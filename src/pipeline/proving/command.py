@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         **{name: getattr(options, name) for name in AS_GIVEN},
     )
     for number in (signal.SIGTERM, signal.SIGINT):  # what was copied is removed
-        signal.signal(number, proof.site.end)
+        signal.signal(number, proof.end)
     with proof.loaded():
         if options.replay:
             return put_replay(proof, options.replay)

@@ -15,7 +15,7 @@ from pipeline.proving.report import Report
 from pipeline.proving.rules import Record, Rule
 from pipeline.staging.asked import Asked
 from pipeline.staging.copies import Stored
-from pipeline.staging.runs import Hit, Plan, Run, kinds_at
+from pipeline.staging.runs import ANYWHERE, AT_MOST, Hit, Plan, Run
 from pipeline.staging.site import Site
 
 
@@ -75,7 +75,8 @@ def prove_faults(
                 if len(run.hits) == len(plan) < depth and not is_broken:
                     last = max((run.trace.index(hit.point) for hit in run.hits), default=-1)
                     further = [point for point in run.trace[last + 1 :] if re.search(points, point)]
-                    more = [{**plan, point: kind} for point in further for kind in kinds_at(point) if kind in kinds]
+                    found_there = ((point, AT_MOST.get(point.partition("#")[0], ANYWHERE)) for point in further)
+                    more = [{**plan, point: kind} for point, some in found_there for kind in some if kind in kinds]
                     plans += more[::-1]
             line.left = len(plans)
 

@@ -79,8 +79,8 @@ class Site:
         """True if a signal has ended the command."""
 
     @contextmanager
-    def loaded(self) -> Iterator[None]:
-        """Load the site, on copies. Its databases are closed at the end, and nothing is left."""
+    def loaded(self) -> Iterator[Any]:
+        """Load the site, on copies, and yield it. Its databases are closed at the end, and nothing is left."""
         with ExitStack() as stack:
             stack.enter_context(self.copies.in_use())
             stack.enter_context(watching_joins(joining))
@@ -101,7 +101,7 @@ class Site:
             for view in dict.fromkeys(row[3] for row in self.views):
                 stack.enter_context(mock.patch.object(view, "call", partial(self.call, view, view.call)))
             self.grow()  # a site makes its root, and more, for its first request
-            yield
+            yield self
 
     def load(self) -> list[Views]:
         """Load the app. Return the views of each publisher."""

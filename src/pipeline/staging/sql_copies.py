@@ -122,8 +122,7 @@ class SqlCopies:
             copy = self.copies.get(place)
             if copy is None:
                 with self.noting():
-                    copy = self.made(dialect, arguments, options)
-                self.copies[place] = copy
+                    copy = self.copies[place] = self.made(dialect, arguments, options)
                 if self.is_frozen:
                     copy.freeze()
         return copy
