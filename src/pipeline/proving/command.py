@@ -15,7 +15,7 @@ from pipeline.loading.asking import header_of
 from pipeline.loading.command_line import options_of, parser_of
 from pipeline.proving.proof import JUDGES, Proof
 from pipeline.proving.report import Waiver, put_begin, put_end
-from pipeline.proving.sequences import is_sequence, steps_from, written
+from pipeline.proving.sequences import Explorer, is_sequence, steps_from, written
 from pipeline.staging.runs import FAULTS
 from pipeline.telling.findings import put_json
 from pipeline.telling.secrets import NAMED_SO, told_option
@@ -23,7 +23,7 @@ from pipeline.telling.secrets import NAMED_SO, told_option
 AS_GIVEN = ("user", "view", "log", "allow", "budget", "seed", "cover")
 """The options that a proof takes as they are."""
 HARMLESS = ("accept", "accept-language", "content-type", "host", "user-agent")
-"""The headers whose values are no secrets."""
+"""Headers whose values are printed: they are not secret."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -111,9 +111,10 @@ def put_replay(proof: Proof, plan: str) -> int:
     """Run one plan and print the points that it passes, or a sequence and print its answers."""
     if is_sequence(plan):
         steps = steps_from(plan)
-        statuses, found = proof.replay_steps(steps)
-        for step, status in zip(steps, statuses, strict=False):
-            print(f"  {status or '-'}  {written([step])}")
+        explorer = Explorer(proof, (), ())
+        found = explorer.run(steps)
+        for step, run in zip(steps, explorer.runs, strict=False):
+            print(f"  {run.status or '-'}  {written([step])}")
     else:
         run, found = proof.replay(plan)
         hits = {hit.point: f"  <- {hit.kind}, at {hit.where}" for hit in run.hits}

@@ -19,7 +19,7 @@ from pipeline.proving.links import followed, prove_links
 from pipeline.proving.pairs import SCHEDULES, prove_pairs
 from pipeline.proving.report import Report, Waiver, put_judge
 from pipeline.proving.rules import Rule, all_rules
-from pipeline.proving.sequences import Explorer, prove_sequences
+from pipeline.proving.sequences import prove_sequences
 from pipeline.staging.asked import Asked, of_log
 from pipeline.staging.runs import FAULTS, Plan, Run
 from pipeline.staging.site import Site
@@ -144,12 +144,6 @@ class Proof(Site):
         """Run each pair of the requests that store something at the same time, in at most so many orders."""
         prove_pairs(self, self.requests, self.report, most)
         return self._told("pairs")
-
-    def replay_steps(self, steps: Sequence[Asked]) -> tuple[list[int | None], list[str]]:
-        """Run a sequence, as a finding prints it. Return the statuses, and what is wrong."""
-        explorer = Explorer(self, (), ())
-        found = explorer.run(steps)
-        return [run.status for run in explorer.runs], found
 
     def _told(self, judge: str) -> Proof:
         """Say what a judge has found."""
