@@ -18,8 +18,8 @@ LOCAL = {
     "pipeline/elements/compress.py": {"types": ("text/*", "application/json")},
     "pipeline/http/html_head.py": {"name": b"title"},
     "pipeline/tools/check.py": {"name": "debug", "slip": {"pattern": r"(?<!\S)\S++(?<=,)(?=\s|$)"}},
-    "pipeline/proving/proof.py": {"self": SimpleNamespace(view=".*", points=".*")},
-    "pipeline/proving/noise.py": {"pattern": r"\(1,\ ('[^']*'|[\w.+-]+),\ 'ann',\ ('[^']*'|[\w.+-]+)\)"},
+    "pipeline/proving/faults.py": {"points": ".*"},
+    "pipeline/proving/proof.py": {"self": SimpleNamespace(view=".*")},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/checking/servers.py": {"section": "server:main"},
 }

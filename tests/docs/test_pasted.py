@@ -223,7 +223,7 @@ def judged(top: Path) -> list[str]:
     forks.close_all()
     proof = Proof(str(top / "development.ini"), user=USER, allow=["localhost:25"])
     with proof.loaded():
-        runs = [(request, proof.site.afresh(request)) for request in proof.requests]
+        runs = [(request, proof.afresh(request)) for request in proof.requests]
         failed = {f"{request} is answered {run.status}" for request, run in runs if (run.status or 500) >= 500}
         wrong += sorted(failed - ELSEWHERE)
         proof.requests += [Asked("GET", path) for path in sorted(seen) if path.startswith("/")]
@@ -272,7 +272,7 @@ def test_prove_finds_nothing_in_the_site_of_a_page(
         assert proof.report.is_covered or page in NOT_COVERED, proof.report.text()
         proof.links().attack().sequences(length(20, None)).growth()
         if not FULL:
-            storing = [one for one in proof.requests if proof.site.afresh(one) and proof.site.has_stored]
+            storing = [one for one in proof.requests if proof.afresh(one) and proof.has_stored]
             proof.requests = storing[:1]
         for judge in SLOWEST:
             getattr(proof, judge)()

@@ -86,7 +86,7 @@ def test_what_has_a_name_of_chance_is_not_asked_for_once_more(ini: Callable[...,
     """The same requests cannot be sent again: what the first one adds has another name."""
     proof = Proof(ini(), view="keyed")
     with proof.loaded():
-        explorer = Explorer(proof.site, proof.requests, [NOBODY])
+        explorer = Explorer(proof, proof.requests, [NOBODY])
         steps = [one for one in proof.requests if one.method == "POST"][:1]
 
         def grown() -> Iterator[Asked]:

@@ -81,7 +81,7 @@ def test_a_user_has_the_headers_of_his_login_and_others_do_not(tmp_path: Path) -
     proof = Proof(Pipeline(errors(), transaction(), mounted), users=["ann", "bob"], headers=LOGGED_IN)
     with proof.loaded():
         asks = [Asked("GET", "/secret", user=user) for user in (None, "ann", "bob", "")]
-        told = {one.user: proof.site.ask(one).status for one in asks}
+        told = {one.user: proof.ask(one).status for one in asks}
     assert told == {None: 200, "ann": 200, "bob": 403, "": 403}
 
 
@@ -155,8 +155,8 @@ def test_a_database_that_is_opened_at_the_start_is_copied(
     proof = Proof(str(tmp_path / "site.ini"))
     with proof.loaded():
         report = proof.links().growth().report
-        assert proof.site.afresh(Asked("GET", "/")).answer == "200"
-        assert proof.site.has_stored
+        assert proof.afresh(Asked("GET", "/")).answer == "200"
+        assert proof.has_stored
         for engine in sys.modules[f"opened{version[0]}"].engines:
             engine.dispose()
     assert report.found == []
@@ -178,7 +178,7 @@ class Templates:
 def test_templates_are_compiled_and_not_written(tmp_path: Path) -> None:
     proof = Proof(Pipeline(errors(), transaction(), Templates(tmp_path)))
     with proof.loaded():
-        assert proof.site.ask(Asked("GET", "/")).body == b"made"
+        assert proof.ask(Asked("GET", "/")).body == b"made"
         assert proof.faults().report.found == []
     assert list(tmp_path.iterdir()) == []
 

@@ -172,8 +172,8 @@ def test_a_module_may_set_variables_while_it_is_imported(tmp_path: Path, monkeyp
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("PROVE_IMPORTED", "PROVE_VIEW"):
         monkeypatch.delenv(name, raising=False)
-    judged: list[tuple[str, str]] = []
-    with Effects(lambda event, name: judged.append((event, name)), lambda: False).refused():
+    refused: list[tuple[str, str]] = []
+    with Effects(lambda event, name: refused.append((event, name)), lambda: False).refused():
         importlib.import_module("sets_a_variable")
         monkeypatch.setenv("PROVE_VIEW", "yes")
-    assert judged == [("os.putenv", "PROVE_VIEW")]
+    assert refused == [("os.putenv", "PROVE_VIEW")]

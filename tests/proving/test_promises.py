@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -139,11 +139,14 @@ def test_a_finding_is_short_and_is_run_again_by_one_command(
     assert main([*printed[:-1], first]) == 0
 
 
-def command_in(said: str) -> list[str]:
-    """The words of the command that is printed with the first finding."""
-    return shlex.split(next(line for line in said.splitlines() if line.startswith("    pipeline prove ")))[1:]
+def command_in(said: str, **environ: str) -> list[str]:
+    """The words of the command that is printed with the first finding, as a shell reads them."""
+    line = next(line for line in said.splitlines() if line.startswith("    pipeline prove "))
+    shell = ["sh", "-c", f"set -- {line}; printf '%s\\0' \"$@\""]
+    return subprocess.run(shell, env=environ, capture_output=True, text=True, check=True).stdout.split("\0")[1:-1]
 
 
+LOGIN = "login=a; b='c'"
 OF_A_USER = """
 @view(context=Box, name="count", methods=("POST",))
 def count(box: Box, request: Any) -> str:
@@ -164,12 +167,35 @@ def count(box: Box, request: Any) -> str:
 def test_what_is_printed_runs_a_finding_again_that_needs_a_login(
     judge: str, what: str, site: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["prove", site(OF_A_USER), "--user", "ann", "-H", "Cookie: login=a; b='c'"]
+    words = ["prove", site(OF_A_USER), "--user", "ann", "-H", f"Cookie: {LOGIN}"]
     assert main([*words, "--view", "count", "--judge", judge, "--seed", "8"]) == 1
     said = capsys.readouterr().out
     assert f"found: {what}" in said
-    assert main(command_in(said)) == 1
+    assert main(command_in(said, PROVE_COOKIE=LOGIN)) == 1
     assert f"found: {what}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_secret_that_was_given_is_in_no_report__S25(
+    is_json: bool, site: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command of a finding names variables of the shell in the place of the secrets, and can be pasted."""
+    secret, junit = "7d1f'09$ac", tmp_path / "junit.xml"
+    headers = [f"Cookie: {LOGIN}", f"Authorization: Bearer {secret}", "Accept-Language: de", f"X`id`: {secret}"]
+    variables = [f"password={secret}", f"db=postgresql://ann:{secret}@localhost/x", "port=8080"]
+    words = ["prove", site(OF_A_USER), *variables, "--user", "ann", "--view", "count", "--judge", "faults"]
+    words += [word for header in headers for word in ("-H", header)]
+    assert main([*words, *["--json"] * is_json, "--junit", str(junit)]) == 1
+    printed = capsys.readouterr()
+    told = printed.out + printed.err + junit.read_text()
+    assert "R1: " in told
+    assert [one for one in ("7d1f", "09$ac", "login=", "b='c'") if one in told] == []
+    if not is_json:
+        given = {"PROVE_COOKIE": LOGIN, "PROVE_AUTHORIZATION": f"Bearer {secret}", "PROVE_X_ID_": secret}
+        given |= {"PROVE_PASSWORD": secret, "PROVE_DB": variables[1].removeprefix("db=")}
+        again = command_in(told, **given)
+        assert [one for one in (*headers, *variables) if one not in again] == []
+        assert all(f" {name}" in printed.out.splitlines()[-1] for name in given)
 
 
 WITHOUT_A_PLAN = """
@@ -245,6 +271,7 @@ NOISE = [
     ("(1, 0.52, 3)", "(1, 0.71, 3)", "(1, 0.1, 3)", True),
     ("(1, 0.52, 3)", "(1, 0.71, 3)", "(1, 0.1, 4)", False),
     ("(1, 'a')", "(1, 'a')", "(1, 'b')", False),
+    ("(1, 'ann', 'tok1')", "(1, 'ann', 'tok2')", "(1, 'ann', ()", False),
 ]
 
 
@@ -253,3 +280,19 @@ def test_only_what_differs_in_two_runs_is_noise(first: str, second: str, third: 
     noise = Noise()
     noise.learn((("table", (first,)),), (("table", (second,)),))
     assert (noise.without((first,)) == noise.without((third,))) is alike
+
+
+def test_the_time_for_noise_grows_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row has noise of its own. It is counted how often two rows are compared: the machine does not matter."""
+    compared: list[object] = []
+
+    def counting(*rows: Any, strict: bool) -> Any:
+        compared.append(rows)
+        return zip(*rows, strict=strict)
+
+    monkeypatch.setattr("pipeline.proving.noise.zip", counting, raising=False)
+    one, other, third = (tuple(f"({row}, 'ann', '{run}{row}')" for row in range(300)) for run in "abc")
+    noise = Noise()
+    noise.learn(one, other)
+    assert noise.without(third) == noise.without(one) != third
+    assert len(compared) <= 2 * 300

@@ -25,12 +25,13 @@ from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import zodb
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.command_line import parser_of
-from pipeline.proving.judges import Record
-from pipeline.proving.proof import JUDGES, KINDS, Proof, plan_from
+from pipeline.proving.proof import JUDGES, Proof, plan_from
 from pipeline.proving.report import Waiver
+from pipeline.proving.rules import Record
 from pipeline.publisher import publisher
 from pipeline.staging.asked import Asked, of_log
 from pipeline.staging.effects import effect
+from pipeline.staging.runs import FAULTS
 from pipeline.testing import prove as prove_site
 from pipeline.testing.plugin import prove as prove
 from pipeline.tools.command import main
@@ -89,7 +90,7 @@ def test_a_database_with_a_relative_path_is_read(
     assert main(["explain", path, "POST", "/@@add", "-d", "text=first", "--commit"]) == 0
     forks.close_all()
     with Proof(path, view="GET /$").loaded() as proof:
-        assert b"1 notes" in proof.site.ask(proof.requests[0]).body
+        assert b"1 notes" in proof.ask(proof.requests[0]).body
 
 
 def test_a_database_that_is_not_there_is_not_made(ini: Callable[..., str], tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_a_pipeline_in_python_is_proved(tmp_path: Path) -> None:
     assert "mail" in {one.request.rpartition("@")[2] for one in prove_site(app, view="mail").found}
 
 
-def test_a_corpus_and_a_judge_of_ones_own(ini: Callable[..., str]) -> None:
+def test_a_corpus_and_a_rule_of_ones_own(ini: Callable[..., str]) -> None:
     seen: list[Record] = []
 
     def short(record: Record) -> Iterator[str]:
@@ -226,7 +227,7 @@ def test_every_view_is_tried(ini: Callable[..., str]) -> None:
 def test_the_help_names_all_judges_and_faults() -> None:
     said = {action.dest: action for action in parser_of("prove")._actions}
     assert str(said["judge"].help).startswith(f"of {', '.join(JUDGES)};")
-    assert said["faults"].default == ",".join(KINDS)
+    assert said["faults"].default == ",".join(FAULTS)
 
 
 def test_the_command_says_what_it_found(ini: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,10 @@ from urllib.parse import quote, urlsplit
 
 from pipeline.interfaces import PUBLIC
 from pipeline.proving.corpus import OF_FORM
-from pipeline.proving.judges import failing
 from pipeline.proving.links import CHANGED, leading
 from pipeline.proving.promised import NOBODY, broken_invariants, open_to_others
 from pipeline.proving.report import Report
+from pipeline.proving.rules import failing
 from pipeline.proving.values import FILES, HOSTILE, VALUES, is_markup
 from pipeline.staging.asked import FORM, JSON, MULTIPART, Asked, of_this_site
 from pipeline.staging.runs import LONGEST, Run
@@ -100,10 +100,12 @@ def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tupl
     """Ask with values that would be markup, an address, or a line of a header."""
     bodies = [request._replace(body=body) for body in BODIES] if request.kind == JSON else []
     values = (*HOSTILE, f"{ELSEWHERE}/", *OTHERS.get(request.kind, ()))
+    form = request.source.removeprefix(OF_FORM)  # a visitor goes back to its page, and may see what he has stored
+    back = [Asked("GET", form, user=request.user)] if form != request.source else []
     for tried in (*bodies, *(tried for value in values for tried in with_value(request, view, value))):
         run = site.afresh(tried)
         target = urlsplit(run.header("Location"))
-        shown = [site.ask(one) for one in (*leading(site, tried, run), *back(tried))] if target.path else []
+        shown = [site.ask(one) for one in (*leading(site, tried, run), *back)] if target.path else []
         failed = (what for one in (run, *shown) for what in failing(one))
         yield from ((what, tried) for what in (*failed, *broken_invariants(site)))
         if any(map(is_markup, (run, *shown))):
@@ -112,13 +114,6 @@ def with_hostile_values(site: Site, request: Asked, view: View) -> Iterator[tupl
             yield f"S8: a redirect goes where a value of the visitor says: {run.header('Location')}", tried
         else:
             yield "", tried
-
-
-def back(request: Asked) -> Iterator[Asked]:
-    """Yield the page that has the form of a request: a visitor goes back to it, and may see what he has stored."""
-    if request.source.startswith(OF_FORM):
-        url = request.source.removeprefix(OF_FORM)
-        yield Asked("GET", url, user=request.user, source=f"the page of the form to {request.url}")
 
 
 def with_a_secret(site: Site, request: Asked, view: View) -> Iterator[tuple[str, Asked]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import signal
 import tomllib
@@ -12,13 +13,17 @@ from pathlib import Path
 from pipeline.interfaces import ConfigurationError
 from pipeline.loading.asking import header_of
 from pipeline.loading.command_line import options_of, parser_of
-from pipeline.proving.proof import JUDGES, KINDS, Proof
+from pipeline.proving.proof import JUDGES, Proof
 from pipeline.proving.report import Waiver, put_begin, put_end
-from pipeline.proving.sequences import is_sequence, steps_from, written
+from pipeline.proving.sequences import Explorer, is_sequence, steps_from, written
+from pipeline.staging.runs import FAULTS
 from pipeline.telling.findings import put_json
+from pipeline.telling.secrets import NAMED_SO, told_option
 
 AS_GIVEN = ("user", "view", "log", "allow", "budget", "seed", "cover")
 """The options that a proof takes as they are."""
+HARMLESS = ("accept", "accept-language", "content-type", "host", "user-agent")
+"""Headers whose values are printed: they are not secret."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -32,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     except ConfigurationError as error:
         parser.error(str(error))
     kinds, chosen = options.faults.split(","), options.judge.split(",")
-    for name, words, known in (("faults", kinds, KINDS), ("judge", chosen, JUDGES)):
+    for name, words, known in (("faults", kinds, FAULTS), ("judge", chosen, JUDGES)):
         if unknown := {*words} - {*known}:
             parser.error(f"--{name} {unknown.pop()}: there are {', '.join(known)}")
     proof = Proof(
@@ -44,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         **{name: getattr(options, name) for name in AS_GIVEN},
     )
     for number in (signal.SIGTERM, signal.SIGINT):  # what was copied is removed
-        signal.signal(number, proof.site.end)
+        signal.signal(number, proof.end)
     with proof.loaded():
         if options.replay:
             return put_replay(proof, options.replay)
@@ -59,7 +64,11 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         put_json(report.as_dict())
     else:
-        put_end(report, again(parser, options))
+        command = again(parser, options)
+        put_end(report, command)
+        names = re.findall(r"\$(PROVE_\w+)", command)
+        if names and report.found:
+            print(f"Set {', '.join(names)} first: a secret that was given is not printed")
     if options.junit:
         Path(options.junit).write_text(report.as_junit())
     return report.exit_status
@@ -67,13 +76,24 @@ def main(arguments: Sequence[str]) -> int:
 
 def again(parser: ArgumentParser, options: Namespace) -> str:
     """Return the command that asks the same site as the same users."""
-    words = ["pipeline", "prove", options.ini, *options.variables]
+    words = ["pipeline", "prove", shlex.quote(options.ini)]
+    words += [shell_word(*text.partition("=")) for text in options.variables]
     for name in ("user", "users", "log", "seed"):
         value = getattr(options, name)
-        words += [f"--{name}", str(value)] if value != parser.get_default(name) else []
-    words += [word for header in options.headers for word in ("-H", header)]
-    words += [word for effect in options.allow for word in ("--allow", effect)]
-    return shlex.join(words)
+        words += [f"--{name}", shlex.quote(str(value))] if value != parser.get_default(name) else []
+    words += [word for header in options.headers for word in ("-H", shell_word(*header.partition(":")))]
+    words += [word for effect in options.allow for word in ("--allow", shlex.quote(effect))]
+    return " ".join(words)
+
+
+def shell_word(name: str, mark: str, value: str) -> str:
+    """Return a header, or a variable of an ini, for a shell. A secret is a variable of the shell there (S25)."""
+    is_header = mark == ":"
+    if name.lower() in HARMLESS if is_header else told_option(name, value, NAMED_SO) == value:
+        return shlex.quote(f"{name}{mark}{value}")
+    variable = re.sub(r"\W", "_", name.upper(), flags=re.ASCII)
+    escaped = re.sub(r'[\\"$`]', r"\\\g<0>", name)
+    return f'"{escaped}{mark}{" " * is_header}$PROVE_{variable}"'
 
 
 def waivers_of(path: str) -> list[Waiver]:
@@ -91,9 +111,10 @@ def put_replay(proof: Proof, plan: str) -> int:
     """Run one plan and print the points that it passes, or a sequence and print its answers."""
     if is_sequence(plan):
         steps = steps_from(plan)
-        statuses, found = proof.replay_steps(steps)
-        for step, status in zip(steps, statuses, strict=False):
-            print(f"  {status or '-'}  {written([step])}")
+        explorer = Explorer(proof, (), ())
+        found = explorer.run(steps)
+        for step, run in zip(steps, explorer.runs, strict=False):
+            print(f"  {run.status or '-'}  {written([step])}")
     else:
         run, found = proof.replay(plan)
         hits = {hit.point: f"  <- {hit.kind}, at {hit.where}" for hit in run.hits}

@@ -6,17 +6,16 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Container, Sequence
 
-from pipeline.proving.judges import Judge, Record
 from pipeline.proving.memory import differences
 from pipeline.proving.noise import Noise
 from pipeline.proving.promised import broken_invariants
 from pipeline.proving.report import Report
+from pipeline.proving.rules import Record, Rule
 from pipeline.staging.asked import Asked
 from pipeline.staging.copies import Stored
-from pipeline.staging.runs import Hit, Plan, Run, kinds_at
+from pipeline.staging.runs import ANYWHERE, AT_MOST, Hit, Plan, Run
 from pipeline.staging.site import Site
 
 
@@ -24,6 +23,7 @@ class Whole:
     """A request without a fault, and what it stores."""
 
     def __init__(self, site: Site, request: Asked) -> None:
+        self.site, self.request = site, request
         self.noise = Noise()
         """Texts that a second run has stored otherwise."""
         self.run = site.afresh(request)
@@ -38,52 +38,46 @@ class Whole:
         """Return what a run has stored without what differs from run to run."""
         return stored._replace(tables=self.noise.without(stored.tables))
 
-
-def judged(site: Site, request: Asked, plan: Plan, whole: Whole, judges: Sequence[Judge]) -> tuple[Run, list[str]]:
-    """Run a request with a plan. Return the run and what is wrong with it."""
-    run = site.afresh(request, Run(plan))
-    stored = whole.without_noise(site.copies.stored())
-    record = Record(run, stored, differences(), whole.stored, whole.run.status)
-    found = [found for judge in judges for found in judge(record)]
-    run.let_go()
-    return run, found
-
-
-class Tried(NamedTuple):
-    """The faults that are tried."""
-
-    depth: int
-    """How many faults one run has at most."""
-    kinds: tuple[str, ...]
-    points: re.Pattern[str]
-
-    def after(self, run: Run, first: int = 0) -> list[dict[str, str]]:
-        """Return the plans with one more fault, at each point that a run has passed since the point ``first``."""
-        return [
-            {**run.plan, point: kind}
-            for point in run.trace[first:]
-            for kind in kinds_at(point)
-            if kind in self.kinds and self.points.search(point)
-        ]
+    def with_faults(self, plan: Plan, rules: Sequence[Rule]) -> tuple[Run, list[str]]:
+        """Run the request with a plan. Return the run, and how it breaks the rules."""
+        run = self.site.afresh(self.request, Run(plan))
+        stored = self.without_noise(self.site.copies.stored())
+        record = Record(run, stored, differences(), self.stored, self.run.status)
+        found = [found for rule in rules for found in rule(record)]
+        run.let_go()
+        return run, found
 
 
 def prove_faults(
-    site: Site, requests: Sequence[Asked], report: Report, judges: Sequence[Judge], tried: Tried
+    site: Site,
+    requests: Sequence[Asked],
+    report: Report,
+    rules: Sequence[Rule],
+    depth: int,
+    kinds: Container[str],
+    points: str,
 ) -> None:
-    """Run each request with every plan, and report what is wrong."""
+    """Run each request without a fault, then with every fault at every point, and report which rules are broken.
+
+    depth   the most faults of one run
+    points  regular expression; only points that it is found in have faults
+    """
+
     for request in report.within_budget(requests):
         whole = Whole(site, request)
         with report.line("faults", str(request), whole.run.status, len(whole.run.trace)) as line:
-            run, found = judged(site, request, {}, whole, judges)
-            report.add(line, request, run, found)
-            plans = [] if run.hangs or run.is_error else tried.after(run)[::-1]
-            while plans and not report.is_over():
+            plans: list[Plan] = [{}]
+            while plans and not (line.runs and report.is_over()):
                 plan = plans.pop()
-                run, found = judged(site, request, plan, whole, judges)
+                run, found = whole.with_faults(plan, rules)
                 report.add(line, request, run, found)
-                if len(run.hits) == len(plan) < tried.depth:
-                    last = max(run.trace.index(hit.point) for hit in run.hits)
-                    plans += tried.after(run, last + 1)[::-1]
+                is_broken = not plan and (run.hangs or run.is_error)
+                if len(run.hits) == len(plan) < depth and not is_broken:
+                    last = max((run.trace.index(hit.point) for hit in run.hits), default=-1)
+                    further = [point for point in run.trace[last + 1 :] if re.search(points, point)]
+                    found_there = ((point, AT_MOST.get(point.partition("#")[0], ANYWHERE)) for point in further)
+                    more = [{**plan, point: kind} for point, some in found_there for kind in some if kind in kinds]
+                    plans += more[::-1]
             line.left = len(plans)
 
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from persistent import Persistent
 
-from pipeline.proving.judges import failing
 from pipeline.proving.noise import Noise
 from pipeline.proving.report import Report
-from pipeline.staging.asked import Asked, unlike, with_values
+from pipeline.proving.rules import failing
+from pipeline.staging.asked import NUMBER, Asked, unlike, with_values
 from pipeline.staging.runs import Run, place
-from pipeline.staging.site import NUMBER, Site
+from pipeline.staging.site import Site
 from pipeline.telling.words import is_of_the_site
 
 TIMES = 10

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipeline.proving.corpus import forms_of
-from pipeline.proving.judges import failing
 from pipeline.proving.report import Report
+from pipeline.proving.rules import failing
 from pipeline.staging.asked import Asked, links_of, of_this_site
 from pipeline.staging.runs import Run
-from pipeline.staging.site import NUMBER, Site
+from pipeline.staging.site import Site
 
 CHANGED = "a GET changes the database"
 """The finding that attack has, too."""
@@ -34,12 +34,8 @@ def prove_links(site: Site, requests: Sequence[Asked], report: Report) -> None:
                 report.note(line, CHANGED, str(request), run.answered_by, cause=run.answered_by)
             elif run.status in DEAD:
                 what = f"a link or a form of a page is answered {run.status}"
-                report.note(line, what, str(request), where, cause=f"{shown.answered_by} {end_of(request)}")
-
-
-def end_of(request: Asked) -> str:
-    """Return the end of the path of a request, in which pages of one view are alike."""
-    return NUMBER.sub("N", request.url.partition("?")[0].rpartition("/")[2])
+                end = request.alike.rpartition("/")[2]  # pages of one view are alike in it
+                report.note(line, what, str(request), where, cause=f"{shown.answered_by} {end}")
 
 
 def followed(site: Site, requests: Sequence[Asked] = ()) -> Iterator[tuple[Asked, Run, Asked, Run]]:

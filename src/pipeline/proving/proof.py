@@ -4,29 +4,26 @@ it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from time import monotonic
 
-from pipeline.composition import Pipeline
 from pipeline.interfaces import ConfigurationError
 from pipeline.proving.attack import prove_attack
 from pipeline.proving.corpus import NO_OBJECT, Wanted, of_views
-from pipeline.proving.faults import Tried, Whole, judged, prove_crash, prove_faults
+from pipeline.proving.faults import Whole, prove_crash, prove_faults
 from pipeline.proving.growth import Noted, prove_growth
-from pipeline.proving.judges import Judge, judges
 from pipeline.proving.links import followed, prove_links
 from pipeline.proving.pairs import SCHEDULES, prove_pairs
 from pipeline.proving.report import Report, Waiver, put_judge
-from pipeline.proving.sequences import Explorer, prove_sequences
+from pipeline.proving.rules import Rule, all_rules
+from pipeline.proving.sequences import prove_sequences
 from pipeline.staging.asked import Asked, of_log
 from pipeline.staging.runs import FAULTS, Plan, Run
 from pipeline.staging.site import Site
 
-KINDS = tuple(FAULTS)
-"""The kinds of faults."""
 JUDGES = ("faults", "attack", "links", "sequences", "growth", "crash", "pairs")
 """The ways to judge a site, in the order in which they are tried."""
 
@@ -37,48 +34,36 @@ GROWTH = 3
 
 
 @dataclass(eq=False)
-class Proof:
-    """A site that is proved: its requests, and the report."""
+class Proof(Site):
+    """A site that is proved: its requests, and the report. The first of ``users`` asks if there is no ``user``."""
 
-    ini: str | Pipeline
-    """The ini, with ``#name`` if it has several apps; or a pipeline."""
-    words: Sequence[str] = ()
-    """Variables of the ini, ``name=value``."""
     _: KW_ONLY
-    user: str | None = None
-    """The user of the requests that name none; default the first of ``users``."""
     users: Sequence[str] = ()
     """Ordinary users, who ask by turns. None of them may touch what belongs to another one."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Those of what this user asks for, such as the cookie of his login: a foreign application knows its own."""
     view: str = ""
     """Regular expression; only requests that it is found in are tried."""
     log: str | None = None
     """Path of an access log in JSON, whose requests are tried beside those for the views."""
-    allow: Sequence[str] = ()
-    """Effects that views may have, such as ``localhost:25``."""
     budget: float | None = None
     """Seconds, after which nothing more is tried; None means any time."""
-    seed: int = 7
-    """That of the random numbers."""
     cover: float = 0.9
     """The least part of the views that must be tried with success."""
     points: str = ""
     """Regular expression; only points that it is found in have faults."""
     corpus: Sequence[Asked] = ()
     """The requests, in place of those for the views."""
-    more: Sequence[Judge] = ()
-    """Judges beside those that are known."""
+    more: Sequence[Rule] = ()
+    """Rules for runs with faults, beside those that are known."""
     waived: Sequence[Waiver] = ()
     """Findings that are left."""
     strict: bool = False
     """True to raise AssertionError if something is found."""
 
     def __post_init__(self) -> None:
-        user = self.user or next(iter(self.users), None)
-        self.site = Site(self.ini, self.words, user=user, headers=self.headers, allow=self.allow, seed=self.seed)
-        self.judges = (*judges(), *self.more)
-        self.report = Report(self.site.name, cover=0.0 if self.view or self.corpus else self.cover)
+        super().__post_init__()
+        self.user = self.user or next(iter(self.users), None)
+        self.rules = (*all_rules(), *self.more)
+        self.report = Report(self.name, cover=0.0 if self.view or self.corpus else self.cover)
         if self.budget is not None:
             self.report.ends = self.report.share_ends = monotonic() + self.budget
         self.requests: list[Asked] = []
@@ -86,7 +71,7 @@ class Proof:
     @contextmanager
     def loaded(self) -> Iterator[Proof]:
         """Load the site and collect the requests."""
-        with self.site.loaded():
+        with super().loaded():
             views = self._made()
             tried = [one.request for one in views if one.request is not None]
             self.report.views, self.report.tried = len(views), len(tried)
@@ -97,22 +82,22 @@ class Proof:
             asked = [*self.corpus] if self.corpus else [*tried, *logged]
             if not tried and not self.corpus:  # a mounted application has no views of ours, and its own users
                 asked = [Asked("GET", "/"), *(request._replace(user=request.user or None) for request in asked)]
-                asked += [request for _, _, request, _ in islice(followed(self.site, asked), LINKS)]
+                asked += [request for _, _, request, _ in islice(followed(self, asked), LINKS)]
             self.requests = [one for one in asked if re.search(self.view, str(one))]
-            self.first = Noted(self.site, self.requests)
+            self.first = Noted(self, self.requests)
             if not self.report.views:
                 self.report.statuses = [status for status, _ in self.first.answers.values()]
             yield self
 
     def _made(self) -> list[Wanted]:
         """Return the views, with requests. A site without objects grows by its own forms, until it has some."""
-        found = of_views(self.site, self.site.chains)
+        found = of_views(self, self.chains)
         for _ in range(GROWTH):
             if not any(one.said == NO_OBJECT for one in found):
                 break
             tried = [one.request for one in found if one.request is not None]
-            self.site.grow(*(one for one in tried if self.site.afresh(one) and self.site.has_stored))
-            again = of_views(self.site, self.site.chains)
+            self.grow(*(one for one in tried if self.afresh(one) and self.has_stored))
+            again = of_views(self, self.chains)
             if sum(one.request is None for one in again) == len(found) - len(tried):
                 break
             found = again
@@ -120,59 +105,52 @@ class Proof:
 
     def _note_refused(self) -> None:
         """Note which views have refused all requests until now: a book must be lent before it is brought back."""
-        left = [one for one in self.refused if one.row[3].function not in self.site.succeeded]
+        left = [one for one in self.refused if one.row[3].function not in self.succeeded]
         self.report.refused = list(map(str, left))
         with_password = [one for one in left if one.request and b"password" in one.request.body]  # it is not known
         self.report.succeeded = self.report.tried - len(left) + len(with_password)
 
-    def faults(self, depth: int = 1, kinds: Sequence[str] = KINDS) -> Proof:
+    def faults(self, depth: int = 1, kinds: Sequence[str] = tuple(FAULTS)) -> Proof:
         """Try every fault at every point."""
-        tried = Tried(depth, tuple(kinds), re.compile(self.points))
-        prove_faults(self.site, self.requests, self.report, self.judges, tried)
-        return self._judged()
+        prove_faults(self, self.requests, self.report, self.rules, depth, kinds, self.points)
+        return self._told("faults")
 
     def attack(self) -> Proof:
         """Ask as an outsider does: without a login, from another site, with hostile values."""
-        prove_attack(self.site, self.requests, self.report, self.users)
-        return self._judged()
+        prove_attack(self, self.requests, self.report, self.users)
+        return self._told("attack")
 
     def links(self) -> Proof:
         """Follow the links and forms of the pages."""
-        prove_links(self.site, self.requests, self.report)
-        return self._judged()
+        prove_links(self, self.requests, self.report)
+        return self._told("links")
 
     def sequences(self, most: int | None = None) -> Proof:
         """Try so many sequences of requests by several users; None: as many as the site asks for."""
-        prove_sequences(self.site, self.requests, self.report, self.users, most)
-        return self._judged()
+        prove_sequences(self, self.requests, self.report, self.users, most)
+        return self._told("sequences")
 
     def growth(self) -> Proof:
         """Look for what a process has more of after the same requests."""
-        prove_growth(self.site, self.first, self.report)
-        return self._judged()
+        prove_growth(self, self.first, self.report)
+        return self._told("growth")
 
     def crash(self) -> Proof:
         """End the process at each point."""
-        prove_crash(self.site, self.requests, self.report)
-        return self._judged()
+        prove_crash(self, self.requests, self.report)
+        return self._told("crash")
 
     def pairs(self, most: int = SCHEDULES) -> Proof:
         """Run each pair of the requests that store something at the same time, in at most so many orders."""
-        prove_pairs(self.site, self.requests, self.report, most)
-        return self._judged()
+        prove_pairs(self, self.requests, self.report, most)
+        return self._told("pairs")
 
-    def replay_steps(self, steps: Sequence[Asked]) -> tuple[list[int | None], list[str]]:
-        """Run a sequence, as a finding prints it. Return the statuses, and what is wrong."""
-        explorer = Explorer(self.site, (), ())
-        found = explorer.run(steps)
-        return [run.status for run in explorer.runs], found
-
-    def _judged(self) -> Proof:
-        """Say what was found by one way to judge."""
-        judge = self.report.lines[-1].judge if self.report.lines else ""
+    def _told(self, judge: str) -> Proof:
+        """Say what a judge has found."""
         self._note_refused()
-        if self.report.follow and judge:
-            put_judge([line for line in self.report.lines if line.judge == judge], self.report.is_cut)
+        lines = [line for line in self.report.lines if line.judge == judge]
+        if self.report.follow and lines:
+            put_judge(lines, self.report.is_cut)
         self.report.waive([one for one in self.waived if one.judge == judge])
         if self.strict and (self.report.found or not self.report.is_covered):
             raise AssertionError(self.report.text())
@@ -183,7 +161,7 @@ class Proof:
         for request in self.requests:
             if text == str(request) or text.startswith(f"{request} "):
                 plan = plan_from(text.removeprefix(str(request)).strip())
-                return judged(self.site, request, plan, Whole(self.site, request), self.judges)
+                return Whole(self, request).with_faults(plan, self.rules)
         raise ConfigurationError(
             f"{text!r} names no request of the site. They are: {', '.join(map(str, self.requests))}"
         )

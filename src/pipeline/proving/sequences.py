@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from http import HTTPStatus
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
 
 from pipeline.interfaces import ConfigurationError
-from pipeline.proving.judges import failing
 from pipeline.proving.links import DEAD, leading
 from pipeline.proving.promised import NOBODY, broken_invariants, is_open
 from pipeline.proving.report import Report
+from pipeline.proving.rules import failing
 from pipeline.proving.values import FILES, MARK, SCRIPT, SHAPES, is_markup
-from pipeline.staging.asked import FORM, JSON, MULTIPART, OWN, Asked, with_values
+from pipeline.staging.asked import FORM, JSON, MULTIPART, NUMBER, OWN, Asked, with_values
 from pipeline.staging.runs import Run
-from pipeline.staging.site import NUMBER, Site
+from pipeline.staging.site import Site
 from pipeline.telling.secrets import masked_query
 from pipeline.views import View
 
@@ -45,22 +45,11 @@ RATES = (0.0, 0.3, 0.5, 0.7)
 """Parts of the fields of a request that get other values."""
 KINDS = {"%7B": JSON, "%5B": JSON, "--": MULTIPART}
 """Types of other bodies than those of plain forms, by how they begin in the command of a finding."""
+SAFE = ("GET ", "HEAD ")
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 """Statuses by which a user is sent away, who is then seldom the one to ask again."""
 NUMBERS = 8
 """How many numbers of the last pages are known: a stock, say, of which one more is ordered."""
-
-
-class Step(NamedTuple):
-    """The kind of a request: the objects of a folder are asked alike."""
-
-    method: str
-    path: str
-
-
-def step_of(request: Asked) -> Step:
-    """Return what a request is an instance of."""
-    return Step(request.method, NUMBER.sub("N", urlsplit(request.url).path))
 
 
 def prove_sequences(
@@ -82,7 +71,7 @@ def prove_sequences(
             steps, found = explorer.explore()
             last = explorer.runs[-1]
             if found and (last.hangs or last.is_error):  # it is not asked again
-                explorer.known.pop(step_of(steps[-1]), None)
+                explorer.known.pop(steps[-1].alike, None)
             for what in found:
                 if not any((one.judge, one.what) == (line.judge, what) for one in report.found):
                     steps = explorer.shortest(steps, what)
@@ -100,18 +89,18 @@ class Explorer:
         self.users = list(dict.fromkeys(users))
         """The users who ask, besides a stranger with a name that no other sequence has."""
         self.random = Random(site.seed)
-        self.known: dict[Step, list[Asked]] = {}
+        self.known: dict[str, list[Asked]] = {}
         """The last requests that pages have led to, by what they are instances of."""
         self.begins: list[list[Asked]] = [[]]
         """Sequences at whose end a user has called a view with success for the first time. Others begin so."""
         self.planned: list[list[Asked]] = []
         """The same, with the last request once more: by the same user, and by each other one."""
-        self.welcome: dict[Step, list[str]] = {}
+        self.welcome: dict[str, list[str]] = {}
         """The users who were not refused, by what they have asked."""
-        self.refused: dict[Step, set[str]] = {}
+        self.refused: dict[str, set[str]] = {}
         """The users who were."""
         self.numbers: list[str] = []
-        self.asked: dict[Step, View | None] = {}
+        self.asked: dict[str, View | None] = {}
         """The views that were reached, by what was asked."""
         self.last: object = None
         """The view that was reached last."""
@@ -129,7 +118,7 @@ class Explorer:
         """Note a request that may be made later, but for a secret in its URL, which a finding would print."""
         if masked_query(request.url) != request.url:
             return
-        alike = self.known.setdefault(step_of(request), [])
+        alike = self.known.setdefault(request.alike, [])
         alike[:] = [*(one for one in alike if one.url != request.url), request][-ALIKE:]
 
     def explore(self) -> tuple[list[Asked], list[str]]:
@@ -146,33 +135,33 @@ class Explorer:
 
     def left(self) -> Iterator[str]:
         """Undo a sequence, and yield what a stranger sees of it."""
-        pages = [kind for kind in sorted(self.known) if kind.method == "GET"]
+        pages = [kind for kind in sorted(self.known) if kind.startswith("GET ")]
         for kind in self.random.sample(pages, min(PAGES, len(pages))):
             request = self.random.choice(self.known[kind])._replace(user=f"prove{self.number + 1}q9")
-            yield from self.shown(" ".join(kind), self.site.afresh(request), [request])
+            yield from self.shown(kind, self.site.afresh(request), [request])
 
     def grown(self, chosen: Sequence[Asked], steps: list[Asked]) -> Iterator[Asked]:
         """Yield the chosen requests and some more, each made when its turn comes. They are noted as ``steps``."""
         for number in range(max(len(chosen), self.random.randint(3, LONGEST))):
             steps.append(chosen[number] if number < len(chosen) else self.next())
-            kind = step_of(steps[-1])
+            kind = steps[-1].alike
             known = {*self.welcome.get(kind, ())}
             yield steps[-1]
             if {*self.welcome.get(kind, ())} > known:
                 done = [one for one, run in zip(steps, self.runs, strict=True) if run.is_acknowledged]
                 self.begins.append(done)
-                if kind.method not in ("GET", "HEAD") and len(done) < LONGEST:
+                if not steps[-1].is_safe and len(done) < LONGEST:
                     users = filter(None, self.users)
                     self.planned += [[*done, done[-1]._replace(user=user)] for user in users]
 
     def next(self) -> Asked:
         """Return a request with values of chance, by a user of chance."""
         kinds = sorted(self.known)
-        by_view: dict[object, list[Step]] = {}
+        by_view: dict[object, list[str]] = {}
         for kind in kinds:  # many objects have the views of one
             by_view.setdefault(self.asked.get(kind) or kind, []).append(kind)
         new = [kind for kind in kinds if kind not in self.asked]
-        changing = [alike for alike in by_view.values() if alike[0].method not in ("GET", "HEAD")]
+        changing = [alike for alike in by_view.values() if not alike[0].startswith(SAFE)]
         refusing = [alike for alike in changing if self.welcome.keys().isdisjoint(alike)]
         chance = self.random.random()
         if chance < 0.15 and new:
@@ -209,7 +198,7 @@ class Explorer:
             shown = [self.random.choice(self.numbers)] if self.numbers else []
             value = self.random.choice([*FIGURES, *shown, *shown, *(str(int(one) + 1) for one in shown)])
             return type(old)(value)
-        parts = {part for kind in self.known for part in kind.path.split("/") if part and part[0] != "@"}
+        parts = {part for kind in self.known for part in kind.split("/")[1:] if part and part[0] != "@"}
         names = self.random.sample(sorted(parts), min(2, len(parts)))
         return self.random.choice([*TEXTS, token, token, *filter(None, self.users), *names])
 
@@ -223,7 +212,7 @@ class Explorer:
             sent.append(request)
             run = self.site.ask(request)
             self.runs.append(run)
-            kind = step_of(request)
+            kind = request.alike
             self.last = self.asked[kind] = run.views[-1] if run.views else None
             if run.is_acknowledged:
                 if kind not in self.welcome and request.kind == JSON:  # the types of its fields are known now
@@ -233,13 +222,13 @@ class Explorer:
                 self.refused.setdefault(kind, set()).add(run.user or NOBODY)
             if run.status == HTTPStatus.NOT_FOUND and not run.views and kind not in self.given:
                 self.known.pop(kind, None)  # it is there after other requests
-            if found := list(dict.fromkeys(self.judged(request, run, sent))):
+            if found := list(dict.fromkeys(self.wrong(request, run, sent))):
                 return found
         return []
 
-    def judged(self, request: Asked, run: Run, sent: Sequence[Asked]) -> Iterator[str]:
+    def wrong(self, request: Asked, run: Run, sent: Sequence[Asked]) -> Iterator[str]:
         """Yield what is wrong with one request, the last one that was sent."""
-        what = " ".join(step_of(request))
+        what = request.alike
         yield from (f"{said}: {what}" for said in failing(run))
         yield from self.shown(what, run, sent)
         if run.owners and (run.user or "") not in run.owners:
@@ -254,14 +243,14 @@ class Explorer:
         for one in led:
             self.learn(one)
         links = [one for one in led if one.method == "GET"]
-        new = [one for one in links if step_of(one) not in self.asked]
+        new = [one for one in links if one.alike not in self.asked]
         for one in [*new[:LINKS], *self.random.sample(links, min(PAGES, len(links)))]:
-            self.asked.setdefault(step_of(one), None)
+            self.asked.setdefault(one.alike, None)
             reached = self.site.ask(one._replace(user=request.user))
             is_dead = reached.status in DEAD and not is_made_of(one.url, request)
             if is_dead or reached.is_error:
-                yield f"{what} leads to {' '.join(step_of(one))}, which is answered {reached.answer}"
-            yield from self.shown(f"{what}, then {' '.join(step_of(one))}", reached, sent)
+                yield f"{what} leads to {one.alike}, which is answered {reached.answer}"
+            yield from self.shown(f"{what}, then {one.alike}", reached, sent)
             if reached.status == 200 and run.status in (302, 303):
                 for further in leading(self.site, one, reached):
                     self.learn(further)

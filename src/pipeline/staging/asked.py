@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html.parser import HTMLParser
@@ -23,8 +24,7 @@ FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 BOUNDARY = "----------prove"
 MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"
-
-
+NUMBER = re.compile(r"\d+")
 
 class Asked(NamedTuple):
     """One request."""
@@ -60,6 +60,11 @@ class Asked(NamedTuple):
     def is_safe(self) -> bool:
         """True if it may change nothing."""
         return self.method in ("GET", "HEAD")
+
+    @property
+    def alike(self) -> str:
+        """Method and path without numbers: the objects of a folder are asked alike."""
+        return f"{self.method} {NUMBER.sub('N', urlsplit(self.url).path)}"
 
     @property
     def kind(self) -> str:

@@ -264,10 +264,6 @@ class WatchedStorage(DemoStorage):  # type: ignore[misc]
         self.is_answered = self.is_answered or running() is not None
         return tid
 
-    def load(self, oid: bytes, version: str = "") -> Any:
-        point("load")
-        return super().load(oid, version)
-
     def loadBefore(self, oid: bytes, tid: bytes) -> Any:
         point("load")
         return super().loadBefore(oid, tid)
@@ -303,8 +299,6 @@ class AsOf(HistoricalStorageAdapter):  # type: ignore[misc]
 
 # The record of an object as plain values, to compare what two runs have stored.
 
-LONGEST = 200
-"""Characters of a text that are compared."""
 SHORT = 8
 """Bytes of a value that is not random: longer ones are compared by their length, since a run may have made them
 by chance."""
@@ -331,12 +325,10 @@ def _value(value: Any, depth: int) -> Any:
     """Return a value without times of day and random bytes."""
     if depth > DEPTH:
         return "..."
-    if isinstance(value, (bool, int, Decimal, type(None))):
+    if isinstance(value, (bool, int, str, Decimal, type(None))):
         return value
     if isinstance(value, float):  # an amount has two decimals; a time, or a random number, has more
         return value if value == round(value, 2) else "a number"
-    if isinstance(value, str):
-        return value[:LONGEST]
     if isinstance(value, bytes):
         return value if len(value) <= SHORT else f"{len(value)} bytes"
     if isinstance(value, (tuple, list)):

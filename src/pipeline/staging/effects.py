@@ -43,7 +43,7 @@ class EffectRefused(ConnectionError):
 class Effects:
     """Effects of a site outside of the databases, while it is proved."""
 
-    judge: Callable[[str, str], object]
+    refuse: Callable[[str, str], object]
     """``(event, name)`` is called for each effect, and raises to refuse it."""
     is_ours: Callable[[], bool]
     """Tells whether this thread does the work of ``prove`` itself, such as copying a database."""
@@ -60,7 +60,7 @@ class Effects:
 
     @contextmanager
     def refused(self) -> Iterator[None]:
-        """Have each effect judged, on each thread."""
+        """Have each effect refused that is not allowed, on each thread."""
         tempfile.gettempdir()  # it writes a file into each directory that it tries, once
         with listening(self.note), mock.patch("sys.dont_write_bytecode", True), unannounced(self.note):
             try:
@@ -69,7 +69,7 @@ class Effects:
                 self.clean_up()
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Judge an event of this thread."""
+        """Look at an event of this thread."""
         if event.startswith("tempfile.mk"):
             (self.ours if self.is_ours() else self.made).add(os.path.abspath(os.fsdecode(arguments[0])))
         if event.startswith(HARMLESS) or self.is_ours() or self.is_of_database():
@@ -79,7 +79,7 @@ class Effects:
         for name in reached(event, arguments):
             above = (name, *map(str, Path(name).parents))
             if self.made.isdisjoint(above) and self.ours.isdisjoint(above):
-                self.judge(event, name)
+                self.refuse(event, name)
 
     def is_of_database(self) -> bool:
         """Return whether the driver of a database is at work in this thread, and not code of the site that the

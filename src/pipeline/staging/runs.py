@@ -53,6 +53,8 @@ FAULTS: dict[str, Callable[[str], BaseException]] = {
 """The kinds of faults. ``(text)`` makes the exception."""
 AT_MOST = {"start_response": ("error", "exit"), "block": ("gone",), "on_close": ("error", "exit")}
 """The kinds at points where a server or a function for the close of a request can fail."""
+ANYWHERE = ("conflict", "error", "exit", "unavailable")
+"""Those at all other points."""
 
 
 class Hit(NamedTuple):
@@ -204,18 +206,8 @@ class Run:
             return
         self.hits.append(Hit(kind, numbered, where or place()))
         if kind == "crash":
-            os._exit(CRASHED)
+            os._exit(0)
         raise kinds.get(kind, FAULTS[kind])(f"prove: {kind} at {numbered}")
-
-
-CRASHED = 9
-"""The exit status of a process that ends at a point."""
-
-
-def kinds_at(point: str) -> tuple[str, ...]:
-    """Return the kinds of faults that can happen at a point."""
-    name = point.partition("#")[0]
-    return AT_MOST.get(name, ("conflict", "error", "exit", "unavailable"))
 
 
 def point(name: str, where: str = "", kinds: Mapping[str, Callable[[str], BaseException]] = {}) -> None:

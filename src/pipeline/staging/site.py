@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +30,6 @@ from pipeline.staging.runs import Gone, Run, joining, place, point, running, sle
 from pipeline.telling.words import line_of_the_site
 from pipeline.views import View, Views
 
-NUMBER = re.compile(r"\d+")
 ATTEMPTS = 8
 """The most further attempts at a request. Nothing else is at work, so that what does not pass then passes never."""
 
@@ -75,14 +73,14 @@ class Site:
         """The functions of the views that have not refused a request."""
         self._at_work: Run | None = None
         """The run that began last: other threads do its work."""
-        self.hung: dict[tuple[str, str], str] = {}
-        """The lines at which requests have hung, by method and path without numbers. They are not asked again."""
+        self.hung: dict[str, str] = {}
+        """The lines at which requests have hung, and those that are alike. They are not asked again."""
         self.is_ended = False
         """True if a signal has ended the command."""
 
     @contextmanager
-    def loaded(self) -> Iterator[None]:
-        """Load the site, on copies. Its databases are closed at the end, and nothing is left."""
+    def loaded(self) -> Iterator[Any]:
+        """Load the site, on copies, and yield it. Its databases are closed at the end, and nothing is left."""
         with ExitStack() as stack:
             stack.enter_context(self.copies.in_use())
             stack.enter_context(watching_joins(joining))
@@ -103,7 +101,7 @@ class Site:
             for view in dict.fromkeys(row[3] for row in self.views):
                 stack.enter_context(mock.patch.object(view, "call", partial(self.call, view, view.call)))
             self.grow()  # a site makes its root, and more, for its first request
-            yield
+            yield self
 
     def load(self) -> list[Views]:
         """Load the app. Return the views of each publisher."""
@@ -198,9 +196,8 @@ class Site:
     def ask(self, request: Asked, run: Run | None = None) -> Run:
         """Run one request as a server does."""
         run = run or Run()
-        kind = request.method, NUMBER.sub("N", urlsplit(request.url).path)
-        if kind in self.hung:
-            run.hangs = self.hung[kind]
+        if request.alike in self.hung:
+            run.hangs = self.hung[request.alike]
             return run
         run.user = (self.user if request.user is None else request.user) or None
         is_own = request.user in (None, self.user)
@@ -214,7 +211,7 @@ class Site:
         if self.is_ended:  # the code of the site, or of a database, has swallowed the exception
             raise KeyboardInterrupt
         if run.hangs:
-            self.hung[kind] = run.hangs
+            self.hung[request.alike] = run.hangs
         if run.is_acknowledged:
             self.succeeded.update(view.function for view in run.views)
         run.keeps_request = "pipeline.request" in environ

@@ -1,7 +1,7 @@
-"""The judges of a run. A judge is a function of a ``Record``, which yields one sentence for each fault
-that it finds.
+"""The rules for a run that meets faults. A rule is a function of a ``Record``, which yields one sentence for each
+way in which the run breaks it.
 
-Others are added by an entry point of the group ``wsgi_pipeline.judges``.
+Others are added by an entry point of the group ``wsgi_pipeline.rules``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Record(NamedTuple):
     """Its status without a fault."""
 
 
-Judge = Callable[[Record], Iterator[str]]
+Rule = Callable[[Record], Iterator[str]]
 
 
 def nothing_twice(record: Record) -> Iterator[str]:
@@ -133,7 +133,7 @@ def failing(run: Run, when: str = "") -> Iterator[str]:
         yield "the view has returned None, and the page is empty"
 
 
-FAULTS: tuple[Judge, ...] = (
+RULES: tuple[Rule, ...] = (
     nothing_twice,
     all_or_nothing,
     failed_is_not_stored,
@@ -145,9 +145,8 @@ FAULTS: tuple[Judge, ...] = (
     nothing_outside,
     answers,
 )
-"""The judges of faults."""
 
 
-def judges() -> tuple[Judge, ...]:
-    """Return the judges of this package, and those that others add."""
-    return (*FAULTS, *(entry.load() for entry in entry_points(group="wsgi_pipeline.judges")))
+def all_rules() -> tuple[Rule, ...]:
+    """Return the rules of this package, and those that others add."""
+    return (*RULES, *(entry.load() for entry in entry_points(group="wsgi_pipeline.rules")))
