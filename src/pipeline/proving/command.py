@@ -18,7 +18,7 @@ from pipeline.proving.report import Waiver, put_begin, put_end
 from pipeline.proving.sequences import Explorer, is_sequence, steps_from, written
 from pipeline.staging.runs import FAULTS
 from pipeline.telling.findings import put_json
-from pipeline.telling.secrets import NAMED_SO, told_option
+from pipeline.telling.secrets import is_secret, told_option
 
 AS_GIVEN = ("user", "view", "log", "allow", "budget", "seed", "cover")
 """The options that a proof takes as they are."""
@@ -89,7 +89,7 @@ def again(parser: ArgumentParser, options: Namespace) -> str:
 def shell_word(name: str, mark: str, value: str) -> str:
     """Return a header, or a variable of an ini, for a shell. A secret is a variable of the shell there (S25)."""
     is_header = mark == ":"
-    if name.lower() in HARMLESS if is_header else told_option(name, value, NAMED_SO) == value:
+    if name.lower() in HARMLESS if is_header else told_option(name, value, is_secret) == value:
         return shlex.quote(f"{name}{mark}{value}")
     variable = re.sub(r"\W", "_", name.upper(), flags=re.ASCII)
     escaped = re.sub(r'[\\"$`]', r"\\\g<0>", name)
