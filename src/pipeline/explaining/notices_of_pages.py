@@ -49,12 +49,12 @@ def of_answer(request: Any, response: Response) -> Iterator[str]:
     headers = {name.lower(): value for name, value in response.headerlist}
     if "set-cookie" in headers and "public" in headers.get("cache-control", ""):
         yield "caches may keep the answer for all, and with it the cookie of one visitor. Leave out public"
-    for name, value in response.headerlist:
-        for rule in RULES["header"]:
-            if name.lower() == rule["name"] and re.search(rule["pattern"], value):
-                yield rule["told"].format(value=value)
-        host = request.host.partition(":")[0]
-        if name == "Set-Cookie" and (domain := DOMAIN.search(value)) and not f".{host}".endswith(f".{domain[1]}"):
+    for rule in RULES["header"]:
+        if (value := headers.get(rule["name"])) is not None and re.search(rule["pattern"], value):
+            yield rule["told"].format(value=value)
+    for cookie in response.headers.getall("Set-Cookie") if "set-cookie" in headers else ():
+        domain, host = DOMAIN.search(cookie), request.host.partition(":")[0]
+        if domain and not f".{host}".endswith(f".{domain[1]}"):
             yield NOTICES["a cookie of another domain"].format(domain=domain[1], host=host)
     location = "location" in headers
     if response.status_line[0] == "3" and response.status_line[:3] != "304" and not location:
@@ -77,22 +77,19 @@ def of_body(request: Any, response: Response, kind: str, encoding: str) -> Itera
         body = gzip.decompress(body)
     if encoding not in ("", "gzip") or len(body) > LONGEST:
         return
-    yield from of_rules(kind, body)
     if kind == "text/html":
         told = "" if body[:1] == b"<" else of_file(body, request.method)
         yield from [told] if told else of_page(request, body, response)
+    else:
+        yield from of_rules(kind, body.decode("utf-8", "replace"))
 
 
-@lru_cache(maxsize=16)
-def of_rules(kind: str, body: bytes) -> list[str]:
-    """Return the notices of a body of some type that a pattern tells."""
-    text = body.decode("utf-8", "replace")
-    told: list[str] = []
+def of_rules(kind: str, text: str) -> Iterator[str]:
+    """Yield the notices of a body of some type that a pattern tells."""
     for rule in RULES["body"]:
-        if kind in rule["kinds"] and any(one in text for one in rule.get("needles", ("",))):
-            found = re.search(rule["pattern"], text)
-            told += [rule["told"].format(found=found[0][:200])] if found else []
-    return told
+        is_meant = kind in rule["kinds"] and any(one in text for one in rule.get("needles", ("",)))
+        if is_meant and (found := re.search(rule["pattern"], text)):
+            yield rule["told"].format(found=found[0][:200])
 
 
 def of_file(body: bytes, method: str) -> str:
@@ -116,8 +113,9 @@ def of_page(request: Any, body: bytes, response: Response) -> Iterator[str]:
     for name, value in values_of(request):
         if MARKUP.search(value) and value in text:
             yield NOTICES["markup of a visitor"].format(name=name)
-    asked = dict(parse_qsl(request.environ.get("QUERY_STRING", "")))
-    for link in PAGER.findall(text) if asked else ():
+    query = request.environ.get("QUERY_STRING", "")
+    for link in PAGER.findall(text) if query else ():
+        asked = dict(parse_qsl(query))
         if names := ", ".join(sorted(asked.keys() - dict(parse_qsl(unescape(link), True)).keys())):
             yield NOTICES["a link that forgets"].format(link=link, names=names)
     if "<select" in text and request.method == "GET" and request.views is not None:
@@ -143,6 +141,7 @@ def of_text(text: str) -> tuple[str, ...]:
     """Return the notices of a page that follow from its text alone. Most pages are asked for more than once, and
     each search takes a hundredth of the time of a page."""
     forms = Forms(text)
+    forms.notices += of_rules("text/html", text)
     fields = [field for part in forms.outside if " name=" in part for field in FIELD.findall(part)]
     for field in fields if fields and "<script" not in text else ():
         if " name=" in field and " form=" not in field:
