@@ -23,7 +23,7 @@ LOCAL = {
     "pipeline/proving/noise.py": {"pattern": r"\(1,\ ('[^']*'|[\w.+-]+),\ 'ann',\ ('[^']*'|[\w.+-]+)\)"},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/checking/servers.py": {"section": "server:main"},
-    "pipeline/explaining/slips.py": {"rule": {"pattern": "CONTEXT"}, "words": {"CONTEXT": ["a"]}, "pattern": "^a"},
+    "pipeline/explaining/slips.py": {"rule": {"pattern": "CONTEXT"}, "names": {"CONTEXT": ["a"]}, "pattern": "^a"},
     "pipeline/explaining/notices_of_pages.py": {"rule": {"pattern": "None"}},
 }
 """Examples for the patterns that are made of something else."""
@@ -31,7 +31,7 @@ PLACES = (TOP / "src", TOP / "examples" / "demo" / "src")
 FOUND = [pattern for place in PLACES for pattern in patterns(place, LOCAL)]
 RULES = tomllib.loads((TOP / "src/pipeline/explaining/rules.toml").read_text("utf-8"))
 IN_TOML = [
-    Pattern(f"{table} {number}", re.sub("CONTEXT|TEXT|METHOD", "name|other", rule["pattern"]), 0, (method,))
+    Pattern(f"{table} {number}", re.sub("CONTEXT|TEXT|MODEL|METHOD", "name|other", rule["pattern"]), 0, (method,))
     for table, method in (("source", "search"), ("body", "search"), ("header", "search"), ("input", "fullmatch"))
     for number, rule in enumerate(RULES[table].values() if table == "input" else RULES[table])
 ]

@@ -14,7 +14,6 @@ from typing import Any
 from pipeline.explaining.remedies import NOTICES, RULES
 
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
-NOW = ("now", "today", "utcnow", "uuid4")
 TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
 READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
 WRITES = re.compile(r"(?i)\.add(?:_all)?\(|\.execute\((?:text\()?['\"]{0,3}\s*+(?:insert|update|delete)\b")
@@ -44,27 +43,36 @@ def slips_of(function: Callable[..., Any], kind: type, method: str) -> tuple[str
     of = getattr(getattr(function, "__globals__", {}).get("escape"), "__module__", "html")
     for rule in RULES["source"]:
         is_meant = rule.get("method", method) == method and rule.get("of", of) == of
-        found += slips_of_rule(rule, tree, kind) if is_meant and hasattr(kind, rule.get("has", "mro")) else ()
+        if is_meant and hasattr(kind, rule.get("has", "mro")):
+            found += slips_of_rule(rule, tree, function, kind)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
     return tuple(f"{file}, line {first + line - 1}: {slip}" for line, slip in sorted(found))
 
 
-def slips_of_rule(rule: dict[str, Any], tree: ast.Module, kind: type) -> Iterator[tuple[int, str]]:
+def has_defaults(function: Any, name: str) -> bool:
+    """Return whether a parameter is a model of pydantic that may be made without some of its fields."""
+    kind = function.__annotations__.get(name)
+    kind = function.__globals__.get(kind) if isinstance(kind, str) else kind
+    return not all(one.is_required() for one in getattr(kind, "model_fields", {}).values())
+
+
+def slips_of_rule(rule: dict[str, Any], tree: ast.Module, function: Any, kind: type) -> Iterator[tuple[int, str]]:
     """Yield the lines in which the source of a view breaks a rule, and what is told of each."""
     begin = tree.body[0]
     given = begin.args.args if isinstance(begin, ast.FunctionDef) else []
     context = given[0].arg if given else "context"
-    texts = [one.arg for one in given[2:] if getattr(one.annotation, "id", "str") not in ("int", "float", "bool")]
+    texts = [one.arg for one in given[2:] if ast.unparse(one).partition(": ")[2] in ("", "str")]
+    models = [one.arg for one in given[2:] if has_defaults(function, one.arg)]
     methods = [name for name, _ in inspect.getmembers_static(kind, inspect.isfunction)]
-    words = {"CONTEXT": [context], "TEXT": texts, "METHOD": methods}
-    pattern = re.sub("CONTEXT|TEXT|METHOD", lambda word: "|".join(words[word[0]]) or "(?!)", rule["pattern"])
+    names = {"CONTEXT": [context], "TEXT": texts, "MODEL": models, "METHOD": methods}
+    pattern = re.sub("CONTEXT|TEXT|MODEL|METHOD", lambda word: "|".join(names[word[0]]) or "(?!)", rule["pattern"])
     for node in (node for node in ast.walk(tree) if type(node).__name__ in rule["at"]):
         text = ast.unparse(node)
         found = re.search(pattern, text)
         if found and not ("unless" in rule and re.search(found.expand(rule["unless"]), ast.unparse(tree))):
-            told = rule["told"].format(what=text.partition("\n")[0], context=context)
-            yield getattr(node, "lineno", 1), told
+            words = {"what": text.partition("\n")[0], "found": found[found.lastindex or 0], "context": context}
+            yield getattr(node, "lineno", 1), rule["told"].format(**words)
 
 
 def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
@@ -97,10 +105,6 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
 def slips_of_values(node: ast.AST) -> Iterator[str]:
     """Yield what is wrong with one node of a source: a value that is made too early, or never stored."""
     match node:
-        case ast.Module([ast.FunctionDef(args=ast.arguments(defaults=defaults, kw_defaults=named))]):
-            for one in (*defaults, *named):
-                if isinstance(one, ast.Call) and name_of(one.func) in NOW:
-                    yield f"the default {ast.unparse(one)} is computed once, at the start. Compute it in the view"
         case ast.FunctionDef(body=body):
             yield from (NOTICES["changed behind merge"].format(name=name) for name in changed_behind_merge(body))
         case ast.Call(ast.Attribute(attr="where" | "filter" | "having"), conditions):
