@@ -23,7 +23,10 @@ LOCAL = {
     "pipeline/proving/noise.py": {"pattern": r"\(1,\ ('[^']*'|[\w.+-]+),\ 'ann',\ ('[^']*'|[\w.+-]+)\)"},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/checking/servers.py": {"section": "server:main"},
-    "pipeline/explaining/slips.py": {"rule": {"pattern": "CONTEXT"}, "names": {"CONTEXT": ["a"]}, "pattern": "^a"},
+    "pipeline/explaining/slips.py": {
+        "names": {"CONTEXT": ["a"]}, "pattern": "^a", "found": re.search("a", "a"),
+        "rule": {"pattern": "CONTEXT", "unless": r" in \g<0>"},
+    },
     "pipeline/explaining/notices_of_pages.py": {"rule": {"pattern": "None"}},
 }
 """Examples for the patterns that are made of something else."""
