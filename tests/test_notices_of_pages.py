@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import sys
@@ -32,7 +33,8 @@ from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.explaining.notices import tell_notices
 from pipeline.explaining.notices_of_processes import state_of
-from pipeline.explaining.slips import slips_of
+from pipeline.explaining.remedies import RULES
+from pipeline.explaining.slips import slips_of, slips_of_rule
 from pipeline.http.redirects import redirect
 from pipeline.publisher import publisher
 from pipeline.views import Views
@@ -784,6 +786,30 @@ def repeats_a_form(status: int, changes: bool) -> Any:
     return repeats_a_form
 
 
+@pytest.mark.parametrize(
+    ("line", "is_told"),
+    [
+        ("sorted(notes)", True),
+        ("day.replace(year=2027)", True),
+        ("notes.replace('a', 'b')", True),
+        ("notes.count + 1", True),
+        ("notes.sort()", False),
+        ("path.replace(target)", False),
+        ("path.replace('target')", False),
+        ("day = day.replace(year=2027)", False),
+        ("found = sorted(notes)", False),
+        ("notes.count += 1", False),
+    ],
+)
+def test_a_new_value_that_is_dropped(line: str, is_told: bool) -> None:
+    found = [
+        told
+        for rule in RULES["source"]
+        for _, told in slips_of_rule(rule, ast.parse(f"def view(context, request):\n    {line}"), print, dict)
+    ]
+    assert found == [f"{line} has no effect: it makes a new value. Assign it"] * is_told
+
+
 def compares_with_in(context: Any, request: Any, response: Any) -> str:
     Sql.where(Thing.count in (1, 2))
     Sql.where(context is not None)
@@ -841,6 +867,7 @@ TOLD: dict[str, tuple[Any, str, str]] = {
         "GET /",
         "ends at its first blank",
     ),
+    "values without a comma": (sets_a_header("Cache-Control", "private max-age=60"), "GET /", "lacks a comma"),
     "a row without its id": (returns_a("/books/None"), "POST /", "the Location '/books/None' was made of None"),
     "a link without its id": (sends('<p><a href="/books/None">'), "GET /", 'href="/books/None was made of None'),
     "None in a field": (sends(FIELD.format('value="None"')), "GET /", 'value="None" was made of None'),
@@ -967,6 +994,7 @@ QUIET: dict[str, tuple[Any, str]] = {
         "GET /",
     ),
     "a name without blanks": (sets_a_header("Content-Disposition", "attachment; filename=a.pdf; size=3"), "GET /"),
+    "values with a comma": (sets_a_header("Cache-Control", "private, max-age=60,no-transform"), "GET /"),
     "a row of a name": (returns_a("/books/Nonesuch?by=None-the-less"), "POST /"),
     "a link of a name": (sends('<p>None <a href="/Nonesuch">None</a> <option value="None">'), "GET /"),
     "a file of its own name": (opens_a_file_of_its_own_name, "POST /"),
