@@ -28,7 +28,7 @@ STATEMENTS = "pipeline.statements"
 OBJECTS = "pipeline.objects"
 """The key for the objects that it has loaded or stored."""
 CHANGED, DROPPED = "pipeline.changed", "pipeline.dropped"
-"""The keys that are there once it has changed a row, and once an error has led to a rollback of that."""
+"""The keys for the line that has changed a row first, and for the notice of an error that has led to a rollback."""
 MANY = 50
 """Times that one statement may be executed for one page."""
 MOST_OBJECTS = 500
@@ -62,7 +62,7 @@ def note_statement(connection: Any, cursor: Any, statement: str, parameters: Any
         counts = info.setdefault(STATEMENTS, Counter())
         counts[statement] += 1
         if context.isinsert or context.isupdate or context.isdelete:
-            info[CHANGED] = True
+            info[CHANGED] = info.get(CHANGED) or place() or " of the session"
         if counts[statement] == MANY + 1:
             words = " ".join(statement.split())
             told = TEXTS["a statement again and again"].format(times=MANY, place=place(), words=words[:200])
@@ -103,9 +103,10 @@ def note_objects(session: Any) -> None:
     """Note what the objects of a session have, and it does not store."""
     if isinstance(session, RequestSession) and here.wanted:
         notices = session.info.setdefault(NOTICES, {})
-        if session.info.get(CHANGED) and session.get_bind().dialect.name == "sqlite" and not session.new:
-            for row in session.connection().exec_driver_sql("PRAGMA foreign_key_check").fetchmany(1):
-                notices[TEXTS["a row that is not there"].format(name=row[0], table=row[2])] = 1
+        changed = session.info.get(CHANGED, "")
+        if changed and session.get_bind().dialect.name == "sqlite" and not session.new:
+            broken = session.connection().exec_driver_sql("PRAGMA foreign_key_check").first()  # and closes it
+            notices |= {TEXTS["a row that is not there"].format(place=changed, row=broken): 1} if broken else {}
         by_mapper: dict[Any, list[Any]] = {}
         for obj in [*session.new, *session.info.pop(OBJECTS, ())]:
             notices.update(dict.fromkeys(strange(obj), 1))
