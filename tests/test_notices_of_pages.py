@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import sys
@@ -12,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from timeit import repeat
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import jinja2
 import pytest
@@ -32,6 +33,8 @@ from pipeline.elements.traverse import traverse
 from pipeline.elements.zodb import close_all, zodb
 from pipeline.explaining.notices import tell_notices
 from pipeline.explaining.notices_of_processes import state_of
+from pipeline.explaining.remedies import RULES
+from pipeline.explaining.slips import slips_of, slips_of_rule
 from pipeline.http.redirects import redirect
 from pipeline.publisher import publisher
 from pipeline.views import Views
@@ -143,6 +146,13 @@ def shows_what_was_sent(context: Any, request: Any, response: Any) -> str:
 def compressed_by_the_view(context: Any, request: Any, response: Any) -> bytes:
     response.headers["Content-Encoding"] = "gzip"
     return gzip.compress(b"<p>a page")
+
+
+def returns_a(address: str) -> Any:
+    def returns_a(context: Any, request: Any, response: Any) -> object:
+        return redirect(address, 303)
+
+    return returns_a
 
 
 def makes(method: str, fields: str, enctype: str = "") -> Any:
@@ -414,8 +424,9 @@ def keeps_a_cookie_for_one(context: Any, request: Any, response: Any) -> str:
     return "a page"
 
 
-def sends(page: str) -> Any:
+def sends(page: str, kind: str = "text/html") -> Any:
     def sends(context: Any, request: Any, response: Any) -> str:
+        response.content_type = kind
         return page
 
     return sends
@@ -625,7 +636,274 @@ def refuses(status: int) -> Any:
     return refuses
 
 
+def fills_the_default_of_get(context: Any, request: Any, response: Any) -> str:
+    request.root.get("basket", []).append("tea")
+    return "a page"
+
+
+def fills_what_setdefault_returns(context: Any, request: Any, response: Any) -> str:
+    request.environ.setdefault("basket", []).append("tea")
+    request.environ.get("basket", []).index("tea")
+    return "a page"
+
+
+def removes_from_a_copy(context: Any, request: Any, response: Any) -> str:
+    list(CACHE.values()).append("tea")
+    return "a page"
+
+
+def keeps_the_copy(context: Any, request: Any, response: Any) -> str:
+    copy = list(CACHE.values())
+    copy.append("tea")
+    return f"<p>{len(copy)}"
+
+
+def inserts_what_may_be_there(context: Any, request: Any, response: Any, title: str = "a") -> str:
+    tree = OOBTree({"a": 2})
+    tree.insert(title, 1)
+    return "a page"
+
+
+def inserts_what_is_not_there(
+    context: Any, request: Any, response: Any, title: str = "a", place: int | None = 0
+) -> str:
+    names: list[str] = []
+    names.insert(place, title)  # type: ignore[arg-type]
+    tree = OOBTree({"b": 2})
+    if title in tree:
+        return "There is one of this title"
+    tree.insert(title, 1)
+    return "a page"
+
+
+def asks_what_insert_returns(context: Any, request: Any, response: Any, title: str = "a") -> str:
+    tree = OOBTree({"b": 2})
+    return "a page" if tree.insert(title, 1) else "There is one of this title"
+
+
+def ends_another_transaction(context: Any, request: Any, response: Any) -> str:
+    import transaction  # the module, and not the element
+
+    transaction.abort()
+    return "a page"
+
+
+def ends_its_transaction(context: Any, request: Any, response: Any) -> str:
+    request.tm.doom()
+    return "a page"
+
+
+class Pool:
+    @staticmethod
+    def submit(function: Any, *arguments: Any) -> None:
+        """Stands for a pool of threads."""
+
+
+def gives_an_object_to_a_thread(context: Any, request: Any, response: Any) -> str:
+    Pool.submit(print, context)
+    return "a page"
+
+
+def gives_an_object_to_a_thread_afterwards(context: Any, request: Any, response: Any) -> str:
+    request.after_commit(Pool.submit, print, context)
+    return "a page"
+
+
+def gives_a_name_to_a_thread(context: Any, request: Any, response: Any) -> str:
+    Pool.submit(print, len(context), context.__class__)
+    request.after_commit(Pool.submit, print, str(context), "context")
+    return "a page"
+
+
+def escapes_what_it_stores(context: Any, request: Any, response: Any) -> str:
+    thing = Thing("a")
+    thing.title = escape("a & b")
+    return f"<p>{thing.title}"
+
+
+def escapes_what_it_shows(context: Any, request: Any, response: Any) -> str:
+    thing = Thing("a")
+    thing.html = escape("a & b")  # type: ignore[attr-defined]
+    shown = escape("a & b")
+    return f"<p>{thing.title} {shown}"
+
+
+def render(name: str, **values: object) -> str:
+    return f"<p>{values}"
+
+
+def escapes_what_a_template_escapes(context: Any, request: Any, response: Any) -> str:
+    return render("page.html", title=escape("a & b"))
+
+
+def gives_a_text_to_a_template(context: Any, request: Any, response: Any) -> str:
+    return render("page.html", title="a & b")
+
+
+def sets_a_cookie_of_the_request(context: Any, request: Any, response: Any) -> str:
+    request.cookies["language"] = "de"
+    return "a page"
+
+
+def sets_a_cookie(context: Any, request: Any, response: Any) -> str:
+    response.set_cookie("language", "de", domain="127.0.0.1")
+    return f"<p>{request.cookies.get('language')}"
+
+
+def sets_a_cookie_of_another_site(context: Any, request: Any, response: Any) -> str:
+    response.set_cookie("language", "de", domain="www.example.com")
+    return "a page"
+
+
+def sets_a_header(name: str, value: str) -> Any:
+    def sets_a_header(context: Any, request: Any, response: Any) -> str:
+        response.headers[name] = value
+        return "<p>a page"
+
+    return sets_a_header
+
+
+def opens_a_file_of_the_name_of_a_visitor(context: Any, request: Any, response: Any) -> str:
+    photo = SETTINGS
+    if context is None:
+        (Path("/srv") / photo.filename).write_bytes(b"")
+    return "a page"
+
+
+def opens_a_file_of_its_own_name(context: Any, request: Any, response: Any) -> str:
+    photo = SETTINGS
+    if context is None:
+        (Path("/srv") / f"1{Path(photo.filename).suffix}").write_bytes(photo.filename.encode())
+    return "a page"
+
+
+def repeats_a_form(status: int, changes: bool) -> Any:
+    def repeats_a_form(context: Any, request: Any, response: Any) -> None:
+        if changes:
+            request.root["changed"] = request.root.get("changed", 0) + 1
+        response.status, response.location = status, "/"
+
+    return repeats_a_form
+
+
+@pytest.mark.parametrize(
+    ("line", "is_told"),
+    [
+        ("sorted(notes)", True),
+        ("day.replace(year=2027)", True),
+        ("notes.replace('a', 'b')", True),
+        ("notes.count + 1", True),
+        ("notes.sort()", False),
+        ("path.replace(target)", False),
+        ("path.replace('target')", False),
+        ("day = day.replace(year=2027)", False),
+        ("found = sorted(notes)", False),
+        ("notes.count += 1", False),
+    ],
+)
+def test_a_new_value_that_is_dropped(line: str, is_told: bool) -> None:
+    found = [
+        told
+        for rule in RULES["source"]
+        for _, told in slips_of_rule(rule, ast.parse(f"def view(context, request):\n    {line}"), print, dict)
+    ]
+    assert found == [f"{line} has no effect: it makes a new value. Assign it"] * is_told
+
+
+def compares_with_in(context: Any, request: Any, response: Any) -> str:
+    Sql.where(Thing.count in (1, 2))
+    Sql.where(context is not None)
+    return "a page"
+
+
+def does_not_compare(context: Any, request: Any, response: Any) -> str:
+    Sql.where(not Thing.count)
+    return "a page"
+
+
+NEXT = '<h1>Notes</h1><a class="more" rel="next" href="?{}">Next</a> <a href="?">All</a>'
+FIELD = '<form method="post"><label for="f">F</label><input id="f" name="f" {}><button>Save</button></form>'
 TOLD: dict[str, tuple[Any, str, str]] = {
+    "a default of get": (fills_the_default_of_get, "POST /", "changes the default of get(), which nothing keeps"),
+    "a copy": (
+        removes_from_a_copy,
+        "POST /",
+        "list(CACHE.values()).append('tea') changes a copy, which nothing keeps",
+    ),
+    "a key that may be there": (inserts_what_may_be_there, "POST /", "tree.insert(title, 1) leaves what stands"),
+    "another transaction": (
+        ends_another_transaction,
+        "POST /",
+        "ends the transaction of the thread, and not that of",
+    ),
+    "an object in a thread": (gives_an_object_to_a_thread, "POST /", "context is given to a thread"),
+    "an object in a later thread": (
+        gives_an_object_to_a_thread_afterwards,
+        "POST /",
+        "context is given to a thread",
+    ),
+    "an escaped text that is stored": (
+        escapes_what_it_stores,
+        "POST /",
+        "thing.title = escape('a & b') stores what each",
+    ),
+    "an escaped text in a template": (
+        escapes_what_a_template_escapes,
+        "GET /",
+        "has what the template escapes again",
+    ),
+    "a cookie of the request": (
+        sets_a_cookie_of_the_request,
+        "POST /",
+        "request.cookies['language'] = 'de' changes what",
+    ),
+    "a cookie of another site": (
+        sets_a_cookie_of_another_site,
+        "GET /",
+        "refuses a cookie for www.example.com from",
+    ),
+    "a name without quotes": (
+        sets_a_header("Content-Disposition", "attachment; filename=My file.pdf"),
+        "GET /",
+        "ends at its first blank",
+    ),
+    "values without a comma": (sets_a_header("Cache-Control", "private max-age=60"), "GET /", "lacks a comma"),
+    "a row without its id": (returns_a("/books/None"), "POST /", "the Location '/books/None' was made of None"),
+    "a link without its id": (sends('<p><a href="/books/None">'), "GET /", 'href="/books/None was made of None'),
+    "None in a field": (sends(FIELD.format('value="None"')), "GET /", 'value="None" was made of None'),
+    "a file of a visitor's name": (
+        opens_a_file_of_the_name_of_a_visitor,
+        "POST /",
+        "replaces the file of that name",
+    ),
+    "a form that is sent again": (repeats_a_form(307, True), "POST /", "307 Temporary Redirect has a browser send"),
+    "in for a column": (compares_with_in, "GET /", "Python decides Thing.count in (1, 2), and not the database"),
+    "not for a column": (does_not_compare, "GET /", "Python decides not Thing.count, and not the database"),
+    "a sum of floats": (sends(f"<p>{0.1 + 0.2} Euro</p>"), "GET /", "0.30000000000000004', as binary fractions"),
+    "bytes as a text": (sends("<p>b&#39;abc&#39;</p>"), "GET /", "the page shows '>b&#39;', as Python writes it"),
+    "escaped twice": (sends("<p>it&amp;#39;s</p>"), "GET /", "the page shows '&amp;#39;', which was escaped twice"),
+    "the hash of a password": (
+        sends_json({"hash": "$argon2id$v=19$m=65536,t=3,p=4$c2FsdA"}),
+        "GET /",
+        "has the hash of a password",
+    ),
+    "JSON in JSON": (
+        sends(json.dumps(json.dumps({"a": 1})), "application/json"),
+        "GET /",
+        "the answer is no JSON, or JSON in a text",
+    ),
+    "a date that is not shown": (
+        sends(FIELD.format('type="date" value="20.11.2026"')),
+        "GET /",
+        "a browser takes a date as 2026-12-31",
+    ),
+    "a number that is not shown": (
+        sends(FIELD.format('type="number" value="1,5"')),
+        "GET /",
+        "a browser takes a number as 1.5",
+    ),
+    "a page that forgets": (sends(NEXT.format("page=2")), "GET /?q=tea", "forgets q of this address"),
+    "lines as a page": (sends("a;b\nc;d\ne;f\n"), "GET /", "lines are sent as text/html"),
     "a response that is dropped": (fills_a_response_in_vain, "POST /", "answer = Response(...) makes an object"),
     "a default of the start": (has_the_day_of_the_start, "GET /", "the default date.today() is computed once"),
     "and between conditions": (lets_python_decide, "GET /", "Python decides Thing.count == 1 and"),
@@ -702,6 +980,54 @@ TOLD: dict[str, tuple[Any, str, str]] = {
     ),
 }
 QUIET: dict[str, tuple[Any, str]] = {
+    "what setdefault returns": (fills_what_setdefault_returns, "POST /"),
+    "a copy that is kept": (keeps_the_copy, "POST /"),
+    "a key that is not there": (inserts_what_is_not_there, "POST /"),
+    "a key that is asked for": (asks_what_insert_returns, "POST /"),
+    "its transaction": (ends_its_transaction, "POST /"),
+    "a name in a thread": (gives_a_name_to_a_thread, "POST /"),
+    "an escaped text that is shown": (escapes_what_it_shows, "POST /"),
+    "a text in a template": (gives_a_text_to_a_template, "GET /"),
+    "a cookie of this site": (sets_a_cookie, "GET /"),
+    "a name in quotes": (
+        sets_a_header("Content-Disposition", 'attachment; filename="My file.pdf"; size=3'),
+        "GET /",
+    ),
+    "a name without blanks": (sets_a_header("Content-Disposition", "attachment; filename=a.pdf; size=3"), "GET /"),
+    "values with a comma": (sets_a_header("Cache-Control", "private, max-age=60,no-transform"), "GET /"),
+    "a row of a name": (returns_a("/books/Nonesuch?by=None-the-less"), "POST /"),
+    "a link of a name": (sends('<p>None <a href="/Nonesuch">None</a> <option value="None">'), "GET /"),
+    "a file of its own name": (opens_a_file_of_its_own_name, "POST /"),
+    "a form that is not sent again": (repeats_a_form(303, True), "POST /"),
+    "a form that is handed on": (repeats_a_form(307, False), "POST /"),
+    "numbers": (
+        sends(
+            "<p>3.141592653589793 0.33333333333333331 0.0000000012 1000000000.5"
+            '<i style="left: 0.30000000000000004px">'
+        ),
+        "GET /",
+    ),
+    "values that are shown": (
+        sends(
+            "".join(
+                map(
+                    FIELD.format,
+                    [
+                        'type="date" value="2026-11-20"',
+                        'type="number" value="-1.5e3"',
+                        'type="number" value="0"',
+                        'type="datetime-local" value="2026-11-20 10:00"',
+                        'type="time" value="10:00"',
+                        'type="date" value=""',
+                    ],
+                )
+            )
+        ),
+        "GET /",
+    ),
+    "a page that forgets nothing": (sends(NEXT.format("q=tea&amp;page=2")), "GET /?q=tea&page=1"),
+    "two lines": (sends("a page\nof two lines\n"), "GET /"),
+    "JSON of texts": (sends_json(["[1]", "{'a': 1}", "$2 and $3"]), "GET /"),
     "a response that is used": (fills_and_keeps_a_thing, "POST /"),
     "a default that is a day": (has_a_day, "GET /"),
     "conditions of the database": (asks_the_database, "GET /"),
@@ -807,7 +1133,7 @@ def notices(name: str, asked: str, caplog: pytest.LogCaptureFixture, *inner: Any
         site, f"/{PATHS[name]}{query}", method, body, CONTENT_TYPE=FORM_TYPE, HTTP_ACCEPT_ENCODING="gzip"
     )
     assert ("Content-Encoding" in answer.headers) is bool(inner) or "compressed" in name
-    assert answer.status in (200, 204, 302, 303, 403, 409, 412, 422, 428), answer
+    assert answer.status in (200, 204, 302, 303, 307, 403, 409, 412, 422, 428), answer
     assert "could not be found out" not in caplog.text
     return [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]
 
@@ -841,6 +1167,149 @@ def test_what_a_session_changes_or_shows(kept: Any, told: str, tmp_path: Path, c
     assert asking.ask(site, "/keeps", "POST", **{"test.kept": kept}).status == 200
     found = [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]
     assert len(found) == bool(told) and all(f"{__file__}, line " in one and told in one for one in found), found
+
+
+class Draft:
+    """The context of a view, with a method that is asked."""
+
+    def __init__(self) -> None:
+        self.kind = "memo"
+        self.ready = True
+
+    def is_public(self) -> bool:
+        return False
+
+
+def takes_anything(*given: Any) -> str:
+    return "a page" if given else "nothing"
+
+
+def sends_a_mail(draft: Any, request: Any, server: Any) -> str:
+    server.send_message("a message")
+    return "a page"
+
+
+def sends_a_mail_afterwards(draft: Any, request: Any, server: Any) -> str:
+    def send() -> None:
+        server.send_message("a message")
+
+    request.after_commit(send)
+    return "a page"
+
+
+def asks_a_method(draft: Any, request: Any) -> str:
+    if draft.ready and not draft.is_public:
+        return "a draft"
+    return "a page"
+
+
+def shows_by_a_method(draft: Any, request: Any) -> str:
+    return "a page" if draft.is_public else "a draft"
+
+
+def calls_what_it_asks(draft: Any, request: Any) -> str:
+    if draft.ready and not draft.is_public():
+        return "a draft"
+    return "a page" if draft.ready else str(draft.is_public)
+
+
+class Field:
+    """Stands for a field of a model of pydantic."""
+
+    def __init__(self, required: bool) -> None:
+        self.is_required = lambda: required
+
+
+class Changes:
+    model_fields: ClassVar[Any] = {"title": Field(required=False)}
+
+
+class Whole:
+    model_fields: ClassVar[Any] = {"title": Field(required=True)}
+
+
+def asks_for_a_hook(draft: Any, request: Any) -> str:
+    if draft.is_public:
+        draft.is_public()
+    return "a page"
+
+
+def replaces_all(draft: Any, request: Any, changes: Whole) -> str:
+    vars(draft)["all"] = changes.model_dump()  # type: ignore[attr-defined]
+    return "a page"
+
+
+def replaces_what_was_not_sent(draft: Any, request: Any, changes: Changes) -> str:
+    for name, value in changes.model_dump().items():  # type: ignore[attr-defined]
+        setattr(draft, name, value)
+    return "a page"
+
+
+def replaces_what_was_sent(draft: Any, request: Any, changes: Changes) -> Any:
+    for name, value in changes.model_dump(exclude_unset=True).items():  # type: ignore[attr-defined]
+        setattr(draft, name, value)
+    return draft.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "method", "told"),
+    [
+        (takes_anything, Draft, "GET", ""),
+        (
+            sends_a_mail,
+            Draft,
+            "POST",
+            "server.send_message('a message') sends it before the changes are stored",
+        ),
+        (sends_a_mail_afterwards, Draft, "POST", ""),
+        (asks_a_method, Draft, "GET", "asks a method, which is always true"),
+        (shows_by_a_method, Draft, "GET", "'a page' if draft.is_public else 'a draft' asks a method"),
+        (calls_what_it_asks, Draft, "GET", ""),
+        (asks_a_method, dict, "GET", ""),
+        (replaces_what_was_not_sent, Draft, "PATCH", "changes.model_dump() has the defaults of the fields"),
+        (replaces_what_was_not_sent, Draft, "PUT", ""),
+        (replaces_what_was_sent, Draft, "PATCH", ""),
+        (replaces_all, Draft, "PATCH", ""),
+        (asks_for_a_hook, Draft, "GET", ""),
+        (gives_an_object_to_a_thread, Draft, "POST", ""),
+    ],
+)
+def test_slips_by_what_is_known_of_the_call(function: Any, kind: type, method: str, told: str) -> None:
+    found = slips_of(function, kind, method)
+    assert len(found) == bool(told) and all(told in one for one in found), found
+
+
+SELECT = (
+    '<form method="post"><select name="{}"><option value="letter">L</option><option{}>memo</option></select></form>'
+)
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        (SELECT.format("kind", ""), "the <select> of 'kind' does not select 'memo', which the object has"),
+        (SELECT.format("kind", " selected"), ""),
+        (SELECT.format("sort", ""), ""),
+    ],
+)
+def test_a_form_beside_the_view_that_stores_it(
+    page: str, told: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def show(draft: Any, request: Any) -> str:
+        return page
+
+    def save(draft: Any, request: Any, kind: str, sort: str = "") -> str:
+        return "a page"
+
+    scanned = ModuleType("scanned")
+    scanned.show = view(context=Draft)(show)  # type: ignore[attr-defined]
+    scanned.save = view(context=Draft, methods=("POST",))(save)  # type: ignore[attr-defined]
+    show.__module__ = save.__module__ = "scanned"
+    monkeypatch.setitem(sys.modules, "scanned", scanned)
+    site = Pipeline(errors(debug=True), forms(), traverse(root=Draft), publisher(scan=("scanned",)))
+    assert asking.ask(site, "/").status == 200
+    found = [record.getMessage() for record in caplog.records if record.name == "pipeline.notices"]
+    assert len(found) == bool(told) and all(told in one for one in found), found
 
 
 def test_what_other_packages_keep_is_not_looked_at() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import JSON, DateTime, ForeignKey, String, create_engine, insert, select
+from sqlalchemy import JSON, DateTime, ForeignKey, String, create_engine, delete, insert, select, true, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.mutable import MutableDict
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, selectinload
@@ -100,6 +100,15 @@ def add_a_book_and_its_page(request: Any) -> None:
     request.sql.add(Page(book_id=100))
 
 
+def delete_a_book_and_its_pages(request: Any) -> None:
+    request.sql.execute(delete(Page).where(Page.book_id == 3))
+    request.sql.execute(delete(Book).where(Book.id == 3))
+
+
+def deletes_a_book(request: Any) -> None:
+    request.sql.execute(delete(Book).where(Book.id == 3))
+
+
 def at(hours: int) -> Any:
     """A time that is stored, of a clock that many hours ahead."""
     when = datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=hours)))
@@ -118,12 +127,25 @@ LOST: dict[str, tuple[Any, str]] = {
     "a time with an offset": (at(5), "Meeting.at loses its offset +0500, since its column has none"),
     "a text in a column of numbers": (vote("many", "tea"), "Vote.stars has a text that does not fit its column"),
     "a text that is too long": (vote(1, "a very long word"), "Vote.word has a text that does not fit its column"),
-    "a foreign key to nothing": (lambda r: r.sql.add(Page(book_id=999)), "Page.book_id names a row of books that"),
+    "a foreign key to nothing": (lambda r: r.sql.add(Page(book_id=999)), "a row of pages names a row of books"),
+    "a row whose parent is deleted": (
+        deletes_a_book,
+        f"a row of pages names a row of books that is not there, after the change in {__file__}, line ",
+    ),
+    "UPDATE for all rows": (
+        lambda r: r.sql.execute(update(Book).values(title="x")),
+        f"UPDATE without where() in {__file__}, line ",
+    ),
+    "DELETE for all rows": (lambda r: r.sql.execute(delete(Page)), "If all are meant, say .where(true())"),
     "a default that is made once": (lambda r: r.sql.add(Visit()), "the default of visits.at is the time of"),
 }
 STORED: dict[str, Any] = {
     "a column": lambda r: setattr(book(r), "title", "x"),
     "a time of UTC": at(0),
+    "UPDATE of a row": lambda r: r.sql.execute(update(Book).where(Book.id == 3).values(title="x")),
+    "UPDATE of all rows that is meant": lambda r: r.sql.execute(update(Book).where(true()).values(title="x")),
+    "DELETE of no row": lambda r: r.sql.execute(delete(Visit)),
+    "a row is deleted with its children": delete_a_book_and_its_pages,
     "values that fit": vote(1, "a word"),
     "a foreign key": lambda r: r.sql.add(Page(book_id=3)),
     "a foreign key to a new row": add_a_book_and_its_page,

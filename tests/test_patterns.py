@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,10 +23,22 @@ LOCAL = {
     "pipeline/proving/proof.py": {"self": SimpleNamespace(view=".*")},
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/checking/servers.py": {"section": "server:main"},
+    "pipeline/explaining/slips.py": {
+        "names": {"CONTEXT": ["a"]}, "pattern": "^a", "found": re.search("a", "a"),
+        "rule": {"pattern": "CONTEXT", "unless": r" in \g<0>"},
+    },
+    "pipeline/explaining/notices_of_pages.py": {"rule": {"pattern": "None"}},
 }
 """Examples for the patterns that are made of something else."""
 PLACES = (TOP / "src", TOP / "examples" / "demo" / "src")
 FOUND = [pattern for place in PLACES for pattern in patterns(place, LOCAL)]
+RULES = tomllib.loads((TOP / "src/pipeline/explaining/rules.toml").read_text("utf-8"))
+IN_TOML = [
+    Pattern(f"{table} {number}", re.sub("CONTEXT|TEXT|MODEL|METHOD", "name|other", rule["pattern"]), 0, (method,))
+    for table, method in (("source", "search"), ("body", "search"), ("header", "search"), ("input", "fullmatch"))
+    for number, rule in enumerate(RULES[table].values() if table == "input" else RULES[table])
+]
+"""The patterns of the rules of notices."""
 BAD = {
     "(a+)+b": "match",  # exponential
     "(?:a|a)*b": "fullmatch",
@@ -64,7 +77,7 @@ def test_every_pattern_is_found() -> None:
         assert not re.search(r"^\s*(?:from re |import re as|import regex)", path.read_text("utf-8"), re.MULTILINE)
 
 
-@pytest.mark.parametrize("pattern", FOUND, ids=[pattern.where for pattern in FOUND])
+@pytest.mark.parametrize("pattern", [*FOUND, *IN_TOML], ids=[pattern.where for pattern in (*FOUND, *IN_TOML)])
 def test_a_pattern_is_linear(pattern: Pattern) -> None:
     counter = Counter(pattern)
     for attack in attacks(counter):
@@ -80,7 +93,7 @@ def test_slow_patterns_are_seen_and_others_are_not(text: str) -> None:
         assert any(slow(counter, method, attack) for attack in attacks(counter)) == (text in BAD)
 
 
-@pytest.mark.parametrize("pattern", FOUND, ids=[pattern.where for pattern in FOUND])
+@pytest.mark.parametrize("pattern", [*FOUND, *IN_TOML], ids=[pattern.where for pattern in (*FOUND, *IN_TOML)])
 def test_the_counter_matches_as_re_does(pattern: Pattern) -> None:
     counter = Counter(pattern)
     compiled = re.compile(pattern.text, pattern.flags)

@@ -76,10 +76,12 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     yield from misspelt(request)
     is_safe = request.method in SAFE_METHODS
     if view := view_of(request):
-        yield from slips_of(view.function)
+        yield from slips_of(view.function, request.context.__class__, request.method)
         found = [*of_answer(request, response), *of_fields(request, view.fill)]
         found += of_session(request.session.data) if "session_cookies" in request.__dict__ else ()
         found += () if is_safe else changed(getattr(request, "_before_notices", {}), request.views)
+        if response.status[:3] in ("307", "308") and request.method == "POST" and request.outcome == "committed":
+            found.append(NOTICES["a form that is sent again"].format(status=response.status))
         place = place_of(view.function) if found else ""
         yield from (f"{place}: {notice}" for notice in found)
     called = view or request.views is None  # the code of ``pipeline shell`` takes the place of a view

@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import parse_qsl
 
 from webob.exc import HTTPException
 
-from pipeline.explaining.remedies import NOTICES
+from pipeline.explaining.remedies import NOTICES, RULES
 from pipeline.response import OK, Response
 
 STARTS = {
@@ -27,12 +29,12 @@ STARTS = {
 """The kinds of files, by the bytes at their begin."""
 ADDRESS = re.compile(rb"(?:/|https?://)[^\s<]*")
 MARKUP = re.compile("<[a-zA-Z/!]")
-SHOWN = re.compile(r"(?:<|&lt;)(?:(?:bound|built-in) method [\w.]+|function [\w.]+|[\w.]+ object at 0x)")
-BEYOND = re.compile(rb"[\[:,]\s*+-?\d{17,}+\s*+[,\]}]")
-"""A number in JSON that a script rounds, since it is beyond 2**53."""
+PAGER = re.compile(r'<a\s(?=[^<>]*\brel="(?:next|prev)")[^<>]*\bhref="\?([^"<>]*)"')
+OPTION = re.compile(r'<option(?:\s+value="([^"<>]*)")?[^<>]*>([^<>]*)')
+DOMAIN = re.compile(r"(?i);\s*+domain=\.?([^\s;]+)")
 FIELD = re.compile(r"<(?:input|select|textarea)\s[^<>]*>")
 FIELDS = ("input", "select", "textarea")
-ODD = ("file", "password", '"put', '"patch', '"delete')
+ODD = ("file", "password", '"put', '"patch', '"delete', *(f'type="{name}' for name in RULES["input"]))
 """The texts of forms that are looked at."""
 METHODS = ("", "get", "post", "dialog")
 """The methods of a form that browsers know. For any other they send a GET."""
@@ -47,6 +49,13 @@ def of_answer(request: Any, response: Response) -> Iterator[str]:
     headers = {name.lower(): value for name, value in response.headerlist}
     if "set-cookie" in headers and "public" in headers.get("cache-control", ""):
         yield "caches may keep the answer for all, and with it the cookie of one visitor. Leave out public"
+    for rule in RULES["header"]:
+        if (value := headers.get(rule["name"])) is not None and re.search(rule["pattern"], value):
+            yield rule["told"].format(value=value)
+    for cookie in response.headers.getall("Set-Cookie") if "set-cookie" in headers else ():
+        domain, host = DOMAIN.search(cookie), request.host.partition(":")[0]
+        if domain and not f".{host}".endswith(f".{domain[1]}"):
+            yield NOTICES["a cookie of another domain"].format(domain=domain[1], host=host)
     location = "location" in headers
     if response.status_line[0] == "3" and response.status_line[:3] != "304" and not location:
         yield f"{response.status_line} without a Location: a browser shows an empty page. Return redirect(address)"
@@ -66,15 +75,21 @@ def of_body(request: Any, response: Response, kind: str, encoding: str) -> Itera
     body = b"".join(block for block in response.blocks if isinstance(block, bytes))
     if encoding == "gzip":
         body = gzip.decompress(body)
-    if kind == "application/json":
-        if BEYOND.search(body):
-            yield "JSON has a number beyond 2**53, which a script in a browser rounds. Send it as a text"
-    elif kind == "text/plain":
-        if body[:15].lower().startswith((b"<!doctype html", b"<html")):
-            yield "a page is sent as text/plain, so a browser shows its tags. Leave out response.content_type"
-    elif encoding in ("", "gzip") and len(body) < LONGEST:
+    if encoding not in ("", "gzip") or len(body) > LONGEST:
+        return
+    if kind == "text/html":
         told = "" if body[:1] == b"<" else of_file(body, request.method)
         yield from [told] if told else of_page(request, body, response)
+    else:
+        yield from of_rules(kind, body.decode("utf-8", "replace"))
+
+
+def of_rules(kind: str, text: str) -> Iterator[str]:
+    """Yield the notices of a body of some type that a pattern tells."""
+    for rule in RULES["body"]:
+        is_meant = kind in rule["kinds"] and any(one in text for one in rule.get("needles", ("",)))
+        if is_meant and (found := re.search(rule["pattern"], text)):
+            yield rule["told"].format(found=found[0][:200])
 
 
 def of_file(body: bytes, method: str) -> str:
@@ -87,7 +102,7 @@ def of_file(body: bytes, method: str) -> str:
             return NOTICES["JSON as a page"]
     if ADDRESS.fullmatch(body) and (body[:1] == b"/" or method == "POST"):
         return "the page is an address. To lead the visitor there, return redirect(address)"
-    return ""
+    return NOTICES["lines as a page"] if b"<" not in body and body.strip().count(b"\n") > 1 else ""
 
 
 def of_page(request: Any, body: bytes, response: Response) -> Iterator[str]:
@@ -98,7 +113,27 @@ def of_page(request: Any, body: bytes, response: Response) -> Iterator[str]:
     for name, value in values_of(request):
         if MARKUP.search(value) and value in text:
             yield NOTICES["markup of a visitor"].format(name=name)
+    query = request.environ.get("QUERY_STRING", "")
+    for link in PAGER.findall(text) if query else ():
+        asked = dict(parse_qsl(query))
+        if names := ", ".join(sorted(asked.keys() - dict(parse_qsl(unescape(link), True)).keys())):
+            yield NOTICES["a link that forgets"].format(link=link, names=names)
+    if "<select" in text and request.method == "GET" and request.views is not None:
+        yield from unselected(request, text)
     yield from of_text(text)
+
+
+def unselected(request: Any, text: str) -> Iterator[str]:
+    """Yield the selects of a form that do not show what the object has, and that the view for POST takes."""
+    view = request.views.find(request.context, request, "POST", request.view_name)
+    names = getattr(getattr(view, "fill", None), "names", ())
+    for part in text.split("<select")[1:]:
+        part = part.partition("</select")[0]
+        options = [value or shown.strip() for value, shown in OPTION.findall(part)]
+        for name in names if " selected" not in part else ():
+            value = str(getattr(request.context, "__dict__", {}).get(name, ""))  # it reads no database
+            if f' name="{name}"' in part.partition(">")[0] and value in options[1:]:
+                yield NOTICES["an option that is not selected"].format(name=name, value=value)
 
 
 @lru_cache(maxsize=16)
@@ -106,8 +141,7 @@ def of_text(text: str) -> tuple[str, ...]:
     """Return the notices of a page that follow from its text alone. Most pages are asked for more than once, and
     each search takes a hundredth of the time of a page."""
     forms = Forms(text)
-    if (" at 0x" in text or "bound method " in text) and (found := SHOWN.search(text)):
-        forms.notices.append(f"the page shows {found[0]!r}: call the method, or show an attribute of the object")
+    forms.notices += of_rules("text/html", text)
     fields = [field for part in forms.outside if " name=" in part for field in FIELD.findall(part)]
     for field in fields if fields and "<script" not in text else ():
         if " name=" in field and " form=" not in field:
@@ -165,6 +199,9 @@ class Forms(HTMLParser):
         kind = field.get("type", "").lower()
         if not field.get("name") and kind not in NAMELESS:
             self.notices.append(f"{shown} has no name, so a browser does not send it")
+        rule, value = RULES["input"].get(kind), field.get("value", "").strip()
+        if rule is not None and value and not re.fullmatch(rule["pattern"], value):
+            self.notices.append(NOTICES["a value that is not shown"].format(shown=shown, kind=kind, **rule))
         if kind in ("file", "password") and form.get("method", "").lower() != "post":
             self.notices.append(f'a form with {shown} has no method="post": its values stand in the address')
         elif kind == "file" and form.get("enctype", "").lower() != "multipart/form-data":

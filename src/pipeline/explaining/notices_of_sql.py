@@ -28,7 +28,7 @@ STATEMENTS = "pipeline.statements"
 OBJECTS = "pipeline.objects"
 """The key for the objects that it has loaded or stored."""
 CHANGED, DROPPED = "pipeline.changed", "pipeline.dropped"
-"""The keys that are there once it has changed a row, and once an error has led to a rollback of that."""
+"""The keys for the line that has changed a row first, and for the notice of an error that has led to a rollback."""
 MANY = 50
 """Times that one statement may be executed for one page."""
 MOST_OBJECTS = 500
@@ -62,7 +62,7 @@ def note_statement(connection: Any, cursor: Any, statement: str, parameters: Any
         counts = info.setdefault(STATEMENTS, Counter())
         counts[statement] += 1
         if context.isinsert or context.isupdate or context.isdelete:
-            info[CHANGED] = True
+            info[CHANGED] = info.get(CHANGED) or place() or " of the session"
         if counts[statement] == MANY + 1:
             words = " ".join(statement.split())
             told = TEXTS["a statement again and again"].format(times=MANY, place=place(), words=words[:200])
@@ -70,6 +70,10 @@ def note_statement(connection: Any, cursor: Any, statement: str, parameters: Any
         read: Any = getattr(context.compiled, "statement", None)
         if getattr(read, "_offset_clause", None) is not None and not read._order_by_clauses:
             info.setdefault(NOTICES, {})[TEXTS["OFFSET without an order"].format(place=place())] = 1
+        if getattr(read, "_where_criteria", None) == () and not read.is_select and cursor.rowcount > 1:
+            told = TEXTS["a statement for all rows"]
+            told = told.format(verb=statement.split()[0], place=place(), count=cursor.rowcount)
+            info.setdefault(NOTICES, {})[told] = 1
 
 
 def note_rollback(session: Any) -> None:
@@ -99,14 +103,16 @@ def note_objects(session: Any) -> None:
     """Note what the objects of a session have, and it does not store."""
     if isinstance(session, RequestSession) and here.wanted:
         notices = session.info.setdefault(NOTICES, {})
+        changed = session.info.get(CHANGED, "")
+        if changed and session.get_bind().dialect.name == "sqlite" and not session.new:
+            broken = session.connection().exec_driver_sql("PRAGMA foreign_key_check").first()  # and closes it
+            notices |= {TEXTS["a row that is not there"].format(place=changed, row=broken): 1} if broken else {}
         by_mapper: dict[Any, list[Any]] = {}
         for obj in [*session.new, *session.info.pop(OBJECTS, ())]:
             notices.update(dict.fromkeys(strange(obj), 1))
             by_mapper.setdefault(inspect(obj).mapper, []).append(obj)
         for mapper, objects in by_mapper.items():
             notices.update(dict.fromkeys(changed_in_place(session, mapper, objects), 1))
-            if session.get_bind().dialect.name == "sqlite" and not session.new:
-                notices.update(dict.fromkeys(dangling(session, mapper, objects), 1))
             for column in mapper.columns:
                 if isinstance(getattr(column.default, "arg", None), date):
                     notices[f"the default of {column} is the time of the start. Give a function: lambda: ..."] = 1
@@ -128,16 +134,6 @@ def strange(obj: Any) -> Iterator[str]:
             near = get_close_matches(name, known, 1, 0.7)
             guess = f" Did you mean {near[0]}?" if near else ""
             yield f"{shown} was set, and has no column: it is not stored.{guess}"
-
-
-def dangling(session: Any, mapper: Any, objects: list[Any]) -> Iterator[str]:
-    """Yield the foreign keys that name a row that is not there. SQLite looks only if it is told to."""
-    for key in mapper.local_table.foreign_keys:
-        name = mapper.get_property_by_column(key.parent).key
-        wanted = {vars(obj).get(name) for obj in objects} - {None}
-        if wanted and wanted - {*session.connection().scalars(select(key.column).where(key.column.in_(wanted)))}:
-            shown = f"{mapper.class_.__qualname__}.{name}"
-            yield TEXTS["a row that is not there"].format(name=shown, table=key.column.table)
 
 
 def changed_in_place(session: Any, mapper: Any, objects: list[Any]) -> Iterator[str]:

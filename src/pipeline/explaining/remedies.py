@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pipeline.telling.words import texts_of
 
 NOTICES: dict[str, str] = texts_of(Path(__file__).with_name("notices.toml"))
 """The words of notices that take more than a line, by what they tell of."""
+RULES: dict[str, Any] = texts_of(Path(__file__).with_name("rules.toml"))
+"""The rules of notices that one pattern tells, by what is searched: source, body, header, input."""
 REMEDIES: dict[str, str] = texts_of(Path(__file__).with_suffix(".toml"))
 """The remedy, by the name of a class of exceptions: the name, since the package of the class may be missing."""
 

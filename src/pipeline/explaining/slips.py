@@ -11,21 +11,22 @@ from collections.abc import Callable, Container, Iterator
 from functools import lru_cache
 from typing import Any
 
-from pipeline.explaining.remedies import NOTICES
+from pipeline.explaining.remedies import NOTICES, RULES
 
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
-OF_PERSISTENT = ("_p_changed", "_p_jar", "_p_oid", "_p_serial", "_p_sticky")
-NOW = ("now", "today", "utcnow", "uuid4")
 TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
 READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
 WRITES = re.compile(r"(?i)\.add(?:_all)?\(|\.execute\((?:text\()?['\"]{0,3}\s*+(?:insert|update|delete)\b")
-UNSENT = re.compile(r"(?:\w+\.)?(?:select|insert|update|delete)\([A-Z]\w*+\)")
 SQL = re.compile(r"(?is)\s*(?:select\s.*\sfrom|insert\s+into|update\s.*\sset|delete\s+from)\s")
 
 
 @lru_cache(maxsize=1_000)
-def slips_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the slips in a view, each with its line; none if its source cannot be read."""
+def slips_of(function: Callable[..., Any], kind: type, method: str) -> tuple[str, ...]:
+    """Return the slips in a view, each with its line; none if its source cannot be read.
+
+    kind    the class of its context
+    method  that of the request
+    """
     function = inspect.unwrap(function)
     try:
         lines, first = inspect.getsourcelines(function)
@@ -39,9 +40,39 @@ def slips_of(function: Callable[..., Any]) -> tuple[str, ...]:
     used = {node.id for node in loaded if node not in filled}
     slips = ((node, slip) for node in nodes for slip in (*slips_in(node, used), *slips_of_values(node)))
     found = [(getattr(node, "lineno", 1), slip) for node, slip in slips]
+    of = getattr(getattr(function, "__globals__", {}).get("escape"), "__module__", "html")
+    for rule in RULES["source"]:
+        is_meant = rule.get("method", method) == method and rule.get("of", of) == of
+        if is_meant and hasattr(kind, rule.get("has", "mro")):
+            found += slips_of_rule(rule, tree, function, kind)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
     return tuple(f"{file}, line {first + line - 1}: {slip}" for line, slip in sorted(found))
+
+
+def has_defaults(function: Any, name: str) -> bool:
+    """Return whether a parameter is a model of pydantic that may be made without some of its fields."""
+    kind = function.__annotations__.get(name)
+    kind = function.__globals__.get(kind) if isinstance(kind, str) else kind
+    return not all(one.is_required() for one in getattr(kind, "model_fields", {}).values())
+
+
+def slips_of_rule(rule: dict[str, Any], tree: ast.Module, function: Any, kind: type) -> Iterator[tuple[int, str]]:
+    """Yield the lines in which the source of a view breaks a rule, and what is told of each."""
+    begin = tree.body[0]
+    given = begin.args.args if isinstance(begin, ast.FunctionDef) else []
+    context = given[0].arg if given else "context"
+    texts = [one.arg for one in given[2:] if ast.unparse(one).partition(": ")[2] in ("", "str")]
+    models = [one.arg for one in given[2:] if has_defaults(function, one.arg)]
+    methods = [name for name, _ in inspect.getmembers_static(kind, inspect.isfunction)]
+    names = {"CONTEXT": [context], "TEXT": texts, "MODEL": models, "METHOD": methods}
+    pattern = re.sub("CONTEXT|TEXT|MODEL|METHOD", lambda word: "|".join(names[word[0]]) or "(?!)", rule["pattern"])
+    for node in (node for node in ast.walk(tree) if type(node).__name__ in rule["at"]):
+        text = ast.unparse(node)
+        found = re.search(pattern, text)
+        if found and not ("unless" in rule and re.search(found.expand(rule["unless"]), ast.unparse(tree))):
+            words = {"what": text.partition("\n")[0], "found": found[found.lastindex or 0], "context": context}
+            yield getattr(node, "lineno", 1), rule["told"].format(**words)
 
 
 def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
@@ -51,14 +82,12 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             yield f"{name}(...) is made, and neither returned nor raised: it has no effect"
         case ast.Expr(ast.Compare() | ast.Attribute() | ast.Call(ast.Attribute(attr="strip" | "upper" | "lower"))):
             yield f"{ast.unparse(node)} has no effect. Assign by =, assign the result, or call the method by ()"
-        case ast.Expr(ast.Call()) if UNSENT.match(ast.unparse(node)):
-            yield NOTICES["not executed"].format(statement=ast.unparse(node))
-        case ast.Assign([ast.Name(name)], ast.Call(ast.Name(kind))) if kind[0].isupper() and name not in used:
-            yield f"{name} = {kind}(...) makes an object that nothing uses: it is neither stored nor sent"
         case ast.JoinedStr([ast.Constant(str(text)), ast.FormattedValue(), *_]) if SQL.match(text):
             yield "a value stands in the text of a statement: a visitor can change it. Use a parameter, as :name"
         case ast.Return(ast.Constant(str(text))) if re.search(r"(?<!\{)\{\w+\.\w+\}", text):
             yield "the text has a name in braces, and no f before its quotes: a visitor reads the name"
+        case ast.Assign([ast.Name(name)], ast.Call(ast.Name(kind))) if kind[0].isupper() and name not in used:
+            yield f"{name} = {kind}(...) makes an object that nothing uses: it is neither stored nor sent"
         case ast.For(
             iter=ast.Call(ast.Attribute(walked, "keys" | "values" | "items" | "iteritems"), []) | walked,
             body=body,
@@ -76,19 +105,11 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
 def slips_of_values(node: ast.AST) -> Iterator[str]:
     """Yield what is wrong with one node of a source: a value that is made too early, or never stored."""
     match node:
-        case ast.Module([ast.FunctionDef(args=ast.arguments(defaults=defaults, kw_defaults=named))]):
-            for one in (*defaults, *named):
-                if isinstance(one, ast.Call) and name_of(one.func) in NOW:
-                    yield f"the default {ast.unparse(one)} is computed once, at the start. Compute it in the view"
         case ast.FunctionDef(body=body):
             yield from (NOTICES["changed behind merge"].format(name=name) for name in changed_behind_merge(body))
-        case ast.Attribute(attr=name, ctx=ast.Store()) if name[:3] == "_p_" and name not in OF_PERSISTENT:
-            yield f"{name} is not stored: names with _p_ belong to the database. Choose another one"
-        case ast.Call(ast.Attribute(ast.Call(ast.Name("vars")) | ast.Attribute(attr="__dict__"), "update")):
-            yield NOTICES["past the database"].format(what=ast.unparse(node))
         case ast.Call(ast.Attribute(attr="where" | "filter" | "having"), conditions):
             for one in filter(is_decided, conditions):
-                yield f"Python decides {ast.unparse(one)}, and not the database. Write (a) & (b), or a.is_(None)"
+                yield NOTICES["decided by Python"].format(condition=ast.unparse(one))
         case ast.With([ast.withitem(ast.Call(ast.Attribute(attr="connect") | ast.Name("Session")), ast.Name())]):
             source = ast.unparse(node)
             if WRITES.search(source) and ".commit(" not in source and ".begin(" not in source:
@@ -125,7 +146,7 @@ def is_decided(condition: ast.AST) -> bool:
     match condition:
         case ast.BoolOp(values=[*tested, _]):
             return any(isinstance(one, ast.Compare) and is_column(one.left) for one in tested)
-        case ast.Compare(left, [ast.Is() | ast.IsNot()]):
+        case ast.Compare(left, [ast.Is() | ast.IsNot() | ast.In() | ast.NotIn()]) | ast.UnaryOp(ast.Not(), left):
             return is_column(left)
     return False
 
