@@ -296,3 +296,13 @@ def test_an_answer_that_says_that_nothing_is_stored(status: str, url: str, caplo
     assert ask(app, "/", "POST").status == int(status[:3])
     found = [record.getMessage() for record in caplog.records if "rollback" in record.getMessage()]
     assert len(found) == (status[0] == "3")
+
+
+def test_a_row_that_was_broken_before_is_told_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It may be of another program. A new one is told beside it."""
+
+    def add(number: int) -> Any:
+        return lambda request: request.sql.add(Page(id=number, book_id=999))
+
+    found = [notices(url, work, "POST", caplog) for work in (add(1000), STORED["a column"], add(1001))]
+    assert [len(one) for one in found] == [1, 1, 2], "the log has all of them"

@@ -33,6 +33,8 @@ MANY = 50
 """Times that one statement may be executed for one page."""
 MOST_OBJECTS = 500
 """Objects that are kept."""
+_broken: dict[Any, set[Any]] = {}
+"""Rows of SQLite that named a row that was not there when they were last looked for, by the URL of a database."""
 
 
 class Here(threading.local):
@@ -105,8 +107,11 @@ def note_objects(session: Any) -> None:
         notices = session.info.setdefault(NOTICES, {})
         changed = session.info.get(CHANGED, "")
         if changed and session.get_bind().dialect.name == "sqlite" and not session.new:
-            broken = session.connection().exec_driver_sql("PRAGMA foreign_key_check").first()  # and closes it
-            notices |= {TEXTS["a row that is not there"].format(place=changed, row=broken): 1} if broken else {}
+            rows = set(session.connection().exec_driver_sql("PRAGMA foreign_key_check").all())
+            url = session.get_bind().engine.url
+            new = min(rows - _broken.get(url, set()), default=None, key=str)  # the first time, perhaps an old one
+            notices |= {TEXTS["a row that is not there"].format(place=changed, row=new): 1} if new else {}
+            _broken[url] = rows
         by_mapper: dict[Any, list[Any]] = {}
         for obj in [*session.new, *session.info.pop(OBJECTS, ())]:
             notices.update(dict.fromkeys(strange(obj), 1))

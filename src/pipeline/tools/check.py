@@ -113,7 +113,8 @@ def check_file(path: Path, name: str | None, words: list[str]) -> tuple[list[Fin
     debug: Level = "note" if is_for_development(path) else "warning"
     for chain in chains:
         findings += of_chain(chain, debug)
-    names = [re.split(r"[ \t]*[=:]", line)[0] for line in path.read_text("utf-8", "replace").splitlines()]
+    lines = path.read_text("utf-8", "replace").splitlines()
+    names = [line.replace(":", "=").partition("=")[0].rstrip() for line in lines]
     for given, near in unread(chains, re.findall(r"(?m)^(\w++)[ \t]*+[=:]", text_of(path, "DEFAULT"))):
         where = f"{path}, section [DEFAULT], line {names.index(given) + 1}"
         findings.append(Finding.of("unread variable", where, name=given, near=near))
