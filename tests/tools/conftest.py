@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -86,6 +87,24 @@ class Site:
         """The number of the first line with a text."""
         lines = (file or self.code).read_text().splitlines()
         return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def how_loggers_are() -> dict[logging.Logger, tuple[list[logging.Handler], int, bool, bool]]:
+    named = (one for one in logging.root.manager.loggerDict.values() if isinstance(one, logging.Logger))
+    return {one: (one.handlers[:], one.level, one.propagate, one.disabled) for one in (logging.root, *named)}
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """A command sets up the logging of its ini, which would write to the closed streams of its test for ever."""
+    before = how_loggers_are()
+    yield
+    for one in how_loggers_are():
+        state = before.get(one, ([], logging.NOTSET, True, False))
+        others = [each for each in one.handlers if type(each) is not logging.StreamHandler and each not in state[0]]
+        one.handlers[:], one.level, one.propagate, one.disabled = state
+        one.handlers += others  # that of the inspector is made once
+    logging.root.manager._clear_cache()  # type: ignore[attr-defined]  # of what is enabled at the levels
 
 
 @pytest.fixture

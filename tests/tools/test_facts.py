@@ -410,10 +410,9 @@ def test_facts_are_a_value() -> None:
 
 
 def test_a_second_start_removes_nothing_of_the_first(
-    write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    write: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The lock is of a process that runs, since a server has the port."""
-    monkeypatch.setattr("pipeline.loading.site.set_up_logging", lambda ini, variables: None)  # it would stay
     ini = write("store keeper", STORE + KEEPER)
     lock = Path(ini).parent / "var" / "keeper.lock"
     lock.touch()
