@@ -1265,8 +1265,14 @@ def replaces_what_was_sent(draft: Any, request: Any, changes: Changes) -> Any:
     ],
 )
 def test_slips_by_what_is_known_of_the_call(function: Any, kind: type, method: str, told: str) -> None:
-    found = slips_of(function, kind, method)
+    found = slips_of(function, kind, method, "committed")
     assert len(found) == bool(told) and all(told in one for one in found), found
+
+
+def test_a_mail_of_a_request_that_stores_nothing() -> None:
+    """Such as that of a contact form: it is not sent again."""
+    assert len(slips_of(sends_a_mail, Draft, "POST", "committed")) == 1
+    assert slips_of(sends_a_mail, Draft, "POST", "") == ()
 
 
 SELECT = (

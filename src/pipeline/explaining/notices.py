@@ -76,7 +76,7 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     yield from misspelt(request)
     is_safe = request.method in SAFE_METHODS
     if view := view_of(request):
-        yield from slips_of(view.function, request.context.__class__, request.method)
+        yield from slips_of(view.function, request.context.__class__, request.method, request.outcome)
         found = [*of_answer(request, response), *of_fields(request, view.fill)]
         found += of_session(request.session.data) if "session_cookies" in request.__dict__ else ()
         found += () if is_safe else changed(getattr(request, "_before_notices", {}), request.views)

@@ -21,11 +21,12 @@ SQL = re.compile(r"(?is)\s*(?:select\s.*\sfrom|insert\s+into|update\s.*\sset|del
 
 
 @lru_cache(maxsize=1_000)
-def slips_of(function: Callable[..., Any], kind: type, method: str) -> tuple[str, ...]:
+def slips_of(function: Callable[..., Any], kind: type, method: str, outcome: str = "") -> tuple[str, ...]:
     """Return the slips in a view, each with its line; none if its source cannot be read.
 
-    kind    the class of its context
-    method  that of the request
+    kind     the class of its context
+    method   that of the request
+    outcome  that of the request
     """
     function = inspect.unwrap(function)
     try:
@@ -43,6 +44,7 @@ def slips_of(function: Callable[..., Any], kind: type, method: str) -> tuple[str
     of = getattr(getattr(function, "__globals__", {}).get("escape"), "__module__", "html")
     for rule in RULES["source"]:
         is_meant = rule.get("method", method) == method and rule.get("of", of) == of
+        is_meant = is_meant and rule.get("outcome", outcome) == outcome
         if is_meant and hasattr(kind, rule.get("has", "mro")):
             found += slips_of_rule(rule, tree, function, kind)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
