@@ -116,7 +116,7 @@ def test_a_cache_in_front_is_told_what_has_changed(
     purges: bool, page: ModuleType, servers_dir: Path, missing: Callable[[str, str], NoReturn], request: Any
 ) -> None:
     """Without the message the old page is found: the cache does keep it."""
-    [block] = blocks(PAGE, "text")
+    block, _ = blocks(PAGE, "text")  # the other one is of haproxy
     app = site_of(page, f"memory://growing-{purges}")
     site = Waitress(app)
     request.addfinalizer(site.close)
