@@ -177,6 +177,9 @@ class Reader:
         """Raise Difference if the output is not that of the page."""
         expected, seen = alike(command.output), alike(self.there(printed))
         if seen != expected:
+            written = [self.directory / name for name in re.findall(r"> *([\w./-]+)", command.text)]
+            for file in filter(Path.is_file, written):  # such as the report of a proof that has found something
+                seen += f"\n--- {file.name} has\n{file.read_text()[-3000:]}"
             seen += f"\n--- the server says\n{self.said()[-3000:]}"
             raise Difference(command.line, command.text, expected, seen)
 

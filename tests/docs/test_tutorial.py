@@ -101,6 +101,12 @@ def test_an_output_that_differs_is_found(tmp_path: Path) -> None:
         Reader(tmp_path / "here", {}).follow(SMALL.replace("four\n    $", "five\n    $"))
 
 
+def test_what_a_command_has_written_is_shown_if_its_output_differs(tmp_path: Path) -> None:
+    page = ".. code-block:: console\n\n    $ echo the reason > why.txt; false && head -1 why.txt\n    something\n"
+    with pytest.raises(Difference, match=r"why\.txt has\nthe reason"):
+        Reader(tmp_path, {}).follow(page)
+
+
 def test_a_change_of_a_line_that_is_not_there_is_found(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     with pytest.raises(AssertionError, match=r"line 10: a\.txt has 0 times"):
