@@ -34,7 +34,7 @@ from pipeline.elements.zodb import close_all, zodb
 from pipeline.explaining.notices import tell_notices
 from pipeline.explaining.notices_of_processes import state_of
 from pipeline.explaining.remedies import RULES
-from pipeline.explaining.slips import slips_of, slips_of_rule
+from pipeline.explaining.slips import names_in, slips_of, slips_of_rule
 from pipeline.http.redirects import redirect
 from pipeline.publisher import publisher
 from pipeline.views import Views
@@ -797,11 +797,9 @@ def repeats_a_form(status: int, changes: bool) -> Any:
     ],
 )
 def test_a_new_value_that_is_dropped(line: str, is_told: bool) -> None:
-    found = [
-        told
-        for rule in RULES["source"]
-        for _, told in slips_of_rule(rule, ast.parse(f"def view(context, request):\n    {line}"), print, dict)
-    ]
+    tree = ast.parse(f"def view(context, request):\n    {line}")
+    nodes, names = [*ast.walk(tree)], names_in(tree, print, dict)
+    found = [told for rule in RULES["source"] for _, told in slips_of_rule(rule, nodes, names, ast.unparse)]
     assert found == [f"{line} has no effect: it makes a new value. Assign it"] * is_told
 
 

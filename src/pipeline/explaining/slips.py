@@ -8,7 +8,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Container, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from pipeline.explaining.remedies import NOTICES, RULES
@@ -42,11 +42,12 @@ def slips_of(function: Callable[..., Any], kind: type, method: str, outcome: str
     slips = ((node, slip) for node in nodes for slip in (*slips_in(node, used), *slips_of_values(node)))
     found = [(getattr(node, "lineno", 1), slip) for node, slip in slips]
     of = getattr(getattr(function, "__globals__", {}).get("escape"), "__module__", "html")
+    names, text_of = names_in(tree, function, kind), cache(ast.unparse)  # once for all rules
     for rule in RULES["source"]:
         is_meant = rule.get("method", method) == method and rule.get("of", of) == of
         is_meant = is_meant and rule.get("outcome", outcome) == outcome
         if is_meant and hasattr(kind, rule.get("has", "mro")):
-            found += slips_of_rule(rule, tree, function, kind)
+            found += slips_of_rule(rule, nodes, names, text_of)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
     return tuple(f"{file}, line {first + line - 1}: {slip}" for line, slip in sorted(found))
@@ -59,22 +60,32 @@ def has_defaults(function: Any, name: str) -> bool:
     return not all(one.is_required() for one in getattr(kind, "model_fields", {}).values())
 
 
-def slips_of_rule(rule: dict[str, Any], tree: ast.Module, function: Any, kind: type) -> Iterator[tuple[int, str]]:
-    """Yield the lines in which the source of a view breaks a rule, and what is told of each."""
+def names_in(tree: ast.Module, function: Any, kind: type) -> dict[str, list[str]]:
+    """Return the names that the words in capitals of a pattern stand for, of the source of a view."""
     begin = tree.body[0]
     given = begin.args.args if isinstance(begin, ast.FunctionDef) else []
-    context = given[0].arg if given else "context"
-    texts = [one.arg for one in given[2:] if ast.unparse(one).partition(": ")[2] in ("", "str")]
-    models = [one.arg for one in given[2:] if has_defaults(function, one.arg)]
-    methods = [name for name, _ in inspect.getmembers_static(kind, inspect.isfunction)]
-    names = {"CONTEXT": [context], "TEXT": texts, "MODEL": models, "METHOD": methods}
+    return {
+        "CONTEXT": [given[0].arg if given else "context"],
+        "TEXT": [one.arg for one in given[2:] if ast.unparse(one).partition(": ")[2] in ("", "str")],
+        "MODEL": [one.arg for one in given[2:] if has_defaults(function, one.arg)],
+        "METHOD": [name for name, _ in inspect.getmembers_static(kind, inspect.isfunction)],
+    }
+
+
+def slips_of_rule(
+    rule: dict[str, Any], nodes: list[ast.AST], names: dict[str, list[str]], text_of: Callable[[ast.AST], str]
+) -> Iterator[tuple[int, str]]:
+    """Yield the lines in which the source of a view breaks a rule, and what is told of each.
+
+    nodes  those of the source, the whole of it first
+    """
     pattern = re.sub("CONTEXT|TEXT|MODEL|METHOD", lambda word: "|".join(names[word[0]]) or "(?!)", rule["pattern"])
-    for node in (node for node in ast.walk(tree) if type(node).__name__ in rule["at"]):
-        text = ast.unparse(node)
+    for node in (node for node in nodes if type(node).__name__ in rule["at"]):
+        text = text_of(node)
         found = re.search(pattern, text)
-        if found and not ("unless" in rule and re.search(found.expand(rule["unless"]), ast.unparse(tree))):
-            words = {"what": text.partition("\n")[0], "found": found[found.lastindex or 0], "context": context}
-            yield getattr(node, "lineno", 1), rule["told"].format(**words)
+        if found and not ("unless" in rule and re.search(found.expand(rule["unless"]), text_of(nodes[0]))):
+            words = {"what": text.partition("\n")[0], "found": found[found.lastindex or 0]}
+            yield getattr(node, "lineno", 1), rule["told"].format(**words, context=names["CONTEXT"][0])
 
 
 def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:

@@ -26,6 +26,7 @@ BOUNDARY = "----------prove"
 MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"
 NUMBER = re.compile(r"\d+")
 
+
 class Asked(NamedTuple):
     """One request."""
 
