@@ -22,7 +22,7 @@ import pytest
 
 from pipeline.tools.new import make
 from ports import unused_port
-from servers.base import Missing, children, find
+from servers.base import Missing, children, find, wait_until
 from servers.deployed import TOP, Deployed
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
@@ -60,7 +60,8 @@ def user(request: pytest.FixtureRequest) -> Iterator[str]:
             yield name
         finally:
             remove = [find("userdel", "apt install passwd"), "--remove", name]
-            subprocess.run(remove, check=True, capture_output=True)
+            # It refuses while a process of the user is there, and one that was killed is for a moment.
+            wait_until(lambda: not subprocess.run(remove, capture_output=True).returncode, 60, "no process is left")
 
 
 @pytest.mark.parametrize(

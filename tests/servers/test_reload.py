@@ -11,15 +11,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from inis import WITH_HEALTH, ini_of
-from servers.base import wait_until
+from servers.base import children, wait_until
 from servers.deployed import deployed
 from servers.probes import Load, Target
+from servers.test_matrix import TARGETS as ALL_TARGETS
 from servers.test_matrix import need
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
@@ -95,18 +97,24 @@ def page(site, request):
 """
 
 
+def slow_site(directory: Path) -> Path:
+    """Write a site that loads slowly; return its ini."""
+    directory.mkdir(mode=0o777)
+    directory.chmod(0o777)
+    (directory / "loads_slowly.py").write_text(SLOW_SITE)
+    order = ini_of(("errors", "traverse"), "loads_slowly", "site", traverse="root = loads_slowly:Site")
+    ini = directory / "site.ini"
+    ini.write_text(WITH_HEALTH + order)
+    return ini
+
+
 @pytest.mark.parametrize("target", ("gunicorn", "granian", "uwsgi", "nginx"))
 def test_a_site_that_loads_slowly_answers_while_it_is_reloaded__R9(
     target: str, python: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
 ) -> None:
     """The old processes end when the new ones have loaded: each request waited for as long as that takes."""
     need(target, python, missing)
-    site = public_dir / f"slow-{target}"
-    site.mkdir(mode=0o777)
-    site.chmod(0o777)
-    (site / "loads_slowly.py").write_text(SLOW_SITE)
-    order = ini_of(("errors", "traverse"), "loads_slowly", "site", traverse="root = loads_slowly:Site")
-    (site / "site.ini").write_text(WITH_HEALTH + order)
+    ini = slow_site(public_dir / f"slow-{target}")
     pids: list[str] = []
     waits: list[float] = []
     ended = threading.Event()
@@ -119,7 +127,7 @@ def test_a_site_that_loads_slowly_answers_while_it_is_reloaded__R9(
             time.sleep(0.02)
             pids.append(answer.body.decode() if answer.status == 200 else f"failed {answer.status}")
 
-    with deployed(python, site / "site.ini", site / "server", target) as server:
+    with deployed(python, ini, ini.parent / "server", target) as server:
         where = Target(server.port)
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
@@ -135,3 +143,30 @@ def test_a_site_that_loads_slowly_answers_while_it_is_reloaded__R9(
                 thread.join()
     assert [one for one in pids if one.startswith("failed")] == []
     assert max(waits) < LOADS / 2, f"of {len(waits)}"
+
+
+@pytest.mark.parametrize("target", ALL_TARGETS if FULL else ("gunicorn", "granian", "nginx", "apache", "uwsgi"))
+def test_a_stop_while_a_process_loads_the_site_ends__R9(
+    target: str, python: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    """uWSGI's master waits for each worker, and one that loads the site did not hear that it is to end."""
+    need(target, python, missing)
+    ini = slow_site(public_dir / f"stopped-{target.replace(' ', '-')}")
+    with deployed(python, ini, ini.parent / "server", target) as server:
+
+        def family() -> set[int]:
+            return {pid for process in server.running for pid in children(process.pid)}
+
+        def ask() -> None:  # Apache reloads when it is asked
+            with suppress(OSError):
+                Target(server.port).ask("GET", "/", "Connection: close")
+
+        old = family()
+        server.run("reload")
+        threading.Thread(target=ask).start()
+        wait_until(lambda: family() - old, 20, "a process starts")
+        time.sleep(LOADS / 2)
+        server.run("stop")
+        began = time.monotonic()
+        assert server.ended(45), server.said()  # Apache waits for ten seconds more than R9 says
+        print(f"{target}: {time.monotonic() - began:.1f} s")
