@@ -19,7 +19,7 @@ import pytest
 
 from inis import WITH_HEALTH, ini_of
 from servers.base import children, wait_until
-from servers.deployed import deployed
+from servers.deployed import Deployed, deployed
 from servers.probes import Load, Target
 from servers.test_matrix import TARGETS as ALL_TARGETS
 from servers.test_matrix import need
@@ -36,6 +36,7 @@ LOADS = 2
 NAP = "/@@nap?seconds=2"
 """The request that is under way."""
 RELOADS = 3 if FULL else 1
+SOME = ALL_TARGETS if FULL else ("gunicorn", "granian", "nginx", "apache", "uwsgi")
 
 
 def reload_with_a_file(target: str, python: Path, inis: Path, directory: Path) -> Counter[str]:
@@ -145,7 +146,29 @@ def test_a_site_that_loads_slowly_answers_while_it_is_reloaded__R9(
     assert max(waits) < LOADS / 2, f"of {len(waits)}"
 
 
-@pytest.mark.parametrize("target", ALL_TARGETS if FULL else ("gunicorn", "granian", "nginx", "apache", "uwsgi"))
+def family(server: Deployed) -> set[int]:
+    """Return the processes that were started, and theirs."""
+    return {pid for process in server.running for pid in children(process.pid)}
+
+
+def begin_reload(server: Deployed) -> None:
+    """Reload a site that loads slowly, and return while a new process loads it."""
+
+    def ask() -> None:  # Apache reloads when it is asked
+        with suppress(OSError):
+            Target(server.port).ask("GET", "/", "Connection: close")
+
+    def begun() -> bool:
+        threading.Thread(target=ask).start()
+        return bool(family(server) - old)
+
+    old = family(server)
+    threading.Thread(target=server.run, args=("reload",)).start()  # a target may wait until all processes are new
+    wait_until(begun, 20, "a process starts", 0.2)
+    time.sleep(LOADS / 4)
+
+
+@pytest.mark.parametrize("target", SOME)
 def test_a_stop_while_a_process_loads_the_site_ends__R9(
     target: str, python: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
 ) -> None:
@@ -153,20 +176,27 @@ def test_a_stop_while_a_process_loads_the_site_ends__R9(
     need(target, python, missing)
     ini = slow_site(public_dir / f"stopped-{target.replace(' ', '-')}")
     with deployed(python, ini, ini.parent / "server", target) as server:
-
-        def family() -> set[int]:
-            return {pid for process in server.running for pid in children(process.pid)}
-
-        def ask() -> None:  # Apache reloads when it is asked
-            with suppress(OSError):
-                Target(server.port).ask("GET", "/", "Connection: close")
-
-        old = family()
-        server.run("reload")
-        threading.Thread(target=ask).start()
-        wait_until(lambda: family() - old, 20, "a process starts")
-        time.sleep(LOADS / 2)
+        begin_reload(server)
         server.run("stop")
-        began = time.monotonic()
         assert server.ended(45), server.said()  # Apache waits for ten seconds more than R9 says
-        print(f"{target}: {time.monotonic() - began:.1f} s")
+
+
+@pytest.mark.parametrize("target", SOME)
+def test_a_reload_while_another_one_runs_is_not_forgotten__R9(
+    target: str, python: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    """All processes have the newest code in the end: uWSGI's own chain forgets the second reload."""
+    need(target, python, missing)
+    ini = slow_site(public_dir / f"twice-{target.replace(' ', '-')}")
+    code = ini.parent / "loads_slowly.py"
+    with deployed(python, ini, ini.parent / "server", target) as server:
+        for number in (1, 2):
+            code.write_text(f"VERSION = '{number}'" + SLOW_SITE.replace("str(os.getpid())", "VERSION"))
+            begin_reload(server) if number == 1 else server.run("reload")
+        answers: list[bytes] = []
+
+        def newest() -> bool:
+            answers.append(Target(server.port).ask("GET", "/", "Connection: close").body)
+            return len(answers) >= 100 and {*answers[-100:]} == {b"2"}
+
+        wait_until(newest, 30, "the newest code alone answers")
