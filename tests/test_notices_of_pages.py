@@ -707,6 +707,7 @@ def gives_an_object_to_a_thread_afterwards(context: Any, request: Any, response:
 def gives_a_name_to_a_thread(context: Any, request: Any, response: Any) -> str:
     Pool.submit(print, len(context), context.__class__)
     request.after_commit(Pool.submit, print, str(context), "context")
+    request.after_commit(str, context)  # it may read the objects of the request
     return "a page"
 
 
@@ -801,6 +802,51 @@ def test_a_new_value_that_is_dropped(line: str, is_told: bool) -> None:
     nodes, names = [*ast.walk(tree)], names_in(tree, print, dict)
     found = [told for rule in RULES["source"] for _, told in slips_of_rule(rule, nodes, names, ast.unparse)]
     assert found == [f"{line} has no effect: it makes a new value. Assign it"] * is_told
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_told"),
+    [
+        ("tags = dict(notes)\ntags['a'] = 1", True),
+        ("tags = sorted(notes)\ntags.append('a')\ntags.clear()", True),
+        ("tags = list(notes)\ntags.append('a')\nreturn tags", False),
+        ("tags = set(notes)\ntags.add('a')\nnotes.extend(tags)", False),
+        ("tags = list(notes)\ntags.append('a')\nreturn f'<p>{tags}'", False),
+        ("tags = list(notes)\ntags[0].title = 'a'", False),
+        ("tags = list(notes)\nlast = tags.pop()", False),
+        ("global tags\ntags = list(notes)\ntags.append('a')", False),
+        ("tags = list(notes)\ntags.append('a')\nreturn locals()", False),
+        ("rows = list(notes)", False),
+        ("context.title = 'a'\nrequest.sql.expunge(context)", True),
+        ("context.title = 'a'\nshown = show(context)\ncontext._p_invalidate()", False),
+        ("if context.title == 'a':\n    context._p_invalidate()", False),
+        ("db = pymysql.connect('a')\ndb.cursor().execute('DELETE FROM a')", True),
+        ("db = sqlite3.connect('a')\nwith db:\n    db.execute('INSERT INTO a')", False),
+        ("db = sqlite3.connect('a', autocommit=True)\ndb.execute('INSERT INTO a')", False),
+        ("db = sqlite3.connect('a')\ndb.execute('SELECT 1')", False),
+        ("db = sqlite3.connect('a')\ndb.execute('INSERT INTO a')\nfinish(db)", False),
+        ("with engine.connect() as a:\n    a.execute('SELECT 1')\ntags.add('a')", False),
+        ("subprocess.run(a, check=False)", False),
+        ("subprocess.run(a).check_returncode()", False),
+        ("subprocess.run(a, **options)", False),
+        ("subprocess.call(a)", True),
+        ("copyfileobj(upload.file, target)", False),
+        ("head = upload.file.read(9)\ntarget.write(head)\ncopyfileobj(upload.file, target)", False),
+        ("target.write(upload.file.read(9))\ncopyfileobj(upload.file, target)", False),
+        ("kind = kind_of(upload.file.read(9))\nshutil.copyfileobj(upload.file, target)", True),
+        ("response = ask()\nresponse.data = 1", False),
+        ("return '<p>{note.title}'.format(note=note)", False),
+        ("return '<p>{note.title}'", True),
+        ("map(print, notes)", True),
+        ("context.title: str", False),
+        ("request.sql.merge(note)\nother.title = 'a'", False),
+    ],
+)
+def test_slips_and_what_looks_like_them(lines: str, is_told: bool) -> None:
+    tree = ast.parse("def view(context, request):\n    " + lines.replace("\n", "\n    "))
+    nodes, names = [*ast.walk(tree)], names_in(tree, print, dict)
+    found = [told for rule in RULES["source"] for _, told in slips_of_rule(rule, nodes, names, ast.unparse)]
+    assert len(found) == is_told, found
 
 
 def compares_with_in(context: Any, request: Any, response: Any) -> str:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from patterns import Counter, Pattern, attacks, patterns, slow
+from pipeline.explaining.slips import GROUP, WORD
 
 pytestmark = pytest.mark.once
 TOP = Path(__file__).resolve().parent.parent
@@ -24,8 +25,7 @@ LOCAL = {
     "pipeline/switch.py": {"value": "text/*,*.png,a?b"},
     "pipeline/checking/servers.py": {"section": "server:main"},
     "pipeline/explaining/slips.py": {
-        "names": {"CONTEXT": ["a"]}, "pattern": "^a", "found": re.search("a", "a"),
-        "rule": {"pattern": "CONTEXT", "unless": r" in \g<0>"},
+        "names": {"CONTEXT": ["a"]}, "pattern": "^a", "rule": {"pattern": "CONTEXT"}, "wanted": " in a",
     },
     "pipeline/explaining/notices_of_pages.py": {"rule": {"pattern": "None"}},
 }
@@ -34,9 +34,11 @@ PLACES = (TOP / "src", TOP / "examples" / "demo" / "src")
 FOUND = [pattern for place in PLACES for pattern in patterns(place, LOCAL)]
 RULES = tomllib.loads((TOP / "src/pipeline/explaining/rules.toml").read_text("utf-8"))
 IN_TOML = [
-    Pattern(f"{table} {number}", re.sub("CONTEXT|TEXT|MODEL|METHOD", "name|other", rule["pattern"]), 0, (method,))
+    Pattern(f"{table} {number} {key}", WORD.sub("name|other", text), 0, (method,))
     for table, method in (("source", "search"), ("body", "search"), ("header", "search"), ("input", "fullmatch"))
     for number, rule in enumerate(RULES[table].values() if table == "input" else RULES[table])
+    for key in ("pattern", "beside", "unless")
+    for text in ([rule[key] if key == "pattern" else GROUP.sub("name", rule[key])] if key in rule else ())
 ]
 """The patterns of the rules of notices."""
 BAD = {

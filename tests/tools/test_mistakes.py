@@ -1228,6 +1228,17 @@ MISTAKES = [
         around=in_its_directory,
         page=None,
     ),
+    Mistake(
+        "relative path of a database",
+        ("the path a.db begins in the working directory", "LINE:url = sqlite:///a.db", "Write %(here)s/a.db"),
+        ini(
+            ("errors traverse", "sql errors traverse"),
+            ("[filter:traverse]", "[filter:sql]\nuse = egg:wsgi-pipeline#sql\nurl = sqlite:///a.db\n\n[filter:traverse]"),
+        ),
+        status=0,
+        around=in_its_directory,
+        page=None,
+    ),
 ]
 
 

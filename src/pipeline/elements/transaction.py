@@ -72,6 +72,8 @@ class TransactionRequest(DatabaseRequest):
         cannot change them. Raises ReadOnlyTransaction if nothing can be stored any more, such as while a body is
         streamed (R8).
         """
+        if not callable(function):
+            raise TypeError(f"after_commit({function!r:.200}): give it a function, and behind it the arguments")
         transaction = self.tm.get()
         if reads_only(self.tm):
             raise ReadOnlyTransaction(f"after_commit({function!r:.200}) in a transaction that only reads (R8)")

@@ -18,10 +18,11 @@ from typing import Any
 
 from pipeline.database.stored import comparable
 from pipeline.explaining.notices_of_pages import form_of, of_answer
-from pipeline.explaining.notices_of_processes import changed, state_of
+from pipeline.explaining.notices_of_processes import changed, kept_objects, state_of
 from pipeline.explaining.remedies import NOTICES
 from pipeline.explaining.slips import slips_of
 from pipeline.options import resolve
+from pipeline.publishing.steps import has_item
 from pipeline.request import SAFE_METHODS, Request
 from pipeline.response import Response
 from pipeline.telling.words import place_of
@@ -35,6 +36,8 @@ SAY_SO = (409, 412, 422, 428)
 """Statuses that say to the visitor that nothing was stored, such as that of a form with errors."""
 MOST = 10
 """Notices of one request."""
+
+UNTICKED = ("", "0", "off", "no", "false")
 
 _listening: list[Any] = []
 """The state of a thread that its listeners look at, once this process has installed them."""
@@ -75,13 +78,18 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     """Yield the notices of a request, each in one line."""
     yield from misspelt(request)
     is_safe = request.method in SAFE_METHODS
+    pooled = getattr(request, "zodb_pooled", None)
+    connections = [] if pooled is None else list(pooled.connection.connections.values())
     if view := view_of(request):
-        yield from slips_of(view.function, request.context.__class__, request.method, request.outcome)
+        seen = seen_in(request, view.fill)
+        yield from slips_of(view.function, request.context.__class__, request.method, request.outcome, seen)
         found = [*of_answer(request, response), *of_fields(request, view.fill)]
         found += of_session(request.session.data) if "session_cookies" in request.__dict__ else ()
-        found += () if is_safe else changed(getattr(request, "_before_notices", {}), request.views)
+        before = request.__dict__.get("_before_notices")
+        found += () if before is None else changed(before, request.views)
         if response.status[:3] in ("307", "308") and request.method == "POST" and request.outcome == "committed":
             found.append(NOTICES["a form that is sent again"].format(status=response.status))
+        found += () if is_safe else kept_objects(view.function, connections)
         place = place_of(view.function) if found else ""
         yield from (f"{place}: {notice}" for notice in found)
     called = view or request.views is None  # the code of ``pipeline shell`` takes the place of a view
@@ -91,16 +99,27 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
             response.status[0] == "3" or request.outcome == "committed"
         ):
             yield dropped
-    pooled = getattr(request, "zodb_pooled", None)
-    connections = [] if pooled is None else list(pooled.connection.connections.values())
     if not is_safe:
         for connection in connections:
             yield from unsaved(connection)
+            yield from misplaced(request, connection) if request.outcome == "committed" else ()
         is_odd = response.status >= "400" and response.status_int not in SAY_SO
         if connections and is_odd and request.tm_in_use.undone and not sessions_of(request):
             yield NOTICES["dropped by a status"].format(status=response.status)
     elif request.outcome == "committed" and called and not any(map(made_root, connections)):
         yield NOTICES["changed by a GET"]
+
+
+def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what a request says of the names in the source of its view: words of patterns, and names for each."""
+    empty = tuple([name for name, one in getattr(request.context, "__dict__", {}).items() if one is None])
+    if not (form := form_of(request)):
+        return (("EMPTY", empty),)
+    taken = {*getattr(fill, "names", ()), *request.GET.keys()}
+    # The text in front of a box, of a hidden field, is what is sent if the box is not ticked.
+    several = [name for name, one in form.items() if isinstance(one, list) and one[1:] and one[0] not in UNTICKED]
+    sent = [name for name in form if name not in taken]
+    return ("EMPTY", empty), ("SENT", tuple(sent)), ("SEVERAL", tuple(several))
 
 
 def of_fields(request: Any, fill: Any) -> Iterator[str]:
@@ -173,6 +192,18 @@ def unsaved(connection: Any) -> Iterator[str]:
             yield f"{name} {place} is a cached_property: its old value stays, and is stored. Use property"
         if lost := ", ".join(name for name in names if name not in cached):
             yield NOTICES["changed in place"].format(lost=f"{lost} {place}")
+
+
+def misplaced(request: Any, connection: Any) -> Iterator[str]:
+    """Yield the objects that this request has stored, and that stand under another name than their own."""
+    last = connection.db().storage.lastTransaction()
+    for _, obj in reversed(connection._cache.lru_items()[-MOST_OBJECTS:]):
+        parent: Any = getattr(obj, "__parent__", None) if obj._p_serial == last else None
+        name = getattr(obj, "__name__", None)
+        if name and hasattr(parent, "items") and not has_item(request, parent, name):
+            place = next((key for key, one in islice(parent.items(), MOST_OBJECTS) if one is obj), None)
+            words = {"kind": type(obj).__qualname__, "name": name, "place": place}
+            yield from () if place is None else [NOTICES["another name than its own"].format(**words)]
 
 
 def differing(before: Any, now: Any) -> Iterator[str]:

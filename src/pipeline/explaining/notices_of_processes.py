@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from persistent import Persistent
 
 from pipeline.explaining.remedies import NOTICES
 from pipeline.telling.words import is_of_the_site
@@ -39,7 +43,8 @@ def state_of(views: Views) -> dict[str, object]:
                     state[f"{name}.{variable}"] = one
         elif not isinstance(thing, FunctionType):
             values = getattr(thing, "__dict__", {}).items()
-            state[name] = {variable: shallow(value) for variable, value in values if variable[0] != "_"}
+            shown = {variable: shallow(value) for variable, value in values if variable[0] != "_"}
+            state[name] = {variable: one for variable, one in shown.items() if one is not None}
         else:
             state[f"a default value of a parameter of {name}"] = [*map(shallow, defaults_of(thing))]
     return state
@@ -55,7 +60,7 @@ def looked_at(views: Views) -> Iterator[tuple[str, Any]]:
             yield module, sys.modules[module]
             for name, one in vars(sys.modules[module]).items():
                 kind = one if isinstance(one, type) else type(one)
-                if kind.__module__.partition(".")[0] == module.partition(".")[0]:
+                if kind.__module__.partition(".")[0] == module.partition(".")[0] or kind is threading.local:
                     yield f"{one.__module__}.{kind.__qualname__}" if kind is one else f"{module}.{name}", one
         if any(isinstance(value, (*MAPPINGS, *LISTS, set)) for value in defaults_of(function)):
             yield f"{module}.{function.__qualname__}", function
@@ -70,8 +75,20 @@ def defaults_of(function: Any) -> list[Any]:
 def changed(before: Mapping[str, object], views: Views) -> Iterator[str]:
     """Yield the variables that have changed since. A GET may fill a cache, so this is for other methods."""
     for name, state in state_of(views).items():
-        if before.get(name, state) != state:
+        if before.get(name) != state:
             yield NOTICES["changed in memory"].format(name=name)
+
+
+def kept_objects(view: Any, connections: list[Any]) -> Iterator[str]:
+    """Yield the variables of the module of a view that keep an object of one of these connections."""
+    module = inspect.unwrap(view).__module__
+    variables = getattr(sys.modules.get(module), "__dict__", {})
+    for name, value in [*variables.items()] if connections else ():
+        kind = type(value)
+        values = value.values() if kind in MAPPINGS else value if kind in LISTS else (value,)
+        for one in islice(values, MOST_ITEMS):
+            if isinstance(one, Persistent) and one._p_jar in connections:
+                yield NOTICES["an object that is kept"].format(name=f"{module}.{name}")
 
 
 def shallow(value: Any) -> object:

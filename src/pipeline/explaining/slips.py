@@ -7,7 +7,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Any
 
@@ -16,17 +16,24 @@ from pipeline.explaining.remedies import NOTICES, RULES
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
 TO_THE_END = ("dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
 READ_ONCE = ("enumerate", "execute", "filter", "map", "reversed", "scalars", "zip")
-WRITES = re.compile(r"(?i)\.add(?:_all)?\(|\.execute\((?:text\()?['\"]{0,3}\s*+(?:insert|update|delete)\b")
+WORD = re.compile(r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|EMPTY|SENT|SEVERAL)\b")
+"""The words in patterns that stand for names, which differ by view and request."""
+GROUP = re.compile(r"\\(\d)")
+"""A group of the pattern of a rule, in another pattern."""
+Seen = tuple[tuple[str, tuple[str, ...]], ...]
 SQL = re.compile(r"(?is)\s*(?:select\s.*\sfrom|insert\s+into|update\s.*\sset|delete\s+from)\s")
 
 
 @lru_cache(maxsize=1_000)
-def slips_of(function: Callable[..., Any], kind: type, method: str, outcome: str = "") -> tuple[str, ...]:
+def slips_of(
+    function: Callable[..., Any], kind: type, method: str, outcome: str = "", seen: Seen = ()
+) -> tuple[str, ...]:
     """Return the slips in a view, each with its line; none if its source cannot be read.
 
     kind     the class of its context
     method   that of the request
     outcome  that of the request
+    seen     further names, by the word for them in patterns
     """
     function = inspect.unwrap(function)
     try:
@@ -42,50 +49,75 @@ def slips_of(function: Callable[..., Any], kind: type, method: str, outcome: str
     slips = ((node, slip) for node in nodes for slip in (*slips_in(node, used), *slips_of_values(node)))
     found = [(getattr(node, "lineno", 1), slip) for node, slip in slips]
     of = getattr(getattr(function, "__globals__", {}).get("escape"), "__module__", "html")
-    names, text_of = names_in(tree, function, kind), cache(ast.unparse)  # once for all rules
+    names, text_of = names_in(tree, function, kind, seen), cache(ast.unparse)  # once for all rules
     for rule in RULES["source"]:
         is_meant = rule.get("method", method) == method and rule.get("of", of) == of
         is_meant = is_meant and rule.get("outcome", outcome) == outcome
-        if is_meant and hasattr(kind, rule.get("has", "mro")):
+        if is_meant and all(hasattr(kind, name) for name in rule.get("has", ())):
             found += slips_of_rule(rule, nodes, names, text_of)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
     return tuple(f"{file}, line {first + line - 1}: {slip}" for line, slip in sorted(found))
 
 
-def has_defaults(function: Any, name: str) -> bool:
-    """Return whether a parameter is a model of pydantic that may be made without some of its fields."""
+def fields_with_defaults(function: Any, name: str) -> list[str]:
+    """Return the fields without which a parameter may be made, if it is a model of pydantic."""
     kind = function.__annotations__.get(name)
     kind = function.__globals__.get(kind) if isinstance(kind, str) else kind
-    return not all(one.is_required() for one in getattr(kind, "model_fields", {}).values())
+    return [field for field, one in getattr(kind, "model_fields", {}).items() if not one.is_required()]
 
 
-def names_in(tree: ast.Module, function: Any, kind: type) -> dict[str, list[str]]:
+def names_in(tree: ast.Module, function: Any, kind: type, seen: Seen = ()) -> dict[str, Iterable[str]]:
     """Return the names that the words in capitals of a pattern stand for, of the source of a view."""
     begin = tree.body[0]
     given = begin.args.args if isinstance(begin, ast.FunctionDef) else []
+    context = given[0].arg if given else "context"
+    unsent = {one.arg: fields for one in given[2:] if (fields := fields_with_defaults(function, one.arg))}
+    methods = inspect.getmembers_static(kind, inspect.isfunction)
+    known = getattr(function, "__globals__", {})
+    called = getattr(getattr(function, "__code__", None), "co_names", ())
     return {
-        "CONTEXT": [given[0].arg if given else "context"],
+        "CONTEXT": [context],
         "TEXT": [one.arg for one in given[2:] if ast.unparse(one).partition(": ")[2] in ("", "str")],
-        "MODEL": [one.arg for one in given[2:] if has_defaults(function, one.arg)],
-        "METHOD": [name for name, _ in inspect.getmembers_static(kind, inspect.isfunction)],
+        "MODEL": [*unsent],
+        "DEFAULT": [f"{model}.{field}" for model, fields in unsent.items() for field in fields],
+        "METHOD": [name for name, _ in methods],
+        "LAZY": [
+            *(name for name in called if is_lazy(known.get(name))),
+            *(f"{context}.{name}" for name, one in methods if is_lazy(one)),
+        ],
+        **dict(seen),
     }
 
 
+def is_lazy(function: Any) -> bool:
+    """Return whether a call of a function does nothing by itself: it makes a generator or a coroutine."""
+    return inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function)
+
+
 def slips_of_rule(
-    rule: dict[str, Any], nodes: list[ast.AST], names: dict[str, list[str]], text_of: Callable[[ast.AST], str]
+    rule: dict[str, Any], nodes: list[ast.AST], names: dict[str, Iterable[str]], text_of: Callable[[ast.AST], str]
 ) -> Iterator[tuple[int, str]]:
     """Yield the lines in which the source of a view breaks a rule, and what is told of each.
 
     nodes  those of the source, the whole of it first
     """
-    pattern = re.sub("CONTEXT|TEXT|MODEL|METHOD", lambda word: "|".join(names[word[0]]) or "(?!)", rule["pattern"])
+    pattern = WORD.sub(lambda word: "|".join(map(re.escape, names.get(word[0], ()))) or "(?!)", rule["pattern"])
     for node in (node for node in nodes if type(node).__name__ in rule["at"]):
-        text = text_of(node)
-        found = re.search(pattern, text)
-        if found and not ("unless" in rule and re.search(found.expand(rule["unless"]), text_of(nodes[0]))):
+        text, source = text_of(node), text_of(nodes[0])
+        if (
+            (found := re.search(pattern, text))
+            and stands(rule.get("beside", ""), found, source)
+            and not stands(rule.get("unless", "(?!)"), found, source)
+        ):
             words = {"what": text.partition("\n")[0], "found": found[found.lastindex or 0]}
-            yield getattr(node, "lineno", 1), rule["told"].format(**words, context=names["CONTEXT"][0])
+            yield getattr(node, "lineno", 1), rule["told"].format(**words, context="".join(names["CONTEXT"]))
+
+
+def stands(pattern: str, found: re.Match[str], source: str) -> bool:
+    """Return whether a source has the other pattern of a rule, which may have groups of what was found."""
+    wanted = GROUP.sub(lambda digit: re.escape(found[int(digit[1])]), pattern)
+    return re.search(wanted, source) is not None
 
 
 def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
@@ -97,8 +129,6 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
             yield f"{ast.unparse(node)} has no effect. Assign by =, assign the result, or call the method by ()"
         case ast.JoinedStr([ast.Constant(str(text)), ast.FormattedValue(), *_]) if SQL.match(text):
             yield "a value stands in the text of a statement: a visitor can change it. Use a parameter, as :name"
-        case ast.Return(ast.Constant(str(text))) if re.search(r"(?<!\{)\{\w+\.\w+\}", text):
-            yield "the text has a name in braces, and no f before its quotes: a visitor reads the name"
         case ast.Assign([ast.Name(name)], ast.Call(ast.Name(kind))) if kind[0].isupper() and name not in used:
             yield f"{name} = {kind}(...) makes an object that nothing uses: it is neither stored nor sent"
         case ast.For(
@@ -118,28 +148,13 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
 def slips_of_values(node: ast.AST) -> Iterator[str]:
     """Yield what is wrong with one node of a source: a value that is made too early, or never stored."""
     match node:
-        case ast.FunctionDef(body=body):
-            yield from (NOTICES["changed behind merge"].format(name=name) for name in changed_behind_merge(body))
+        case ast.Assign([target], ast.UnaryOp(ast.UAdd() | ast.USub(), operand) as value) if (
+            target.end_col_offset == value.col_offset - 2 and operand.col_offset > value.col_offset + 1
+        ):
+            yield f"{ast.unparse(target)} is set to {ast.unparse(value)}: the sign stands behind =. Write it before"
         case ast.Call(ast.Attribute(attr="where" | "filter" | "having"), conditions):
             for one in filter(is_decided, conditions):
                 yield NOTICES["decided by Python"].format(condition=ast.unparse(one))
-        case ast.With([ast.withitem(ast.Call(ast.Attribute(attr="connect") | ast.Name("Session")), ast.Name())]):
-            source = ast.unparse(node)
-            if WRITES.search(source) and ".commit(" not in source and ".begin(" not in source:
-                yield "what is written here is lost: there is no commit(). Use request.sql, or commit it at the end"
-
-
-def changed_behind_merge(body: list[ast.stmt]) -> Iterator[str]:
-    """Yield the objects of which a copy was stored by ``merge``, and that are changed afterwards."""
-    merged: set[str] = set()
-    for node in (node for statement in body for node in ast.walk(statement)):
-        match node:
-            case ast.Expr(ast.Call(ast.Attribute(attr="merge"), [ast.Name(name)])):
-                merged.add(name)
-            case ast.Name(name, ast.Store()):
-                merged.discard(name)
-            case ast.Attribute(ast.Name(name), ctx=ast.Store()) if name in merged:
-                yield name
 
 
 def filled_in(node: ast.AST) -> ast.AST | None:

@@ -1,0 +1,340 @@
+"""Mistakes in views that are answered 200 and lose something without a word, each beside the right way.
+
+Debug mode tells them, or at least a page of the documentation does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy import create_engine
+
+import asking
+from pipeline import Pipeline
+from pipeline.database import sql_databases
+from pipeline.elements.errors import errors
+from pipeline.elements.forms import forms
+from pipeline.elements.keep import keep
+from pipeline.elements.retry import retry
+from pipeline.elements.session import session
+from pipeline.elements.sql import sql
+from pipeline.elements.transaction import transaction
+from pipeline.elements.traverse import traverse
+from pipeline.elements.zodb import close_all, zodb
+from pipeline.publisher import publisher
+
+pytest.importorskip("pydantic")
+
+DOCS = Path(__file__).resolve().parent.parent / "docs/howto"
+FORM = "application/x-www-form-urlencoded"
+SITE = '''
+from __future__ import annotations
+import asyncio, copy, secrets, shutil, sqlite3, subprocess, threading
+from pathlib import Path
+from persistent import Persistent
+from persistent.list import PersistentList
+from persistent.mapping import PersistentMapping
+from pydantic import BaseModel
+from pipeline import redirect, view
+from pipeline.forms.upload import Upload
+from sqlalchemy import update
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+TMP = Path("TMP")
+
+class Base(DeclarativeBase):
+    """The tables."""
+
+class Task(Base):
+    __tablename__ = "tasks"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    done: Mapped[bool] = mapped_column(default=False)
+
+class Note(Persistent):
+    def __init__(self, title):
+        self.__parent__, self.__name__, self.title = None, title, title
+
+class Site(PersistentMapping):
+    __parent__ = __name__ = None
+    def __init__(self):
+        PersistentMapping.__init__(self)
+        self.title, self.content, self.count, self.done = "a title", b"", 0, True
+        self.tags = PersistentList(["b", "a"])
+
+class Change(BaseModel):
+    title: str
+    done: bool = False
+
+LAST, HERE = {}, threading.local()
+
+async def notify(name):
+    return name
+
+def add_all(site, titles):
+    for title in titles:
+        site[title] = Note(title)
+        yield title
+
+def send(message):
+    """Send a mail."""
+
+def root(database):
+    return database.setdefault("site", Site())
+
+@view(context=Site)
+def index(context, request):
+    return f"<p>{context.title}"
+
+@view(context=Site, name="keep")
+def keeps(context, request):
+    LAST["title"] = context.title
+    return "<p>kept"
+
+@view(context=Note, name="n", methods=("POST",))
+def rename(context, request, title: str):
+    RENAME
+    return "<p>renamed"
+'''
+RENAME = 'context.__parent__[title] = context.__parent__.pop(context.__name__)\n    context.__name__ = title'
+UPLOAD = (
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\nContent-Type: text/plain\r\n\r\n'
+    b"abcd\r\n--x--\r\n"
+)
+Asked = tuple[str, str, bytes, str]
+POST: Asked = ("POST", "/n", b"title=new", FORM)
+FILE: Asked = ("POST", "/n", UPLOAD, "multipart/form-data; boundary=x")
+
+
+class Mistake(NamedTuple):
+    """Lines of a view that lose something, and those that do not."""
+
+    wrong: str
+    right: str
+    told: str
+    """What a notice or the log has; or what the page ``stored.rst`` has, behind "docs: "."""
+    takes: str = "context, request, title: str"
+    asked: tuple[Asked, ...] = (POST,)
+    status: int = 200
+
+
+def file_is(what: str) -> str:
+    return f"if {what} != b'ab':\n    return '<p>another file'\n"
+
+
+COPIED = "with (TMP / 'copy').open('wb') as target:\n    shutil.copyfileobj(file.file, target)"
+TASK = "task = request.sql.get(Task, 1)\n"
+NOTE = "context['{}'] = note = Note(title)\nnote.__parent__ = context"
+FILLED = "db = sqlite3.connect(TMP / 'x.db')\ndb.execute('create table if not exists t (a)')\n"
+FILLED += "db.execute('insert into t values (?)', (title,))\n"
+WITH_FILE = "context, request, file: Upload"
+NO_FIELD = "context, request"
+MISTAKES: dict[str, Mistake] = {
+    "None of append()": Mistake(
+        "context.tags = context.tags.append(title)", "context.tags.append(title)", "has stored None"
+    ),
+    "a change is taken back": Mistake(
+        "context.title = title\ncontext._p_invalidate()",
+        "context.title = title\ncontext._p_deactivate()",
+        "context._p_invalidate() drops what the line before it has changed",
+    ),
+    "a copy in a variable": Mistake(
+        "tags = list(context.tags)\ntags.append(title)",
+        "tags = list(context.tags)\ntags.append(title)\ncontext.tags = PersistentList(tags)",
+        "tags = list(context.tags) makes a copy: it is changed here, and nothing keeps it",
+    ),
+    "a sign behind =": Mistake(
+        "context.count =+ 1",
+        "context.count = +1\ncontext.count += 1",
+        "context.count is set to +1: the sign stands behind =",
+    ),
+    "the data of a mapping": Mistake(
+        "context.data = {'text': title}", "context.content = {'text': title}", "replaces all items"
+    ),
+    "sync() after a change": Mistake(
+        "context.title = title\nrequest.zodb.sync()", "context.title = title", "AlreadyInTransaction", status=500
+    ),
+    ": in place of =": Mistake(
+        "context.title: title", "context.title: str = title", "context.title: title has no effect: it annotates"
+    ),
+    "sqlite3 without commit()": Mistake(
+        f"{FILLED}db.close()", f"{FILLED}db.commit()\ndb.close()", "what is written to db is lost"
+    ),
+    "a row is expired": Mistake(
+        f"{TASK}task.title = title\nrequest.sql.expire(task)",
+        f"{TASK}task.title = title\nrequest.sql.flush()\nrequest.sql.expire(task)",
+        "request.sql.expire(task) drops what the line before it has changed",
+    ),
+    "a column of the class": Mistake(
+        f"{TASK}Task.done = True", f"{TASK}task.done = True", "Task.done has changed in memory"
+    ),
+    "one of several": Mistake(
+        "context.tags = request.POST['tags']",
+        "context.tags = request.POST.getall('tags')",
+        "request.POST['tags'] is the last of several values",
+        NO_FIELD,
+        (("POST", "/n", b"tags=a&tags=b", FORM),),
+    ),
+    "the query of a form": Mistake(
+        "context.title = request.GET.get('title', 'Untitled')",
+        "context.title = request.POST.get('title', 'Untitled')",
+        "looks into the address, and the field was sent in the form",
+        NO_FIELD,
+    ),
+    "defaults in a PATCH": Mistake(
+        "context.title, context.done = change.title, change.done",
+        "context.title = change.title\nif 'done' in change.model_fields_set:\n    context.done = change.done",
+        "takes the default if the field was not sent",
+        "context, request, change: Change",
+        (("PATCH", "/n", b'{"title": "x"}', "application/json"),),
+    ),
+    "0 is not nothing": Mistake(
+        "context.count = count or 10",
+        "context.count = count",
+        "docs: = limit or 10``",
+        "context, request, count: int = 10",
+        (("POST", "/n", b"count=0", FORM),),
+    ),
+    "a copy of the session": Mistake(
+        "session = dict(request.session)\nsession['title'] = title",
+        "request.session['title'] = title",
+        "session = dict(request.session) makes a copy",
+    ),
+    "a message after the commit": Mistake(
+        "context.title = title\nrequest.after_commit(request.flash, 'saved')",
+        "context.title = title\nrequest.flash('saved')",
+        "the session cannot be changed any more",
+    ),
+    "the name of a visitor": Mistake(
+        "open('TMP/' + file.filename, 'wb').close()",
+        "open('TMP/' + secrets.token_hex() + file.filename, 'wb').close()",
+        "takes the name that a visitor gave",
+        WITH_FILE,
+        (FILE,),
+    ),
+    "the first bytes of a file": Mistake(
+        file_is("file.file.read(2)") + COPIED,
+        file_is("file.file.read(2)") + "file.file.seek(0)\n" + COPIED,
+        "the first bytes of file.file were read before, and are missing in the copy",
+        WITH_FILE,
+        (FILE,),
+    ),
+    "an exit code": Mistake(
+        "subprocess.run(['false'])", "subprocess.run(['true'], check=True)", "drops the exit code"
+    ),
+    "a function that is called": Mistake(
+        "request.after_commit(send(title))", "request.after_commit(send, title)", "give it a function", status=500
+    ),
+    "a coroutine": Mistake(
+        "notify(title)", "context.title = asyncio.run(notify(title))", "notify(title) does nothing yet"
+    ),
+    "a generator": Mistake(
+        "add_all(context, title.split())",
+        "context.count = len([*add_all(context, title.split())])",
+        "add_all(context, title.split()) does nothing yet",
+    ),
+    "threading.local": Mistake("HERE.visitor = title", "context.title = title", "HERE has changed in memory"),
+    "the type of another framework": Mistake(
+        "response.mimetype = 'text/csv'",
+        "response.content_type = 'text/csv'",
+        "response.mimetype = 'text/csv' has no effect",
+        "context, request, response",
+    ),
+    "an object in a variable": Mistake(
+        "LAST.setdefault('site', context).title = title",
+        "context.title = title",
+        "LAST keeps an object of the database",
+        asked=(("GET", "/keep", b"", ""), POST, POST),
+    ),
+    "a counter in a file": Mistake(
+        "file = TMP / 'count'\nfile.write_text(title)", "context.count += 1", "docs: A counter in a file"
+    ),
+    "a name that is not the key": Mistake(
+        NOTE.format("old") + "\nreturn redirect(request.absolute_url(note), 303)",
+        NOTE.format("new") + "\nreturn redirect(request.absolute_url(note), 303)",
+        "an object of Note has the __name__ 'new', and stands under 'old'",
+        status=303,
+    ),
+    "a name without its key": Mistake(
+        NOTE.format("new"),
+        NOTE.format("new"),
+        "an object of Note has the __name__ 'other', and stands under 'new'",
+        asked=(POST, ("POST", "/new/n", b"title=other", FORM)),
+    ),
+    "seconds that are not days": Mistake(
+        "request.session['title'] = title", "request.session['title'] = title", "docs: ``max_age = 30``"
+    ),
+}
+"""The thirtieth, a relative path of ``sql``, is told by ``pipeline check``, in ``tests/tools/test_mistakes.py``."""
+
+
+@pytest.fixture(autouse=True)
+def databases() -> Iterator[None]:
+    yield
+    close_all()
+    sql_databases.close_all()
+
+
+def answers(name: str, which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the statuses of the requests for a mistake, or for the right way."""
+    mistake = MISTAKES[name]
+    module = re.sub(r"\W", "_", f"views_{name}_{which}_{tmp_path.name}")
+    lines = f"{getattr(mistake, which)}\nreturn '<p>saved'".splitlines()
+    body = "".join(f"    {line}\n" for line in lines)
+    renames = "context.__name__ = title" if which == "wrong" else RENAME
+    code = f'\n@view(context=Site, name="n", methods=("POST", "PATCH"))\ndef n({mistake.takes}):\n{body}'
+    source = (SITE.replace("    RENAME", f"    {renames}") + code).replace("TMP/", f"{tmp_path}/")
+    (tmp_path / f"{module}.py").write_text(source.replace('"TMP"', repr(str(tmp_path))))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    url = f"sqlite:///{tmp_path}/site.db"
+    engine = create_engine(url)
+    loaded: Any = importlib.import_module(module)
+    loaded.Base.metadata.create_all(engine)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO tasks VALUES (1, 'a', 0)")
+    engine.dispose()
+    database = (retry(delay=0), zodb(uri=f"file://{tmp_path}/Data.fs", root=loaded.root), sql(url=url))
+    inner = (session(keys=f"{tmp_path}/keys"), forms(), keep(), traverse())
+    scan = (module, "pipeline.publishing.pydantic")
+    site = Pipeline(*database, errors(debug=True), transaction(), *inner, publisher(scan=scan))
+    asking.ask(site, "/")
+    return [
+        asking.ask(site, path, method, body, CONTENT_TYPE=kind).status for method, path, body, kind in mistake.asked
+    ]
+
+
+def test_a_field_without_values_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """Such as a list of JSON, or a field with a converter. One value is not several."""
+    nothing = ("POST", "/n", b"tags:tokens=&title=new", FORM)
+    row = MISTAKES["one of several"]._replace(wrong="context.tags = request.form['tags']", asked=(nothing,))
+    monkeypatch.setitem(MISTAKES, "one of several", row)
+    assert answers("one of several", "wrong", tmp_path, monkeypatch) == [200]
+    assert [record for record in caplog.records if record.name == "pipeline.notices"] == []
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'notify' was never awaited")
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    mistake = MISTAKES[name]
+    assert answers(name, "wrong", tmp_path, monkeypatch)[-1] == mistake.status
+    page, _, words = mistake.told.rpartition("docs: ")
+    if words != mistake.told:
+        assert (page, caplog.text) == ("", "") and words in (DOCS / "stored.rst").read_text("utf-8")
+    else:
+        assert mistake.told in caplog.text
+        assert "could not be found out" not in caplog.text
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_right_way_is_quiet(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert answers(name, "right", tmp_path, monkeypatch)[-1] in (200, 303)
+    assert [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
