@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -181,13 +182,11 @@ class LogFile:
         if self.descriptor is None:
             self.descriptor = self._opened()
             return
-        try:
-            held = os.fstat(self.descriptor)
-            self.mode = held.st_mode & 0o666
+        held = os.fstat(self.descriptor)
+        self.mode = held.st_mode & 0o666
+        with suppress(FileNotFoundError):
             if os.path.samestat(os.stat(self.path), held):
                 return
-        except FileNotFoundError:
-            pass
         new = self._opened()
         os.dup2(new, self.descriptor, inheritable=False)  # at once: another thread writes to one of them
         os.close(new)
