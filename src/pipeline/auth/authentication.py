@@ -78,7 +78,7 @@ class Verifier:
         self.limiter = limiter
         self.browsers = browsers
         self.refused: WeakKeyDictionary[Request, frozenset[tuple[str, str]]] = WeakKeyDictionary()
-        """What a request was refused with: a further attempt at it (R2) makes no further guess."""
+        """Refused logins and passwords of each request: a further attempt at it (R2) makes no further guess."""
 
     def __call__(self, request: AuthRequest, login: str, password: str) -> str | None:
         visitor = visitor_of(request.environ)
