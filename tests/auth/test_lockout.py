@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count, cycle, islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from transaction.interfaces import TransientError
 from webob import Request as WebObRequest
 
-from pipeline import Pipeline, view
+from pipeline import Pipeline, element, view
 from pipeline.auth import limiter
 from pipeline.elements.authenticate import authenticate
 from pipeline.elements.errors import errors
+from pipeline.elements.retry import retry
 from pipeline.elements.traverse import traverse
 from pipeline.elements.vhost import vhost
+from pipeline.interfaces import Handler
 from pipeline.publisher import publisher
 
 HOUR = 3600
@@ -35,6 +38,16 @@ def show(context: Any, request: Any) -> str:
     return str(request.principal)
 
 
+@element
+def failing_with(next: Handler, *, errors: Callable[[], list[Exception]]) -> Handler:
+    def failing_with(request: Any, response: Any) -> None:
+        if found := errors():
+            raise found.pop()
+        next(request, response)
+
+    return failing_with
+
+
 class Clock:
     now = 1000.0
 
@@ -47,15 +60,25 @@ class Site:
 
     def __init__(self, keys: Path, *outer: Any, **options: Any) -> None:
         self.guesses: list[str] = []
+        self.refusals: list[Exception] = []
+        """What the check raises next."""
+        self.conflicts: list[Exception] = []
+        """What the element inside of ``authenticate`` raises next."""
         self.app = Pipeline(
             *outer,
             errors(),
             authenticate(check=self.check, by=("session", "basic"), keys=str(keys), **options),
+            failing_with(errors=self.conflicts_now),
             traverse(root=Folder),
             publisher(scan=(__name__, "pipeline.auth.login")),
         )
 
+    def conflicts_now(self) -> list[Exception]:
+        return self.conflicts
+
     def check(self, request: Any, login: str, password: str) -> str | None:
+        if self.refusals:
+            raise self.refusals.pop()
         if password == "right":
             return login.lower()
         self.guesses.append(login)
@@ -267,6 +290,25 @@ def test_a_trusted_proxy_that_tells_its_visitors(visitor: str, tmp_path: Path, c
 
 
 # The page
+
+
+def test_a_conflict_makes_no_further_guess_of_one(tmp_path: Path, clock: Clock) -> None:
+    """A page that every visitor may change, and a password that was changed: its saving was a 429 after ten
+    conflicts, and the account was shut for new browsers."""
+    site = Site(tmp_path / "keys", retry(), failures=2)
+    site.conflicts = [TransientError("a conflict") for _ in range(5)]
+    assert site.ask("ada", "old", ELSEWHERE).text == "None" and len(site.guesses) == 6
+    assert site.ask("ada", "older", ELSEWHERE).text == "None", "the second guess"
+    assert site.ask("ada", "oldest", ELSEWHERE).status_int == 429
+
+
+def test_a_guess_of_a_later_attempt_is_one(tmp_path: Path, clock: Clock) -> None:
+    """The first attempt may have failed before it came to the password, or in the check."""
+    site = Site(tmp_path / "keys", retry(), failures=2)
+    for guess in range(2):
+        site.refusals = [TransientError("a conflict")]
+        assert site.ask("ada", f"guess {guess}", ELSEWHERE).text == "None"
+    assert site.ask("ada", "right", ELSEWHERE).status_int == 429
 
 
 def test_the_page_says_why_and_when_to_try_again(site: Site, clock: Clock) -> None:

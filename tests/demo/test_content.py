@@ -39,7 +39,7 @@ def test_any_part(connection: Any, start: int, stop: int) -> None:
     content = stored(connection, DATA)
     with closing(content.open()) as file:
         body = FileBody(file)
-        assert body.length() == len(DATA)
+        assert body.left == len(DATA)
         part = body.app_iter_range(start, stop)
         assert b"".join(part) == DATA[start:stop]
     file.close()

@@ -335,6 +335,28 @@ def test_a_file_that_was_rotated_is_made_anew(tmp_path: Path, monkeypatch: pytes
     assert "[09/Sep/2001:01:46:42 " in file.read_text() or time.timezone
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_file_in_the_place_of_a_rotated_one_is_for_the_same_users__S26(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_open: bool
+) -> None:
+    """Addresses of visitors, and what stands in queries, were for every user from the first rotation on. A process
+    that has not written yet may be the one that makes the new file."""
+    now = [1_000_000_000.0]
+    monkeypatch.setattr("pipeline.elements.log.time.time", lambda: now[0])
+    file = tmp_path / "access.log"
+    file.touch(0o666 if is_open else 0o640)
+    pipeline = log(file=str(file))(app)
+    if is_open:
+        Request.blank("/1").get_response(pipeline)
+        file.chmod(0o640)
+        now[0] += 1
+    for number in (1, 2):
+        file.rename(tmp_path / f"access.log.{number}")
+        Request.blank("/2").get_response(pipeline)
+        now[0] += 1
+    assert file.stat().st_mode & 0o777 == 0o640 and "/2" in file.read_text()
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_threads_and_processes_do_not_mix_their_lines(tmp_path: Path) -> None:
     file = tmp_path / "access.log"

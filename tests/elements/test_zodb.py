@@ -700,10 +700,12 @@ HOLDS += "print('it has it', flush=True); sys.stdin.read()"
 
 
 @pytest.mark.parametrize(("patience", "status"), [(30, 200), (0.3, 503)])
+@pytest.mark.parametrize("number", [None, os.getpid, os.getppid])
 def test_a_process_waits_for_the_file_that_its_predecessor_has__R9(
-    patience: float, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    patience: float, status: int, number: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None of its requests is a 503. If the other process stays, they are, and no further one waits."""
+    """None of its requests is a 503. If the other process stays, they are, and no further one waits. In another
+    container the predecessor has the number of this process, or of its parent: it was not waited for."""
     monkeypatch.setattr("pipeline.database.storages.LOCK_PATIENCE", patience)
     path = f"{tmp_path}/Data.fs"
     app = site_of(f"file://{path}", write)
@@ -714,6 +716,8 @@ def test_a_process_waits_for_the_file_that_its_predecessor_has__R9(
     ):
         assert other.stdin is not None and other.stdout is not None
         other.stdout.readline()
+        if number is not None:
+            Path(f"{path}.lock").write_text(f"{number()}")
         answers = [threads.submit(ask, app) for _ in range(4)]
         if status == 503:
             assert {answer.result().status_int for answer in answers} == {503}

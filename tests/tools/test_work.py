@@ -31,6 +31,7 @@ from transaction.interfaces import TransientError
 from webob.exc import HTTPNotFound
 
 from pipeline.interfaces import Unavailable
+from pipeline.testing import FakeDataManager
 
 attempts = []
 told = []
@@ -81,13 +82,36 @@ def always_conflicts(request, name):
     raise TransientError("a conflict")
 
 @job
+def halfway(request, name):
+    write(request, name)
+    request.tm.commit()
+    request.tm.begin()
+    write(request, name)
+    raise KeyError(name)
+
+@job
+def late(request, name):
+    """Its last part is refused when it is committed."""
+    write(request, name)
+    request.tm.commit()
+    request.tm.begin()
+    FakeDataManager(request.tm, fails={"tpc_vote": ValueError}).join()
+
+@job
+def in_parts(request, name):
+    for _ in range(2):
+        write(request, name)
+        request.tm.commit()
+        request.tm.begin()
+
+@job
 def further(request, name):
     done.later(request, name + " too")
 
 def no_job(request, name):
     write(request, name)
 
-JOBS = [done, fails, not_there, doomed, away, conflicts, always_conflicts, further]
+JOBS = [done, fails, not_there, doomed, away, conflicts, always_conflicts, further, halfway, late, in_parts]
 
 @view(context=Site, name="add", methods=("POST",), cross_site=True)
 def add(site, request, kind: str, name: str, refused: bool = False):
@@ -263,6 +287,59 @@ def test_one_job_does_not_stop_another(site: Site) -> None:
     assert site.run("--once")[0] == 1
     done, waiting = site.stored()
     assert done == {"done": 1} and [one.failed for one in waiting] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["halfway", "late"])
+def test_a_job_that_fails_behind_a_commit_of_its_own_waits_for_a_person(site: Site, kind: str, caplog: Any) -> None:
+    """It is out of the queue, and was told as done. What it has stored would be stored twice (R2a)."""
+    site.add(kind)
+    assert site.run("--once")[0] == 1
+    done, (waiting,) = site.stored()
+    assert done == {"sea": 1} and (waiting.name, waiting.due, waiting.failed) == (f"working:{kind}", None, 1)
+    last = [one.getMessage() for one in caplog.records if one.name == "pipeline.jobs"][-1]
+    assert last.endswith("; it has stored a part by itself, so it waits for pipeline work --again")
+    assert site.run("--again")[1] == "1 job is due again\n"
+
+
+def test_a_job_may_commit_by_itself(site: Site) -> None:
+    site.add("in_parts")
+    assert site.run("--once")[0] == 0
+    assert site.stored() == ({"sea": 2}, [])
+
+
+def test_a_job_that_another_worker_has_put_back_waits(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands in the list that this worker has made before: eight workers tried it eight times at once."""
+    site.add("fails")
+    others: list[int] = []
+
+    def shuffle(found: list[int]) -> None:
+        if not others:
+            others.append(0)
+            others[0] = main(["work", "site.ini", "--once"])
+
+    monkeypatch.setattr("pipeline.tools.work.random.shuffle", shuffle)
+    assert (site.run("--once")[0], others) == (0, [1])
+    done, (waiting,) = site.stored()
+    assert done == {} and waiting.failed == 1 and waiting.due is not None and waiting.due > time.time()
+
+
+def test_a_job_with_the_number_of_one_that_has_failed_is_not_lost(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite gives the number of the last row again, when another worker has done that job meanwhile."""
+    if site.kind != "sql":
+        pytest.skip("the ids of a ZODB are random")
+    site.add("fails", "first")
+    after = Stored.after
+
+    def meanwhile(failed: Stored, *error: Any) -> Stored:
+        site.ask("delete from pipeline_jobs")
+        site.ask("insert into pipeline_jobs values (?, 'working:done', '[[\"second\"], {}]', 1, 0, '')", failed.id)
+        return after(failed, *error)
+
+    monkeypatch.setattr(Stored, "after", meanwhile)
+    assert site.run("--once")[0] == 1
+    assert site.stored() == ({"second": 1}, [])
 
 
 @pytest.mark.parametrize("name", ["working:nothing", "working:no_job", "nowhere:x", "os:system", "x"])

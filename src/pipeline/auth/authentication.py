@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from webob.exc import HTTPBadRequest, HTTPException, WSGIHTTPException
 from zope.interface import implementer
@@ -76,18 +77,24 @@ class Verifier:
         self.check = check
         self.limiter = limiter
         self.browsers = browsers
+        self.refused: WeakKeyDictionary[Request, frozenset[tuple[str, str]]] = WeakKeyDictionary()
+        """Refused logins and passwords of each request: a further attempt at it (R2) makes no further guess."""
 
     def __call__(self, request: AuthRequest, login: str, password: str) -> str | None:
         visitor = visitor_of(request.environ)
         browser = self.browsers.id_of(request, login) if self.browsers is not None else ""
         keys = self.limiter.keys_of(login, visitor, browser)
-        self.limiter.admit(keys, KNOWN_BROWSER if self.browsers is not None else "")
+        known = self.refused.get(request, frozenset())
+        if (login, password) not in known:
+            self.limiter.admit(keys, KNOWN_BROWSER if self.browsers is not None else "")
         principal: object = self.check(request, login, password)
         if isinstance(principal, str):
             self.limiter.succeeded(login, visitor)
             return principal
         refusal = Refusal(self.limiter, keys, login, visitor)
-        request.on_close(refusal.count)
+        if (login, password) not in known:
+            self.refused[request] = known | {(login, password)}
+            request.on_close(refusal.count)
         request.refused_logins = (*request.refused_logins, refusal.forgive)
         if principal is not None:
             refuse_odd(principal, self.check)

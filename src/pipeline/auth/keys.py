@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from pipeline.interfaces import ConfigurationError
@@ -42,7 +43,5 @@ def _make_keys(file: Path) -> None:
         new.write(secrets.token_urlsafe(32) + "\n")
         new.flush()
         os.fsync(new.fileno())
-        try:
+        with suppress(FileExistsError):
             os.link(new.name, file)
-        except FileExistsError:
-            pass

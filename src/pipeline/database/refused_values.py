@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from traceback import walk_tb
 from typing import Any
 
@@ -62,11 +63,9 @@ def refused_by(error: Exception) -> Iterator[Any]:
 
 def fields_of(request: Any) -> Iterator[tuple[str, str]]:
     """Yield name and text of what the visitor has sent, as far as it was read."""
-    try:
+    with suppress(HTTPException):  # a form that cannot be read was not read
         yield from request.GET.items()
         yield from _leaves("", dict(request.__dict__.get("form") or ()), DEEPEST)
-    except HTTPException:  # a form that cannot be read was not read
-        pass
     yield from _leaves("", request.__dict__.get("json"), DEEPEST)
 
 

@@ -394,11 +394,9 @@ def note_file(file: str, connection: Any, record: Any) -> None:
 def refuse_other_file(file: str, connection: Any, record: Any, proxy: object) -> None:
     """Have a connection replaced if its file is no longer the one at the path: no other process would find what it
     stores."""
-    try:
+    with suppress(FileNotFoundError):
         if os.path.samestat(record.info[FILE], os.stat(file)):
             return
-    except FileNotFoundError:
-        pass
     raise InvalidatePoolError(f"{file} was replaced, moved or removed")
 
 

@@ -9,6 +9,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from pipeline.database import forks
@@ -167,8 +168,5 @@ def hang_up(driver: Driver, connection: Any) -> None:
     """Cut a connection of the driver. A thread that waits for its answer gets an error at once."""
     if driver.fileno is None:
         return
-    try:
-        with socket.socket(fileno=os.dup(driver.fileno(connection))) as ours:
-            ours.shutdown(socket.SHUT_RDWR)
-    except Exception:  # it is None, or closed
-        pass
+    with suppress(Exception), socket.socket(fileno=os.dup(driver.fileno(connection))) as ours:
+        ours.shutdown(socket.SHUT_RDWR)  # it raises if the connection is None, or closed

@@ -212,11 +212,17 @@ def _when_free(path: str, factory: Callable[[], Any]) -> Any:
 
 
 def _may_wait(path: str) -> bool:
-    """Return whether the process that has a file may end, as its lock says: not this one, and not its parent."""
+    """Return whether the process that has a file may end, as its lock says: not this one, and not its parent. The
+    predecessor in another container may have the number of either, so that it is asked for its files (R9, R15)."""
+    lock = f"{path}.lock"
     with suppress(OSError, ValueError):
-        holder = int(Path(f"{path}.lock").read_text())
-        mine = (os.getpid(), os.getppid(), forks.parent())
-        return path not in _waited_for and holder not in mine and only_look.wanted() is None
+        holder = int(Path(lock).read_text())
+        if path in _waited_for or only_look.wanted() is not None:
+            return False
+        if holder not in (os.getpid(), os.getppid(), forks.parent()):
+            return True
+        with os.scandir(f"/proc/{holder}/fd") as files:
+            return not any(os.path.samefile(file, lock) for file in files)
     return False
 
 

@@ -10,6 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from threading import Lock, RLock, Semaphore
 from typing import Any
 from weakref import WeakSet
@@ -336,11 +337,9 @@ class Pool:
 
     def close_old(self, before: float) -> None:
         """Close connections that were not used since ``before``."""
-        try:
+        with suppress(IndexError):
             while self.idle[0].since < before:
                 self.idle.popleft().throw_away()
-        except IndexError:
-            pass
 
     def leave_to_parent(self) -> None:
         """Return to the state before the first request, and leave the connections of the parent alone (R12)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from contextlib import suppress
 
 from itsdangerous import BadData
 
@@ -80,10 +81,8 @@ def causal(next: Handler, *, keys: str, max_age: int = 60) -> Offers:
             for sent in cookie.values(request, name):
                 add(seen, sent)
         if header := request.environ.get("HTTP_X_WRITTEN"):
-            try:
+            with suppress(BadData, ValueError, TypeError):
                 add(seen, cookie.loads(header)[0])
-            except (BadData, ValueError, TypeError):
-                pass
         return seen or NOTHING
 
     def tell(request: DatabaseRequest, response: Response, sent: Positions) -> None:

@@ -14,6 +14,7 @@ from pipeline.response import Response
 
 ORIGIN = re.compile(r"https?://[a-z0-9._-]{1,253}(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]{2,45}\](?::[0-9]{1,5})?")
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+FORBIDDEN = "403 Forbidden"
 OF_FORMS = ("", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """The types of bodies that a form of any page can send, without having been allowed to."""
 
@@ -112,11 +113,11 @@ class Rules:
         """Answer the question whether a request may be sent."""
         asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")[:4096].lower().split(",")
         if not allowed:
-            refuse(response, "This origin is not among those that may ask this site.")
+            response.plain(FORBIDDEN, "This origin is not among those that may ask this site.")
         elif environ["HTTP_ACCESS_CONTROL_REQUEST_METHOD"] not in self.methods:
-            refuse(response, "This method is not among those that other origins may use.")
+            response.plain(FORBIDDEN, "This method is not among those that other origins may use.")
         elif any(name.strip() not in self.headers for name in asked if name.strip()):
-            refuse(response, "A header is not among those that other origins may send.")
+            response.plain(FORBIDDEN, "A header is not among those that other origins may send.")
         else:
             response.status = "204 No Content"
             response.headers.update(self.said_before)
@@ -128,12 +129,6 @@ def names_in(option: str, names: tuple[str, ...]) -> tuple[str, ...]:
         if not TOKEN.fullmatch(name):
             raise OptionError(f"option {option!r}: {name!r} is not the name of a method or a header")
     return names
-
-
-def refuse(response: Response, why: str) -> None:
-    response.status = "403 Forbidden"
-    response.content_type = "text/plain"
-    response.text = f"{why}\n"
 
 
 def is_of_a_script(environ: dict[str, Any]) -> bool:

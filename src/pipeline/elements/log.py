@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -155,6 +156,8 @@ class LogFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self.descriptor: int | None = None
+        self.mode = 0o666
+        """Mode of a new file: that of the one in its place before, so that no other user may read it (S26)."""
         self.looked = 0
         """Second in which the path was last looked at."""
         try:
@@ -179,17 +182,19 @@ class LogFile:
         if self.descriptor is None:
             self.descriptor = self._opened()
             return
-        try:
-            if os.path.samestat(os.stat(self.path), os.fstat(self.descriptor)):
+        held = os.fstat(self.descriptor)
+        self.mode = held.st_mode & 0o666
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(self.path), held):
                 return
-        except FileNotFoundError:
-            pass
         new = self._opened()
         os.dup2(new, self.descriptor, inheritable=False)  # at once: another thread writes to one of them
         os.close(new)
 
     def _opened(self) -> int:
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        opened = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, self.mode)
+        self.mode = os.fstat(opened).st_mode & 0o666
+        return opened
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

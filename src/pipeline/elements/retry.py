@@ -6,6 +6,7 @@ import io
 import logging
 import random
 import time
+from contextlib import suppress
 from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple, NoReturn
 
@@ -215,12 +216,8 @@ def keep_body(request: RetryRequest, limit: int) -> ReplayableBody | ShortBody:
 def tell_unkept(request: RetryRequest, body: ReplayableBody | ShortBody, error: BaseException | None) -> None:
     """Log that a request is not tried again because its body was not kept."""
     if error is not None and request.judge(error).transient:
-        log.warning(
-            "%s: not tried again after %s, because its body was not kept: %s",
-            asked(request),
-            type(error).__name__,
-            body.unkept,
-        )
+        what = "%s: not tried again after %s, because its body was not kept: %s"
+        log.warning(what, asked(request), type(error).__name__, body.unkept)
 
 
 class ReplayableBody(io.RawIOBase):
@@ -302,7 +299,5 @@ class ReplayableBody(io.RawIOBase):
     def forget(self) -> None:
         """Close the temporary file. Drop the request, whose environ refers to this body: no cycle is left."""
         self.request = None
-        try:
+        with suppress(OSError):  # the disk is full: the rest of the buffer cannot be written
             self.spool.close()
-        except OSError:  # the disk is full: the rest of the buffer cannot be written
-            pass

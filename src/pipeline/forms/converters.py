@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
@@ -86,20 +87,16 @@ def to_bool(text: str) -> bool:
 
 
 def to_date(text: str) -> date:
-    try:
+    with suppress(ValueError):
         if _DATE.fullmatch(text := text.strip()):
             return date.fromisoformat(text)
-    except ValueError:
-        pass
     raise ValueError("it is not a date such as 2026-01-31")
 
 
 def to_datetime(text: str) -> datetime:
-    try:
+    with suppress(ValueError):
         if _DATE.fullmatch(text := text.strip(), 0, 10) and len(text) > 10:
             return datetime.fromisoformat(text)
-    except ValueError:
-        pass
     raise ValueError("it is not a date and time such as 2026-01-31T12:00")
 
 

@@ -236,10 +236,6 @@ class FileBody:
                 left -= len(block)
             yield block
 
-    def length(self) -> int | None:
-        """Return the number of bytes to send; None if it is not known before reading."""
-        return self.left
-
     def _length(self) -> int | None:
         try:
             here: int = self.file.tell()

@@ -45,7 +45,7 @@ def finish(request: Request, response: Response, body: Any) -> Any:
 
 def _describe_stream(response: Response, body: Any) -> None:
     """Add the headers that only a stream needs: the length of a file, and the order not to buffer live blocks."""
-    length = body.length() if isinstance(body, FileBody) else None
+    length = body.left if isinstance(body, FileBody) else None
     is_live = is_buffered = False
     for name, value in response.headerlist:
         letters = len(name)

@@ -68,8 +68,6 @@ class _Ended(Exception):
 class Attribute(NamedTuple):
     """An attribute of a tag, and its place."""
 
-    name: bytes
-    name_end: int
     value: bytes | None
     """The value as written, without quotes; None if the attribute has no value."""
     value_start: int
@@ -239,7 +237,7 @@ class Head:
             name_end = (yield from self._find(_ATTRIBUTE_NAME_END, place + 1)).start()
             name = bytes(self.text[place:name_end]).lower()
             place = (yield from self._find(_NOT_SPACE, name_end)).start()
-            attribute = Attribute(name, name_end, None, name_end, name_end)
+            attribute = Attribute(None, name_end, name_end)
             if self._at(place) == b"=":
                 place = (yield from self._find(_NOT_SPACE, place + 1)).start()
                 value_start = place
@@ -252,7 +250,7 @@ class Head:
                 else:
                     place = (yield from self._find(_UNQUOTED_END, place)).start()
                     value = bytes(self.text[value_start:place])
-                attribute = Attribute(name, name_end, value, value_start, place)
+                attribute = Attribute(value, value_start, place)
             attributes.setdefault(name, attribute)
 
     def _declaration_end(self, place: int) -> Waits[int]:

@@ -304,4 +304,3 @@ def pardon_gone(lines: Sequence[Line]) -> None:
         if is_gone and line.logged.kind in good:
             line.worse.clear()
             line.note = f"it is {line.new.status if line.new else 404} now, and others of its view are not"
-

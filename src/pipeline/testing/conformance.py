@@ -314,7 +314,6 @@ class Checks:
         if failures:
             raise self.broken("threads", f"a request waited {WAIT:g} s for another one to reach the inner parts")
 
-
     def transactions(self, write: Callable[[Any], object], stored: Callable[[], object]) -> None:
         """Commit changes, and refuse changes at each step of a commit."""
         self.foreign = False

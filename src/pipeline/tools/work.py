@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -121,24 +122,28 @@ class Worker:
             self.failed += status != 200
             self.refused = status
             return False
-        if attempt.is_stored:
+        error = attempt.error
+        if attempt.is_stored and error is None and status == 200:
             log.info("job %s is done", job.name)
             if self.has_metrics:
                 count_attempt(job.name, "done")
             return True
-        error = attempt.error
-        if outcome == "unknown" or (status == 503 and (error is None or isinstance(error, TransientError))):
+        was_away = status == 503 and (error is None or isinstance(error, TransientError))
+        if not attempt.is_stored and (outcome == "unknown" or was_away):
             log.warning("job %s: status %s; it is tried again if it is still in the queue", job.name, status)
             return False
-        failure = error or RuntimeError(f"nothing of it was stored (status {status})")
+        failure = error or RuntimeError(f"its last changes were not stored (status {status})")
         after = job.after(failure)
         again = "it waits for pipeline work --again" if after.due is None else "it is tried again"
+        if attempt.is_stored:  # by a commit of its own, which has taken it out of the queue (R2a)
+            after, job = replace(after, id=0, due=None), None
+            again = "it has stored a part by itself, so it waits for pipeline work --again"
         what = failure if error is None else type(error).__name__  # its text may be a visitor's (S25)
-        log.error("job %s has failed %d times, now by %s; %s", job.name, after.failed, what, again)
+        log.error("job %s has failed %d times, now by %s; %s", after.name, after.failed, what, again)
         self.failed += 1
         if self.has_metrics:
-            count_attempt(job.name, "failed")
-        return self.ask(app, partial(put_back, after))[0] == 200
+            count_attempt(after.name, "failed")
+        return self.ask(app, partial(put_back, job, after))[0] == 200
 
     def ask(self, app: Any, inside: Callable[[Any, Any], None]) -> tuple[int, str]:
         """Ask the site, with a function in the place of traversal. Return the status, and the header X-Outcome."""
@@ -157,8 +162,12 @@ class Attempt:
         self.is_stored = False
 
     def run(self, request: Any, response: Any) -> None:
-        """Take the job out of the queue, and do it."""
-        self.error, self.job = None, request.job_queue.take(self.id)
+        """Take the job out of the queue, and do it, unless another worker has put it back to wait (R15)."""
+        queue = request.job_queue
+        self.error, self.job = None, queue.take(self.id)
+        if self.job is not None and (self.job.due is None or self.job.due > time.time()):
+            queue.add(self.job)
+            self.job = None
         if self.job is not None:
             request.after_commit(setattr, self, "is_stored", True)
             try:
@@ -169,11 +178,12 @@ class Attempt:
         response.plain("200 OK", "done")
 
 
-def put_back(job: Stored, request: Any, response: Any) -> None:
-    """Store a job as it waits after an error, unless it is not in the queue any more."""
+def put_back(before: Stored | None, after: Stored, request: Any, response: Any) -> None:
+    """Store a job as it waits after an error, unless another worker has had it since."""
     queue = request.job_queue
-    if queue.take(job.id) is not None:
-        queue.add(job)
+    found = queue.take(after.id)
+    if (found := after if found == before else found) is not None:
+        queue.add(found)
     response.plain("200 OK", "put back")
 
 

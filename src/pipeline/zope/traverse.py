@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from AccessControl.SecurityManagement import getSecurityManager, noSecurityManager
 from ZPublisher import WSGIPublisher, pubevents
 
@@ -47,10 +49,8 @@ def zope_traverse(next: Handler, *, realm: str = "") -> Handler:
             noSecurityManager()
             path = names["PATH_INFO"] if "PATH_INFO" in names else zope.environ.get("PATH_INFO", "")
             request.published = zope.traverse(path, validated_hook=WSGIPublisher.validate_user)
-            try:
+            with suppress(AttributeError):
                 names["PARENTS"][-1]._p_jar.setDebugInfo(zope.environ, zope.other)
-            except AttributeError:
-                pass
             tell(pubevents.PubAfterTraversal, zope)
             next(request, response)
         finally:
