@@ -5,7 +5,7 @@ Elements and views change the response, ``restore`` takes an answer back, and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, ClassVar, TypeAlias
 
 import webob
@@ -32,8 +32,13 @@ CHECKED = {HTML, PLAIN, NOSNIFF}
 """Headers that were checked at load, and are not checked again. None of a request is added: it may be a secret."""
 
 
-def check_headers(headers: Iterable[tuple[str, str]], checked: Set[tuple[str, str]] = CHECKED) -> None:
+def check_headers(headers: Collection[tuple[str, str]], checked: set[tuple[str, str]] = CHECKED) -> None:
     """Raise UnsafeHeader for a control character (C0, DEL), or for text that is not latin-1 (PEP 3333)."""
+    try:
+        if checked.issuperset(headers):
+            return
+    except TypeError:  # a header is not a pair of texts
+        pass
     for pair in headers:
         if type(pair) is tuple and type(pair[1]) is str and pair in checked:
             continue
@@ -100,6 +105,9 @@ FIELDS: dict[str, Any] = RESTORED | {"delivery_filters": ()}
 """All fields. Elements add filters of the delivery when they have answered, so no snapshot has one."""
 
 
+_put = compiled("put", "response, snapshot", [f"{', '.join(f'response.{name}' for name in RESTORED)} = snapshot"])
+
+
 class Response(webob.Response):
     """The answer, with the API of ``webob.Response``, except that it cannot be called as an application."""
 
@@ -123,7 +131,7 @@ class Response(webob.Response):
     """Filters that see the body after all output filters; with each, whether it changes the bytes."""
     filters_applied = False
     """True if the edge has put the filters around the body."""
-    checked: Set[tuple[str, str]] = CHECKED
+    checked: set[tuple[str, str]] = CHECKED
     """Headers that were checked, and are not checked again when this answer is sent."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
@@ -233,8 +241,7 @@ class Response(webob.Response):
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
         """Restore the state of a snapshot. The same snapshot may be restored repeatedly."""
-        for name, value in zip(RESTORED, snapshot, strict=True):
-            setattr(self, name, value)
+        _put(self, snapshot)
         self._own_headers = None if self._own_headers is None else self._own_headers.copy()
         self._headers = None
         self.delivery_filters = ()
@@ -248,8 +255,7 @@ class Response(webob.Response):
         """
         kept: HeaderList = []
         if self._own_headers is not None:  # else there is only a content type
-            theirs = {name.lower() for name, _ in headers} - {"set-cookie"}
-            theirs |= {"content-type", "content-length"}
+            theirs = {"content-type", "content-length"} | {name.lower() for name, _ in headers} - {"set-cookie"}
             kept = [pair for pair in self._own_headers if pair[0].lower() not in theirs]
         self._status = status
         self._own_headers = kept + headers

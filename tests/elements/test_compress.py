@@ -299,6 +299,24 @@ def test_what_an_outer_element_says_at_last_counts() -> None:
     assert asking.ask(app, environ={"HTTP_ACCEPT_ENCODING": "gzip"}).body == TEXT
 
 
+@pytest.mark.parametrize(("accept", "filters"), [("gzip", 1), ("identity", 0), ("", 0)])
+def test_an_answer_that_is_not_packed_has_no_filter_and_says_on_what_it_depends(accept: str, filters: int) -> None:
+    found = []
+
+    @element
+    def outer(next: Any) -> Any:
+        def outer(request: Request, response: Response) -> None:
+            next(request, response)
+            found.append(len(response.delivery_filters))
+
+        return outer
+
+    app = Pipeline(outer(), errors(), compress(), says(body=TEXT))
+    answer = asking.ask(app, environ={"HTTP_ACCEPT_ENCODING": accept})
+    assert found == [filters]
+    assert answer.headers["Vary"] == "Accept-Encoding"
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("accept", ["", "gzip"])
 def test_HEAD_says_what_GET_does(streamed: bool, accept: str) -> None:

@@ -12,9 +12,10 @@ from typing import NamedTuple, TypeAlias
 
 from pipeline.composition import element
 from pipeline.http.encodings import choose, restore_tags, vary
+from pipeline.http.header_lists import values_in
 from pipeline.interfaces import Handler, OptionError
 from pipeline.request import Request
-from pipeline.response import CHECKED, HeaderList, Response
+from pipeline.response import CHECKED, Response
 
 try:
     import brotli
@@ -97,7 +98,11 @@ def compress(
         return next
     starts = {name: packer(level) for name, packer in PACKERS.items() if packer is not None}
     offered = encodings or tuple(starts)
-    is_of_type = lru_cache(256)(re.compile("|".join([translate(kind.lower()) for kind in types])).match)
+    of_types = re.compile("|".join([translate(kind.lower()) for kind in types]))
+
+    @lru_cache(256)
+    def is_of_type(content_type: str) -> bool:
+        return of_types.match(content_type.partition(";")[0].strip().lower()) is not None
 
     def compress(request: Request, response: Response) -> None:
         environ = request.environ
@@ -106,7 +111,10 @@ def compress(
         next(request, response)
         encoding, only = choose(environ.get("HTTP_ACCEPT_ENCODING", ""), offered)
         if only or response.filters or not stays(response):
-            response.add_delivery_filter(partial(packed, response, encoding, only))
+            if encoding or response.filters:
+                response.add_delivery_filter(partial(packed, response, encoding, only))
+            else:  # to say so is all that is left to do
+                packed(response, encoding, only, iter(()))
 
     def stays(response: Response) -> bool:
         """Return whether the body is not to be compressed, whatever outer elements say of it."""
@@ -114,15 +122,16 @@ def compress(
         if type(body) is list and 0 < sum(map(len, body)) < minimum:
             return True
         headers = response.headerlist
-        return not ENCODED.isdisjoint(headers) or not is_of_type(_type_in(headers))
+        return not ENCODED.isdisjoint(headers) or not is_of_type(values_in(headers).get("content-type", ""))
 
     def packed(response: Response, encoding: str, only: bool, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Return ``chunks`` compressed, or ``chunks`` itself if they are not to be compressed."""
         headers = response.headerlist
-        kind, coded, control = _said(headers)
+        said = values_in(headers)
+        coded, control = said.get("content-encoding", "").lower(), said.get("cache-control", "").lower()
         if response.status_line[:3] == "206" or coded not in ("", "identity") or "no-transform" in control:
             return chunks
-        if not only and not (is_of_type(kind) and _is_worth_it(response, minimum)):
+        if not only and not (is_of_type(said.get("content-type", "")) and _is_worth_it(response, minimum)):
             return chunks
         vary(response)
         if not encoding:
@@ -145,26 +154,6 @@ def _check_options(encodings: tuple[str, ...], level: int) -> None:
             raise OptionError(f"the option encodings names {name!r}, which is not one of {', '.join(PACKERS)}")
         if PACKERS[name] is None:
             raise OptionError(f"the encoding {name!r} needs an extra: pip install wsgi-pipeline[{EXTRAS[name]}]")
-
-
-def _said(headers: HeaderList) -> tuple[str, str, str]:
-    """Return what the headers say: content type, encoding, and Cache-Control."""
-    coded = control = ""
-    for name, value in headers:  # in one pass: each look-up in response.headers takes as long
-        letters = len(name)
-        if letters == 16 and name.lower() == "content-encoding":
-            coded = value.lower()
-        elif letters == 13 and name.lower() == "cache-control":
-            control += value.lower()
-    return _type_in(headers), coded, control
-
-
-def _type_in(headers: HeaderList) -> str:
-    """Return the content type, which is mostly the first header."""
-    for name, value in headers:
-        if len(name) == 12 and name.lower() == "content-type":
-            return value.partition(";")[0].strip().lower()
-    return ""
 
 
 def _is_worth_it(response: Response, minimum: int) -> bool:

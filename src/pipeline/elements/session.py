@@ -13,6 +13,7 @@ from webob.exc import HTTPException
 from pipeline.auth.keys import read_keys
 from pipeline.auth.sessions import Session, SignedCookie, refuse_other_keys
 from pipeline.composition import Offers, element
+from pipeline.http.header_lists import values_in, without
 from pipeline.interfaces import ConfigurationError, Facts, Handler
 from pipeline.request import Request, on_first_use
 from pipeline.response import HeaderList, Response, check_header
@@ -283,14 +284,10 @@ class Store:
 
 def make_private(response: AnyResponse) -> None:
     """Have no cache give an answer with data of one visitor to another visitor."""
-    said = {"vary": "", "cache-control": ""}
     headers = response.headerlist
-    for pair in headers[:]:
-        letters = len(pair[0])
-        if (letters == 4 or letters == 13) and (key := pair[0].lower()) in said:
-            said[key] += f",{pair[1]}"
-            headers.remove(pair)
-    headers += _private(said["vary"], said["cache-control"])
+    said = values_in(headers)
+    private = _private(said.get("vary", ""), said.get("cache-control", ""))
+    headers[:] = *without(headers, "vary", "cache-control"), *private
 
 
 @lru_cache(maxsize=64)

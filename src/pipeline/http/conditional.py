@@ -17,28 +17,17 @@ from time import time as clock
 from typing import Any
 
 from pipeline.http.encodings import LONGEST_HEADER, restored
-from pipeline.response import NOT_MODIFIED, PLAIN, HeaderList, Response
+from pipeline.http.header_lists import values_in, without
+from pipeline.response import NOT_MODIFIED, PLAIN, Response
 
 _ETAG = re.compile(r'(W/)?"([^"]*)"')
 _RANGE = re.compile(r"bytes[ \t]*+=[ \t,]*+([0-9]*+)[ \t]*+-[ \t]*+([0-9]*+)[ \t,]*+", re.IGNORECASE)
 
-_OF_THE_BODY = {
-    "content-disposition",
-    "content-encoding",
-    "content-language",
-    "content-length",
-    "content-range",
-    "content-type",
-}
-_OF_THE_WHOLE = _OF_THE_BODY | {"cache-control", "etag", "expires", "last-modified"}
+_OF_THE_BODY = tuple(map("content-{}".format, ("disposition", "encoding", "language", "length", "range", "type")))
+_OF_THE_WHOLE = (*_OF_THE_BODY, "cache-control", "etag", "expires", "last-modified")
 
-CONDITIONS = (
-    "HTTP_IF_MATCH",
-    "HTTP_IF_UNMODIFIED_SINCE",
-    "HTTP_IF_NONE_MATCH",
-    "HTTP_IF_MODIFIED_SINCE",
-    "HTTP_RANGE",
-)
+_IF = "MATCH", "UNMODIFIED_SINCE", "NONE_MATCH", "MODIFIED_SINCE"
+CONDITIONS = (*(f"HTTP_IF_{name}" for name in _IF), "HTTP_RANGE")
 
 FAILED = "412 Precondition Failed"
 
@@ -58,16 +47,11 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
     method = environ["REQUEST_METHOD"]
     if method not in ("GET", "HEAD") or response.status_line[:3] != "200":
         return body
-    etag = modified = None
-    for name, value in response.headerlist:
-        letters = len(name)
-        if letters == 4 and name.lower() == "etag":
-            etag = value
-        elif letters == 13 and name.lower() == "last-modified":
-            modified = value
+    said = values_in(response.headerlist)
+    etag, modified = said.get("etag"), said.get("last-modified")
     status = precondition(environ, etag, modified)
     if status is NOT_MODIFIED:
-        _become(response, NOT_MODIFIED, _without(response.headerlist, _OF_THE_BODY))
+        _become(response, NOT_MODIFIED, without(response.headerlist, *_OF_THE_BODY))
         return []
     if status is not None:
         return _refuse(response, status, "The resource has changed since you last read it.")
@@ -81,7 +65,7 @@ def conditional(environ: dict[str, Any], response: Response, body: Any, *, range
 
 def _ranged(header: str, response: Response, body: Any) -> Any:
     """Turn a 200 into a 206 or 416, as a Range header asks for it. Return the body to send."""
-    headers = {name.lower(): value for name, value in response.headerlist}
+    headers = values_in(response.headerlist)
     if "content-range" in headers:
         return body
     if type(body) is list:
@@ -98,9 +82,8 @@ def _ranged(header: str, response: Response, body: Any) -> Any:
         body = _refuse(response, "416 Range Not Satisfiable", "The requested range is outside the content.")
         response.headerlist.append(("Content-Range", f"bytes */{length}"))
         return body
-    kept = _without(response.headerlist, {"content-length"})
-    kept += [("Content-Range", f"bytes {start}-{stop - 1}/{length}"), ("Content-Length", str(stop - start))]
-    _become(response, "206 Partial Content", kept)
+    part_of = ("Content-Range", f"bytes {start}-{stop - 1}/{length}"), ("Content-Length", str(stop - start))
+    _become(response, "206 Partial Content", (*without(response.headerlist, "content-length"), *part_of))
     if type(body) is list:
         return [b"".join(body)[start:stop]]
     if hasattr(body, "app_iter_range"):
@@ -199,19 +182,14 @@ def _seconds_of(date: str) -> int | None:
 
 def _refuse(response: Response, status: str, text: str) -> list[bytes]:
     """Answer with an error. Return the body."""
-    kept = _without(response.headerlist, _OF_THE_WHOLE)
-    _become(response, status, [*kept, PLAIN])
+    _become(response, status, (*without(response.headerlist, *_OF_THE_WHOLE), PLAIN))
     return [f"{text}\n".encode()]
 
 
-def _become(response: Response, status: str, headers: HeaderList) -> None:
+def _become(response: Response, status: str, headers: Iterable[tuple[str, str]]) -> None:
     """Change status and headers, unchecked: the words are our own, and all are checked before they are sent."""
     response.status_line = status
     response.headerlist[:] = headers
-
-
-def _without(headers: HeaderList, names: set[str]) -> HeaderList:
-    return [pair for pair in headers if pair[0].lower() not in names]
 
 
 def _part(blocks: Iterable[bytes], start: int, stop: int) -> Iterator[bytes]:

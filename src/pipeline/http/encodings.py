@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from pipeline.http.header_lists import values_in, without
 from pipeline.response import CHECKED, Response
 
 LONGEST_HEADER = 1_000
@@ -61,6 +62,7 @@ def restore_tags(environ: dict[str, Any]) -> None:
             environ[name] = restored(tags)
 
 
+@lru_cache(256)
 def restored(tags: str) -> str:
     """Return entity tags in the form that they had before a filter or a proxy changed them."""
     return _CHANGED_TAG.sub(r'\1"', tags)
@@ -73,9 +75,8 @@ CHECKED.add(VARY)
 def vary(response: Response, name: str = "Accept-Encoding") -> None:
     """Say that the answer depends on a header of the request."""
     headers = response.headerlist
-    for place, (other, names) in enumerate(headers):
-        if len(other) == 4 and other.lower() == "vary":
-            if "*" not in names and name.lower() not in names.lower():
-                headers[place] = ("Vary", f"{names}, {name}")
-            return
-    headers.append(VARY if name == VARY[1] else ("Vary", name))
+    said = values_in(headers).get("vary")
+    if said is None:
+        headers.append(VARY if name == VARY[1] else ("Vary", name))
+    elif "*" not in said and name.lower() not in said.lower():
+        headers[:] = *without(headers, "vary"), ("Vary", f"{said}, {name}")

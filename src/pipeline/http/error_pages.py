@@ -27,10 +27,11 @@ from pipeline.http import debug_key
 from pipeline.http.accept import accepted, bounded
 from pipeline.http.content_policy import page_policy
 from pipeline.http.exceptions import adopt_exception
+from pipeline.http.header_lists import values_in, without
 from pipeline.http.tracebacks import chain_of, shortened, traceback_of
 from pipeline.interfaces import Unavailable
 from pipeline.request import Request
-from pipeline.response import NOSNIFF, HeaderList, Response
+from pipeline.response import CHECKED, NOSNIFF, HeaderList, Response
 
 log = logging.getLogger("pipeline")
 
@@ -152,11 +153,8 @@ class Problem(NamedTuple):
 
     def all_headers(self, content_type: str) -> HeaderList:
         """Return the headers that the answer is sent with."""
-        ours = [("Content-Type", content_type), NOSNIFF, NO_STORE]
-        if not self.headers:
-            return ours
-        theirs = {name.lower() for name, _ in self.headers}
-        return [*(pair for pair in ours if pair[0].lower() not in theirs), *self.headers]
+        ours = ("Content-Type", content_type), NOSNIFF, NO_STORE
+        return [*without(ours, *values_in(self.headers)), *self.headers]
 
 
 def problem_of(request: Request, error: Exception, when: str = "", id: str = "") -> Problem:
@@ -210,7 +208,7 @@ def put_problem(response: Response, problem: Problem, accept: str | None) -> Non
     content_type, write = _WRITERS[best_type(accept)]
     body = write(problem).encode("utf-8", "replace")
     headers = problem.all_headers(content_type)
-    if write is as_html and not problem.page and not any(name.lower() == POLICY[0].lower() for name, _ in headers):
+    if write is as_html and not problem.page and POLICY[0].lower() not in values_in(headers):
         headers.append(POLICY)
     response.adopt(problem.status, headers, [body])
 
@@ -291,6 +289,7 @@ _WRITERS: dict[str, tuple[str, Callable[[Problem], str]]] = {
     _PLAIN: ("text/plain; charset=UTF-8", as_text),
 }
 """How each type is written. If the client weights several equally, the first listed wins."""
+CHECKED.update((NO_STORE, POLICY), (("Content-Type", kind) for kind, _ in _WRITERS.values()))
 
 
 def best_type(accept: str | None) -> str:
@@ -315,8 +314,8 @@ def _best_type(header: str) -> str:
 def out_of_descriptors(error: BaseException | None) -> bool:
     """Return whether the cause of an error is that the process or the machine had no file descriptor left (S15).
     That is temporary."""
-    errors = (one for one in chain_of(error) if isinstance(one, OSError))
-    return any(one.errno in (errno.EMFILE, errno.ENFILE) for one in errors)
+    lacking = errno.EMFILE, errno.ENFILE
+    return any(isinstance(one, OSError) and one.errno in lacking for one in chain_of(error))
 
 
 def text_of(value: object) -> str:

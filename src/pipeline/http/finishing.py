@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline.http.conditional import conditional
 from pipeline.http.files import FileBody
+from pipeline.http.header_lists import values_in, without
 from pipeline.http.streaming import blocks_of
 from pipeline.request import Request
 from pipeline.response import LIVE, OK, Response
@@ -27,7 +28,9 @@ def finish(request: Request, response: Response, body: Any) -> Any:
             _describe_stream(response, body)
     rewritten = False
     sent = body
-    if (response.filters or response.delivery_filters) and _may_have_body(response.status):
+    status = response.status_line
+    may_have_body = status is OK or (status[:3] not in ("204", "304") and status[0] != "1")
+    if may_have_body and (response.filters or response.delivery_filters):
         sent, rewritten = _filtered(request, response, body)
     response.filters = response.delivery_filters = ()
     response.filters_applied = True
@@ -46,23 +49,12 @@ def finish(request: Request, response: Response, body: Any) -> Any:
 def _describe_stream(response: Response, body: Any) -> None:
     """Add the headers that only a stream needs: the length of a file, and the order not to buffer live blocks."""
     length = body.left if isinstance(body, FileBody) else None
-    is_live = is_buffered = False
-    for name, value in response.headerlist:
-        letters = len(name)
-        if letters == 14 and name.lower() == "content-length":
-            length = None
-        elif letters == 12 and name.lower() == "content-type":
-            is_live = value.partition(";")[0].strip().lower() in LIVE
-        elif letters == 17 and name.lower() == "x-accel-buffering":
-            is_buffered = True
-    if length is not None:
+    said = values_in(response.headerlist)
+    if length is not None and "content-length" not in said:
         response.headerlist.append(("Content-Length", str(length)))
-    if is_live and not is_buffered:
+    kind = said.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in LIVE and "x-accel-buffering" not in said:
         response.headerlist.append(("X-Accel-Buffering", "no"))
-
-
-def _may_have_body(status: str) -> bool:
-    return status is OK or (status[:3] not in ("204", "304") and status[0] != "1")
 
 
 def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, bool]:
@@ -84,18 +76,10 @@ def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, boo
     if rewritten:
         response.headerlist = [
             (name, f"W/{value.removeprefix('W/')}" if name.lower() == "etag" else value)  # RFC 9110 section 8.8.1
-            for name, value in response.headerlist
-            if name.lower() not in _OF_THE_BYTES
+            for name, value in without(response.headerlist, *_OF_THE_BYTES)
         ]
     return blocks, rewritten
 
 
-_OF_THE_BYTES = {
-    "accept-ranges",
-    "content-digest",
-    "content-length",
-    "content-md5",
-    "digest",
-    "repr-digest",
-}
+_OF_THE_BYTES = ("accept-ranges", "content-digest", "content-length", "content-md5", "digest", "repr-digest")
 """Headers that are only valid for the original bytes of a body."""

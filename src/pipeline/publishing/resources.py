@@ -133,10 +133,6 @@ class File(NamedTuple):
     def modified(self) -> int:
         return self.state[3]
 
-    @property
-    def etag(self) -> str:
-        return self.sha256[:32]
-
     def is_unchanged(self) -> bool:
         try:
             return key_of(os.stat(self.path)) == self.state
@@ -185,7 +181,7 @@ def _describe(resources: Resources, path: str, file: File, current: bool, encodi
     if found is None:
         name, cache = path.rpartition("/")[2], FOR_EVER if current else ASK_AGAIN
         modified = file.modified / 1e9
-        validators = validators_of(None, file.etag, modified if modified > REPRODUCIBLE else None)
+        validators = validators_of(None, file.sha256[:32], modified if modified > REPRODUCIBLE else None)
         found = described(resources.types[path], name, file.size, validators, inline=True, cache=cache)
         found += [("Content-Encoding", encoding)] if encoding else []
         check_headers(found)
