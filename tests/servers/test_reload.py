@@ -164,7 +164,7 @@ def begin_reload(server: Deployed) -> None:
 
     old = family(server)
     threading.Thread(target=server.run, args=("reload",)).start()  # a target may wait until all processes are new
-    wait_until(begun, 20, "a process starts", 0.2)
+    wait_until(begun, 60, "a process starts", 0.2)
     time.sleep(LOADS / 4)
 
 
