@@ -5,7 +5,7 @@ Elements and views change the response, ``restore`` takes an answer back, and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from typing import Any, ClassVar, TypeAlias
 
 import webob
@@ -32,10 +32,10 @@ CHECKED = {HTML, PLAIN, NOSNIFF}
 """Headers that were checked at load, and are not checked again. None of a request is added: it may be a secret."""
 
 
-def check_headers(headers: Collection[tuple[str, str]], checked: set[tuple[str, str]] = CHECKED) -> None:
+def check_headers(headers: Collection[tuple[str, str]], checked: Set[tuple[str, str]] = CHECKED) -> None:
     """Raise UnsafeHeader for a control character (C0, DEL), or for text that is not latin-1 (PEP 3333)."""
     try:
-        if checked.issuperset(headers):
+        if checked >= set(headers):
             return
     except TypeError:  # a header is not a pair of texts
         pass
@@ -131,7 +131,7 @@ class Response(webob.Response):
     """Filters that see the body after all output filters; with each, whether it changes the bytes."""
     filters_applied = False
     """True if the edge has put the filters around the body."""
-    checked: set[tuple[str, str]] = CHECKED
+    checked: Set[tuple[str, str]] = CHECKED
     """Headers that were checked, and are not checked again when this answer is sent."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:

@@ -33,7 +33,7 @@ class Kept:
     headers: HeaderList
     names: frozenset[str]
     """The names of the headers that take the place of those of outer elements, in small letters."""
-    checked: set[tuple[str, str]]
+    checked: Set[tuple[str, str]]
     """These headers, and those that were checked at load: none of them is checked again (S6)."""
     oids: frozenset[bytes]
     """The objects that were read."""
