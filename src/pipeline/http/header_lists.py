@@ -1,4 +1,4 @@
-"""What the headers of an answer say, which is kept for those that were checked at load: most answers have them."""
+"""The values of the headers of an answer, kept for headers that were checked at load: most answers have them."""
 
 from __future__ import annotations
 
