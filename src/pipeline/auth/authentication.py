@@ -85,14 +85,15 @@ class Verifier:
         browser = self.browsers.id_of(request, login) if self.browsers is not None else ""
         keys = self.limiter.keys_of(login, visitor, browser)
         known = self.refused.get(request, frozenset())
-        if (login, password) not in known:
+        is_guess = (login, password) not in known
+        if is_guess:
             self.limiter.admit(keys, KNOWN_BROWSER if self.browsers is not None else "")
         principal: object = self.check(request, login, password)
         if isinstance(principal, str):
             self.limiter.succeeded(login, visitor)
             return principal
         refusal = Refusal(self.limiter, keys, login, visitor)
-        if (login, password) not in known:
+        if is_guess:
             self.refused[request] = known | {(login, password)}
             request.on_close(refusal.count)
         request.refused_logins = (*request.refused_logins, refusal.forgive)

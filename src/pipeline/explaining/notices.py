@@ -178,9 +178,14 @@ def names_of(requests: type[Request]) -> frozenset[str]:
     return frozenset(name for name in dir(requests) if not name.startswith("_"))
 
 
+def last_used(connection: Any) -> Iterator[tuple[bytes, Any]]:
+    """Yield the objects of a connection that are compared, each with its id: the last used first."""
+    yield from reversed(connection._cache.lru_items()[-MOST_OBJECTS:])
+
+
 def unsaved(connection: Any) -> Iterator[str]:
     """Yield the objects that were changed in place, so that the database was not told."""
-    for oid, obj in reversed(connection._cache.lru_items()[-MOST_OBJECTS:]):
+    for oid, obj in last_used(connection):
         kind, values = type(obj), getattr(obj, "__dict__", ())
         cached = {name for name in values if isinstance(getattr(kind, name, None), cached_property)}
         names: list[str] = []
@@ -197,7 +202,7 @@ def unsaved(connection: Any) -> Iterator[str]:
 def misplaced(request: Any, connection: Any) -> Iterator[str]:
     """Yield the objects that this request has stored, and that stand under another name than their own."""
     last = connection.db().storage.lastTransaction()
-    for _, obj in reversed(connection._cache.lru_items()[-MOST_OBJECTS:]):
+    for _, obj in last_used(connection):
         parent: Any = getattr(obj, "__parent__", None) if obj._p_serial == last else None
         name = getattr(obj, "__name__", None)
         if name and hasattr(parent, "items") and not has_item(request, parent, name):

@@ -23,11 +23,23 @@ from pipeline.response import NOT_MODIFIED, PLAIN, Response
 _ETAG = re.compile(r'(W/)?"([^"]*)"')
 _RANGE = re.compile(r"bytes[ \t]*+=[ \t,]*+([0-9]*+)[ \t]*+-[ \t]*+([0-9]*+)[ \t,]*+", re.IGNORECASE)
 
-_OF_THE_BODY = tuple(map("content-{}".format, ("disposition", "encoding", "language", "length", "range", "type")))
+_OF_THE_BODY = (
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-range",
+    "content-type",
+)
 _OF_THE_WHOLE = (*_OF_THE_BODY, "cache-control", "etag", "expires", "last-modified")
 
-_IF = "MATCH", "UNMODIFIED_SINCE", "NONE_MATCH", "MODIFIED_SINCE"
-CONDITIONS = (*(f"HTTP_IF_{name}" for name in _IF), "HTTP_RANGE")
+CONDITIONS = (
+    "HTTP_IF_MATCH",
+    "HTTP_IF_UNMODIFIED_SINCE",
+    "HTTP_IF_NONE_MATCH",
+    "HTTP_IF_MODIFIED_SINCE",
+    "HTTP_RANGE",
+)
 
 FAILED = "412 Precondition Failed"
 

@@ -28,9 +28,7 @@ def finish(request: Request, response: Response, body: Any) -> Any:
             _describe_stream(response, body)
     rewritten = False
     sent = body
-    status = response.status_line
-    may_have_body = status is OK or (status[:3] not in ("204", "304") and status[0] != "1")
-    if may_have_body and (response.filters or response.delivery_filters):
+    if (response.filters or response.delivery_filters) and _may_have_body(response.status_line):
         sent, rewritten = _filtered(request, response, body)
     response.filters = response.delivery_filters = ()
     response.filters_applied = True
@@ -55,6 +53,10 @@ def _describe_stream(response: Response, body: Any) -> None:
     kind = said.get("content-type", "").partition(";")[0].strip().lower()
     if kind in LIVE and "x-accel-buffering" not in said:
         response.headerlist.append(("X-Accel-Buffering", "no"))
+
+
+def _may_have_body(status: str) -> bool:
+    return status is OK or (status[:3] not in ("204", "304") and status[0] != "1")
 
 
 def _filtered(request: Request, response: Response, body: Any) -> tuple[Any, bool]:
