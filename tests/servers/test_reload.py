@@ -98,11 +98,16 @@ def page(site, request):
 """
 
 
-def slow_site(directory: Path) -> Path:
+HANGS = SLOW_SITE.replace(
+    "return ", "open(os.path.dirname(__file__) + '/begun', 'w').close(); time.sleep(300); return "
+)
+
+
+def slow_site(directory: Path, code: str = SLOW_SITE) -> Path:
     """Write a site that loads slowly; return its ini."""
     directory.mkdir(mode=0o777)
     directory.chmod(0o777)
-    (directory / "loads_slowly.py").write_text(SLOW_SITE)
+    (directory / "loads_slowly.py").write_text(code)
     order = ini_of(("errors", "traverse"), "loads_slowly", "site", traverse="root = loads_slowly:Site")
     ini = directory / "site.ini"
     ini.write_text(WITH_HEALTH + order)
@@ -200,3 +205,20 @@ def test_a_reload_while_another_one_runs_is_not_forgotten__R9(
             return len(answers) >= 100 and {*answers[-100:]} == {b"2"}
 
         wait_until(newest, 30, "the newest code alone answers")
+
+
+@pytest.mark.parametrize("target", ALL_TARGETS if FULL else ("uwsgi", "mod_wsgi-express"))
+def test_a_stop_gives_up_on_a_request_that_does_not_end__R9(
+    target: str, python: Path, public_dir: Path, missing: Callable[[str, str], NoReturn]
+) -> None:
+    """uWSGI's master waits for its workers in a handler of a signal, where its own limits do not count."""
+    need(target, python, missing)
+    ini = slow_site(public_dir / f"hangs-{target.replace(' ', '-')}", HANGS)
+    with deployed(python, ini, ini.parent / "server", target) as server:
+        asks = threading.Thread(target=Target(server.port).ask, args=("GET", "/"), daemon=True)
+        asks.start()
+        wait_until((ini.parent / "begun").exists, 10, "the request begins")
+        began = time.monotonic()
+        server.run("stop")
+        assert server.ended(45), server.said()  # Apache waits for ten seconds more than R9 says
+        assert time.monotonic() - began > 20, "the request had no time to finish"
