@@ -115,7 +115,7 @@ def test_add_show_change_and_delete(ann: Any, uri: str) -> None:
     shown = ann.get(added.location)
     assert shown.json == added.json and shown.headers["ETag"] == added.headers["ETag"]
     ann.get(added.location, headers={"If-None-Match": shown.headers["ETag"]}, status=304)
-    sent = {"done": True, "first": "2026-11-26", "url": "http://other.example/", "__parent__": None}
+    sent = {"done": True, "first": "2026-11-26", "url": "http://other.example/"}
     changed = ann.patch_json(added.location, sent, headers=seen(shown))
     assert changed.json == {**added.json, "done": True, "first": "2026-11-26"}
     assert changed.headers["ETag"] == ann.get(added.location).headers["ETag"] != shown.headers["ETag"]
@@ -195,6 +195,15 @@ def test_nobody_overwrites_what_he_has_not_seen(ann: Any, uri: str) -> None:
         call(added.location, *fields, headers={"If-Match": '"other"'}, status=412)
         call(added.location, *fields, status=428)
     assert stored(uri) == [{**TEA, "title": "Cake"}]
+
+
+def test_a_change_of_a_field_that_does_not_exist_is_refused(ann: Any, tasks: str, uri: str) -> None:
+    """Both libraries leave it out: the answer was a 200, and nothing had changed."""
+    added = ann.post_json("/", {"title": "Tea"})
+    sent = {"titel": "Cake", "done": True, "__parent__": None}
+    refused = ann.patch_json(added.location, sent, headers=ANY | JSON, status=400)
+    assert [error["pointer"] for error in refused.json["errors"]] == ["#/__parent__", "#/titel"]
+    assert stored(uri) == [TEA]
 
 
 class Overlap:

@@ -88,6 +88,8 @@ def _register(items: Items, permission: str | None, read: str | None) -> None:
 
     def change(item: Any, request: Request, response: Response, changes: Any) -> Any:
         """Change the fields that are sent. The item as a whole must be valid then."""
+        if strange := changes.keys() - items.members - {"url"}:  # a model may leave them out without a word
+            raise BodyError(((name,), "there is no such field") for name in sorted(strange))
         try:
             items.set(item, items.read({**items.fields(item), **changes}))
         except ModelError as error:
