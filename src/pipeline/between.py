@@ -20,6 +20,7 @@ from pipeline.ini import Source
 from pipeline.interfaces import ConfigurationError, Facts
 from pipeline.request import OnFirstUse, Request
 
+Parsed = TypeVar("Parsed")
 Made = TypeVar("Made", bound=Any)
 """Type of the offers of a part, ``pipeline.composition.Offers``."""
 
@@ -81,9 +82,20 @@ def place_of(function: Any) -> str:
     if isinstance(code, CodeType):  # Zope gives some of its classes a __code__ of their own
         return f"{code.co_filename}, line {code.co_firstlineno}"
     try:
-        return f"{inspect.getsourcefile(function)}, line {inspect.getsourcelines(function)[1]}"
+        return f"{inspect.getsourcefile(function)}, line {parsed(inspect.getsourcelines, function)[1]}"
     except (OSError, TypeError):
         return str(getattr(function, "__module__", function))
+
+
+def parsed(call: Callable[..., Parsed], given: Any) -> Parsed:
+    """Return ``call(given)``, which reads Python with ``ast``. Python 3.11 counts the depth of all threads as one,
+    and so refuses what another thread reads at the same time (CPython's issue 106905): it is read again."""
+    for _ in range(20):
+        try:
+            return call(given)
+        except SystemError:
+            pass
+    return call(given)
 
 
 def watched(makers: Iterable[Callable[[Step, Made], Made]], element: Any, app: Any, offers: Made) -> Made:

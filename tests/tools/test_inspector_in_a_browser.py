@@ -124,7 +124,9 @@ def look_at(browser: WebDriver, faults: Callable[[], list[str]]) -> Callable[[st
 
 
 def text_of(browser: WebDriver, selector: str) -> str:
-    return browser.find_element(By.CSS_SELECTOR, selector).text
+    found = browser.find_elements(By.CSS_SELECTOR, selector)
+    assert found, f"no {selector} at {browser.current_url}: {browser.find_element(By.TAG_NAME, 'body').text:.3000}"
+    return found[0].text
 
 
 def rows(browser: WebDriver) -> list[str]:

@@ -9,6 +9,8 @@ from itertools import groupby
 from operator import itemgetter
 from types import CodeType, TracebackType
 
+from pipeline.between import parsed
+
 LONGEST_TRACEBACK = 50_000
 """Characters of a traceback that are shown or logged."""
 MOST_FRAMES = 100
@@ -105,7 +107,7 @@ def _text_of(frame: TracebackType) -> str:
         if len(_kept) >= MOST_KEPT:
             _kept.clear()
         alone = TracebackType(None, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-        known = _kept[key] = code, "".join(traceback.format_tb(alone))
+        known = _kept[key] = code, "".join(parsed(traceback.format_tb, alone))
     return known[1]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_type_hints
 
 from pipeline.attributes import AS_TEXT, names_of
+from pipeline.between import parsed
 from pipeline.composition import Element
 from pipeline.interfaces import Facts
 from pipeline.order import Contract, objection
@@ -161,7 +162,7 @@ def _type_of(declares: type, name: str) -> str:
 def _meaning(declares: type, name: str) -> str:
     """Return the text below an attribute in the source of its class."""
     try:
-        lines = textwrap.dedent(inspect.getsource(declares))
+        lines = textwrap.dedent(parsed(inspect.getsource, declares))
     except (OSError, TypeError):
         return ""
     value = vars(declares).get(name)
