@@ -6,6 +6,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, get_type_hints
 
 from pipeline.attributes import AS_TEXT, names_of
@@ -159,6 +160,7 @@ def _type_of(declares: type, name: str) -> str:
     return getattr(found, "__name__", None) or str(found) if isinstance(found, type) else str(found or "")
 
 
+@lru_cache(maxsize=1_000)
 def _meaning(declares: type, name: str) -> str:
     """Return the text below an attribute in the source of its class."""
     try:
