@@ -46,15 +46,18 @@ def _register(items: Items, permission: str | None, read: str | None) -> None:
     model_of = lambda annotation: models.get(annotation) if isinstance(annotation, type) else None  # noqa: E731
     items.views.add_named(SimpleNamespace(model_of=model_of), IModels, items.who)
 
-    def annotation(suffix: str, parts: dict[str, Any], properties: dict[str, Any], required: Any = ()) -> type:
+    def annotation(
+        suffix: str, parts: dict[str, Any], properties: dict[str, Any], required: Any = (), **rules: Any
+    ) -> type:
         """Return a new class that stands for the schema of an object."""
         made = type(f"{items.item.__name__}{suffix}", (), {})
         schema = {"type": "object", "title": made.__name__, "properties": properties, "required": list(required)}
+        schema |= rules
         models[made] = Model(lambda value: value, True, {**schema, "$defs": parts}.copy)
         return made
 
     optional = {name: {key: one[key] for key in one if key != "default"} for name, one in items.members.items()}
-    changed = annotation("Changes", items.parts, optional)
+    changed = annotation("Changes", items.parts, {**optional, "url": _URL}, additionalProperties=False)
     always = (*items.whole.get("required", ()), "url")
     single = annotation("At", items.parts, {**items.members, "url": _URL}, always)
     listed = {"type": "array", "items": {"$ref": f"#/components/schemas/{single.__name__}"}}
