@@ -1,7 +1,7 @@
 """The suite ``frameworks``: kinds of requests to the whole pipeline of etc/deploy.ini, beside other frameworks.
 
-Valgrind counts the instructions of each request, which are the same whatever else the machine does. Without valgrind
-the suite measures microseconds.
+Valgrind counts the instructions of each request, which are the same whatever else the machine does. Without
+valgrind the suite measures microseconds.
 
 This pipeline has all that stands in that ini: an access log (to /dev/null), transaction, session, forms, secure
 headers, compression. The others have what is said at their sites, and none of them has a log. No client accepts
@@ -373,7 +373,9 @@ def _counted(name: str) -> dict[str, Figure]:
             raise SystemExit(f"{name}: {ran.stderr}")
         counts = [int(count) for count in re.findall(r"^totals: ([0-9]+)$", out.read_text(), re.MULTILINE)]
     rows = re.findall(r"^row: (.*)$", ran.stdout, re.MULTILINE)
-    print(*(line for line in ran.stdout.splitlines() if "left out" in line), sep="\n", end="")
+    for line in ran.stdout.splitlines():
+        if "is left out" in line:
+            print(line)
     values = [count / COUNTED / 1_000 for count in counts[1::2]]
     return {row: Figure(value, value) for row, value in zip(rows, values, strict=True)}
 
