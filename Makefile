@@ -30,7 +30,7 @@ help:
 	@echo "make test-adopted   Kotti and Substance D, adopted and killed, on Python 3.11: two minutes and more"
 	@echo "make faults         the fault experiments at full length, which takes an hour or so"
 	@echo "make bench          the benchmarks of this pipeline and its peers, in a separate environment: 15 minutes"
-	@echo "make bench-frameworks   one of them: the pipeline of etc/deploy.ini beside eight frameworks, 2 minutes"
+	@echo "make bench-frameworks   one of them: the pipeline of etc/deploy.ini beside eight frameworks, 8 minutes"
 	@echo "make bench-ci       a small part of them; fails if a ratio is more than twice its budget"
 	@echo "make docs           the pages of docs/, in docs/_build/html; a warning is an error"
 	@echo "make lint           ruff and mypy"

@@ -1,5 +1,8 @@
 """The suite ``frameworks``: kinds of requests to the whole pipeline of etc/deploy.ini, beside other frameworks.
 
+Valgrind counts the instructions of each request, which are the same whatever else the machine does. Without
+valgrind the suite measures microseconds.
+
 This pipeline has all that stands in that ini: an access log (to /dev/null), transaction, session, forms, secure
 headers, compression. The others have what is said at their sites, and none of them has a log. No client accepts
 compression here. Frameworks of ASGI are called without a server and without a loop, but for files, which they read
@@ -9,9 +12,17 @@ in threads.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +31,7 @@ from typing import Any
 
 from bench import request_site
 from bench.default import INI
-from bench.measure import Contender, Environ, Figure, Result, Table, check, compare
+from bench.measure import Contender, Environ, Figure, Result, Table, calls, check, compare
 from bench.requests import FIELDS, KINDS, PASSES, SITES, Kind, Site, _cookie, _Root, contenders, pyramid
 
 ROWS = ("page", "table by Jinja2", "query of 3 fields", "POST of 5 fields", "JSON", "redirect", "404 of a browser")
@@ -309,31 +320,90 @@ def _answers(name: str, made: Contender) -> bool:
     return True
 
 
+def _found(names: tuple[str, ...]) -> list[str]:
+    """Return the names of the frameworks that are installed."""
+    modules = {name: name.lower().partition(" ")[0].partition(".")[0] for name in PEERS}
+    return [name for name in PEERS if (not names or name in names) and find_spec(modules[name])]
+
+
+def _made(name: str, make: Callable[[], Site]) -> dict[str, Contender]:
+    """Return the contenders of a framework, by the name of the row. No client accepts compression."""
+    kinds = {row: KINDS_HERE[row] for row in (FILES if make is whitenoise else ROWS)}
+    made = contenders(name, make(), kinds)
+    for one in made.values():
+        del one.request["HTTP_ACCEPT_ENCODING"]
+    return {row: one for row, one in made.items() if _answers(f"{name}: {row}", one)}
+
+
 def frameworks(rounds: int = 100, seconds: float = 0.004, names: tuple[str, ...] = ()) -> Result:
+    found = _found(names)
+    title = "The pipeline of etc/deploy.ini, in process"
+    if shutil.which("valgrind") is not None:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            counted = dict(zip(found, pool.map(_counted, found), strict=True))
+        rows = {row: {name: of[row] for name, of in counted.items() if row in of} for row in ROWS}
+        return {"frameworks": Table(title, "thousand instructions", rows)}
     logging.disable(logging.CRITICAL)
-    found = {
-        name: make
-        for name, make in PEERS.items()
-        if (not names or name in names) and find_spec(name.lower().partition(" ")[0].partition(".")[0])
-    }
-    made: dict[str, list[Contender]] = {row: [] for row in ROWS}
-    for name, make in found.items():
-        rows = FILES if make is whitenoise else ROWS
-        of_all = contenders(name, make(), {row: KINDS_HERE[row] for row in rows})
-        for row, one in of_all.items():
-            del one.request["HTTP_ACCEPT_ENCODING"]
-            if _answers(f"{name}: {row}", one):
-                made[row].append(one)
+    made = {name: _made(name, PEERS[name]) for name in found}
     taken: dict[str, dict[str, list[float]]] = {row: {} for row in ROWS}
     for _ in range(PASSES):
         for row, times in taken.items():
-            for name, figure in compare(made[row], -(-rounds // PASSES), seconds).items():
+            contending = [of[row] for of in made.values() if row in of]
+            for name, figure in compare(contending, -(-rounds // PASSES), seconds).items():
                 times.setdefault(name, []).extend(figure.rounds)
     figures = {row: {name: Figure.of(each) for name, each in times.items()} for row, times in taken.items()}
-    return {"frameworks": Table("The pipeline of etc/deploy.ini, in process", "µs", figures)}
+    return {"frameworks": Table(title, "µs", figures)}
+
+
+MARK = "sched_yield"
+"""Function of the C library at whose calls valgrind begins to count anew. Nothing else calls it here."""
+WARM, COUNTED = 100, 200
+"""Requests before those that are counted, and those."""
+
+
+def _counted(name: str) -> dict[str, Figure]:
+    """Return thousands of instructions for a request, by the name of the row, counted in one process."""
+    with tempfile.TemporaryDirectory(prefix="bench-counts-") as directory:
+        out = Path(directory, "out")
+        command = ["valgrind", "--tool=callgrind", f"--dump-before={MARK}", "--combine-dumps=yes"]
+        command += [f"--callgrind-out-file={out}", sys.executable, "-m", "bench.frameworks", name]
+        environment = os.environ | {"PYTHONHASHSEED": "0"}
+        ran = subprocess.run(command, capture_output=True, text=True, env=environment)
+        if ran.returncode:
+            raise SystemExit(f"{name}: {ran.stderr}")
+        counts = [int(count) for count in re.findall(r"^totals: ([0-9]+)$", out.read_text(), re.MULTILINE)]
+    rows = re.findall(r"^row: (.*)$", ran.stdout, re.MULTILINE)
+    for line in ran.stdout.splitlines():
+        if "is left out" in line:
+            print(line)
+    values = [count / COUNTED / 1_000 for count in counts[1::2]]
+    return {row: Figure(value, value) for row, value in zip(rows, values, strict=True)}
+
+
+def main(name: str, *rows: str) -> None:
+    """Make requests of each row, or of these. Valgrind runs this."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    for row, one in _made(name, PEERS[name]).items():
+        if rows and row not in rows:
+            continue
+        print(f"row: {row}", flush=True)
+        call = calls(one.app, one.request)
+        for _ in range(WARM):
+            call()
+        gc.collect()
+        gc.disable()
+        os.sched_yield()
+        for _ in range(COUNTED):
+            call()
+        os.sched_yield()
+        gc.enable()
 
 
 KINDS_HERE = KINDS | {
     "table by Jinja2": Kind("/a/b/c/table", None),
     "a part of it": Kind("/static/style.css", request_site.STYLE[:100], "206"),
 }
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

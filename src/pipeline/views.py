@@ -318,7 +318,7 @@ class Views:
     def adapt(self, obj: Any, provides: Any) -> Any:
         """Return ``obj`` itself if it provides the interface, or its adapter, or None."""
         cls = type(obj)  # of a dict or list, ``providedBy`` takes 9,500 instructions
-        spec: Any = implementedBy(cls) if cls in (dict, list) else providedBy(obj)  # type: ignore[no-untyped-call]
+        spec: Any = implementedBy(cls) if cls is dict or cls is list else providedBy(obj)  # type: ignore[no-untyped-call]
         if spec.isOrExtends(provides):
             return obj
         factory = self.lookup1(spec, provides) if provides in self.adapted else None

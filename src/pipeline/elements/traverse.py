@@ -75,7 +75,8 @@ def traverse(
     """
     if request_type is not None and not getattr(request_type, "extends", lambda _: False)(IRequest):
         raise ConfigurationError(f"traverse: the request_type {request_type!r} does not extend IRequest")
-    return _walking(next, root, Paths(max_segments), max_query, slash_redirect, request_type)
+    find_root = root if root is None or takes_request(root) else lambda request: root()
+    return _walking(next, find_root, Paths(max_segments), max_query, slash_redirect, request_type)
 
 
 def _walking(
@@ -87,7 +88,6 @@ def _walking(
     request_type: Any,
 ) -> Handler:
     """Return the handler of ``traverse``."""
-    wants_request = root is not None and takes_request(root)
     paths, kinds = known.paths, KINDS
 
     def traverse(request: Request, response: Response) -> None:
@@ -103,17 +103,15 @@ def _walking(
         if root is None:
             obj: Any = None if marked and names[0][0] == "+" and is_anywhere(request, names[0]) else request.root
         else:
-            obj = request.root = root(request) if wants_request else root()
-        try:
-            kind = kinds[type(obj)]
-        except KeyError:
-            kind = known_kind(obj)
+            obj = request.root = root(request)
+        kind = known_kind(obj)
         views = request.views
-        leads = marked or request.traversal_hooks or request.virtual_root_path
-        if leads or (views is not None and views.has_traversers):
+        if marked or request.virtual_root_path or (views is not None and views.has_traversers):
             obj, kind = _walk_from_root(request, obj, names)
         else:
+            added = call_hooks(request, obj) if request.traversal_hooks else ()
             ahead = iter(names)
+            obj, kind = walk(request, obj, chain(added, ahead)) if added else (obj, kind)
             for name in ahead:
                 if kind != CONTAINER:
                     obj, kind = _leave_containers(request, obj, kind, name, ahead)
@@ -129,6 +127,8 @@ def _walking(
                     kind = kinds[type(obj)]
                 except KeyError:
                     kind = known_kind(obj)
+                if request.traversal_hooks and (added := call_hooks(request, obj)):
+                    obj, kind = walk(request, obj, chain(added, ahead))
         if views is not None and views.has_defaults and kind != VIEW:
             obj, kind = _walk_on(request, obj, kind)
         if kind >= CONTAINER and not request.view_name:
