@@ -40,7 +40,7 @@ BY_KIND = {
 }
 """The rules for each type of bodies, and for each header."""
 STRUCTURE = re.compile("<(?:!|/?form|input|select|textarea|script|/head)")
-"""What belongs to a form, or ends it: a part of a page without it changes no form."""
+"""Pattern of what belongs to a form, or ends it: a part of a page without it changes no form."""
 _before: WeakKeyDictionary[Any, tuple[str, bool]] = WeakKeyDictionary()
 """The last page of each view if nothing was told of it, or "", and whether it has a select."""
 
