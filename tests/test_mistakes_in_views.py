@@ -132,6 +132,7 @@ TASK = "task = request.sql.get(Task, 1)\n"
 NOTE = "context['{}'] = note = Note(title)\nnote.__parent__ = context"
 FILLED = "db = sqlite3.connect(TMP / 'x.db')\ndb.execute('create table if not exists t (a)')\n"
 FILLED += "db.execute('insert into t values (?)', (title,))\n"
+AREA = "return '<p>a page<form><textarea name=\"b\"{}>{}</textarea></form>'"
 WITH_FILE = "context, request, file: Upload"
 NO_FIELD = "context, request"
 MISTAKES: dict[str, Mistake] = {
@@ -268,6 +269,33 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "seconds that are not days": Mistake(
         "request.session['title'] = title", "request.session['title'] = title", "docs: ``max_age = 30``"
+    ),
+    "a key of the length": Mistake(
+        "context[str(len(context) + 1)] = Note(title)",
+        "context.count += 1\ncontext[str(context.count)] = Note(title)",
+        "it replaces another item",
+    ),
+    "a key that another process does not find": Mistake(
+        "context[str(hash(title))] = Note(title)", "context[title] = Note(title)", "another key in each process"
+    ),
+    "a length in characters": Mistake(
+        "if title:\n    response.content_length = len(title)\n    return title",
+        "if title:\n    return title",
+        "len(title) counts characters",
+        "context, request, response, title: str",
+    ),
+    "pairs of boxes": Mistake(
+        "context.count = len([*zip(request.POST.getall('title'), request.POST.getall('done'))])",
+        "context.count = len(request.POST.getall('title'))",
+        "docs: makes wrong pairs",
+    ),
+    "a textarea with a value": Mistake(
+        AREA.format(' value="a text"', ""), AREA.format("", "a text"), "write the text between <textarea>"
+    ),
+    "a value without quotes": Mistake(
+        AREA.format("", "") + " + f'<form><input name=a value={context.title}></form>'",
+        AREA.format("", "") + " + f'<form><input name=a value=\"{context.title}\"></form>'",
+        "has a value without quotes",
     ),
 }
 """The thirtieth, a relative path of ``sql``, is told by ``pipeline check``, in ``tests/tools/test_mistakes.py``."""

@@ -35,7 +35,7 @@ FOUND = [pattern for place in PLACES for pattern in patterns(place, LOCAL)]
 RULES = tomllib.loads((TOP / "src/pipeline/explaining/rules.toml").read_text("utf-8"))
 IN_TOML = [
     Pattern(f"{table} {number} {key}", WORD.sub("name|other", text), 0, (method,))
-    for table, method in (("source", "search"), ("body", "search"), ("header", "search"), ("input", "fullmatch"))
+    for table, method in (("source", "search"), ("text", "search"), ("input", "fullmatch"))
     for number, rule in enumerate(RULES[table].values() if table == "input" else RULES[table])
     for key in ("pattern", "beside", "unless")
     for text in ([rule[key] if key == "pattern" else GROUP.sub("name", rule[key])] if key in rule else ())

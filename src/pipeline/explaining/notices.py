@@ -36,7 +36,6 @@ SAY_SO = (409, 412, 422, 428)
 """Statuses that say to the visitor that nothing was stored, such as that of a form with errors."""
 MOST = 10
 """Notices of one request."""
-
 UNTICKED = ("", "0", "off", "no", "false")
 
 _listening: list[Any] = []
@@ -83,7 +82,8 @@ def notices_of(request: Any, response: Response) -> Iterator[str]:
     if view := view_of(request):
         seen = seen_in(request, view.fill)
         yield from slips_of(view.function, request.context.__class__, request.method, request.outcome, seen)
-        found = [*of_answer(request, response), *of_fields(request, view.fill)]
+        found = [*of_answer(request, response, view.function)]
+        found += () if view.fill is None else of_fields(request, view.fill)
         found += of_session(request.session.data) if "session_cookies" in request.__dict__ else ()
         before = request.__dict__.get("_before_notices")
         found += () if before is None else changed(before, request.views)
@@ -124,12 +124,12 @@ def seen_in(request: Any, fill: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def of_fields(request: Any, fill: Any) -> Iterator[str]:
     """Yield the fields of a form that a view does not take, if it takes one of nearly that name."""
-    form = form_of(request) if fill is not None else {}
-    if form and not any(one.is_whole for one in getattr(fill, "arguments", ())):
+    form, arguments = form_of(request), getattr(fill, "arguments", ())
+    if form and not any(one.is_whole for one in arguments):
         for name in form.keys() - {*fill.names}:
             if near := get_close_matches(name, {*fill.names} - form.keys(), 1, 0.75):
                 yield f"the field {name!r} was sent, and not taken. Did you mean {near[0]!r}?"
-    for one in getattr(fill, "arguments", ()) if "form" in request.environ.get("CONTENT_TYPE", "") else ():
+    for one in arguments if "form" in request.environ.get("CONTENT_TYPE", "") else ():
         if one.default is True and one.name not in form:
             yield f"{one.name} was not sent, as a box that is not ticked, and so is True. Let its default be False"
 
@@ -164,18 +164,16 @@ def made_root(connection: Any) -> bool:
 
 def misspelt(request: Any) -> Iterator[str]:
     """Yield the attributes that were set on the request and that it does not have, if one has nearly that name."""
-    requests: Any = type(request)
-    known = names_of(requests)
-    for name in request.__dict__:
-        odd = not name.startswith("_") and name not in known
-        if odd and (near := get_close_matches(name, list(known), 1, 0.85)):
+    known = names_of(request.__class__)
+    for name in request.__dict__.keys() - known:
+        if name[0] != "_" and (near := get_close_matches(name, list(known), 1, 0.85)):
             yield f"request.{name} was set, and nothing reads it. Did you mean request.{near[0]}?"
 
 
 @lru_cache(maxsize=16)
 def names_of(requests: type[Request]) -> frozenset[str]:
     """Return the names of the attributes of a class of requests."""
-    return frozenset(name for name in dir(requests) if not name.startswith("_"))
+    return frozenset(dir(requests))
 
 
 def last_used(connection: Any) -> Iterator[tuple[bytes, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -12,21 +13,13 @@ from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qsl
+from weakref import WeakKeyDictionary
 
 from webob.exc import HTTPException
 
 from pipeline.explaining.remedies import NOTICES, RULES
 from pipeline.response import OK, Response
 
-STARTS = {
-    b"%PDF-": "a PDF",
-    b"\x89PNG\r\n": "a PNG picture",
-    b"\xff\xd8\xff": "a JPEG picture",
-    b"GIF8": "a GIF picture",
-    b"PK\x03\x04": "a ZIP file, or a document that is one",
-    b"\x1f\x8b": "a gzip file",
-}
-"""The kinds of files, by the bytes at their begin."""
 ADDRESS = re.compile(rb"(?:/|https?://)[^\s<]*")
 MARKUP = re.compile("<[a-zA-Z/!]")
 PAGER = re.compile(r'<a\s(?=[^<>]*\brel="(?:next|prev)")[^<>]*\bhref="\?([^"<>]*)"')
@@ -42,16 +35,23 @@ NAMELESS = ("button", "image", "reset", "submit")
 """The types of inputs that need no name."""
 LONGEST = 1_000_000
 """Bytes of a page that is looked at."""
+BY_KIND = {
+    kind: [one for one in RULES["text"] if kind in one["kinds"]] for rule in RULES["text"] for kind in rule["kinds"]
+}
+"""The rules for each type of bodies, and for each header."""
+STRUCTURE = re.compile("<(?:!|/?form|input|select|textarea|script|/head)")
+"""Pattern of what belongs to a form, or ends it: a part of a page without it changes no form."""
+_before: WeakKeyDictionary[Any, tuple[str, bool]] = WeakKeyDictionary()
+"""The last page of each view if nothing was told of it, or "", and whether it has a select."""
 
 
-def of_answer(request: Any, response: Response) -> Iterator[str]:
-    """Yield the notices of an answer."""
+def of_answer(request: Any, response: Response, function: Any) -> Iterator[str]:
+    """Yield the notices of an answer of a view."""
     headers = {name.lower(): value for name, value in response.headerlist}
     if "set-cookie" in headers and "public" in headers.get("cache-control", ""):
         yield "caches may keep the answer for all, and with it the cookie of one visitor. Leave out public"
-    for rule in RULES["header"]:
-        if (value := headers.get(rule["name"])) is not None and re.search(rule["pattern"], value):
-            yield rule["told"].format(value=value)
+    for name in BY_KIND.keys() & headers.keys():
+        yield from of_rules(name, headers[name])
     for cookie in response.headers.getall("Set-Cookie") if "set-cookie" in headers else ():
         domain, host = DOMAIN.search(cookie), request.host.partition(":")[0]
         if domain and not f".{host}".endswith(f".{domain[1]}"):
@@ -67,10 +67,10 @@ def of_answer(request: Any, response: Response) -> Iterator[str]:
         yield NOTICES["nothing is returned"]
     kind = headers.get("content-type", "").partition(";")[0]
     if isinstance(response.blocks, list) and kind in ("text/html", "text/plain", "application/json"):
-        yield from of_body(request, response, kind, headers.get("content-encoding", ""))
+        yield from of_body(request, response, function, kind, headers.get("content-encoding", ""))
 
 
-def of_body(request: Any, response: Response, kind: str, encoding: str) -> Iterator[str]:
+def of_body(request: Any, response: Response, function: Any, kind: str, encoding: str) -> Iterator[str]:
     """Yield the notices of a body in memory, of a type that is looked at."""
     body = b"".join(block for block in response.blocks if isinstance(block, bytes))
     if encoding == "gzip":
@@ -79,22 +79,23 @@ def of_body(request: Any, response: Response, kind: str, encoding: str) -> Itera
         return
     if kind == "text/html":
         told = "" if body[:1] == b"<" else of_file(body, request.method)
-        yield from [told] if told else of_page(request, body, response)
+        yield from [told] if told else of_page(request, body, response, function)
     else:
         yield from of_rules(kind, body.decode("utf-8", "replace"))
 
 
-def of_rules(kind: str, text: str) -> Iterator[str]:
-    """Yield the notices of a body of some type that a pattern tells."""
-    for rule in RULES["body"]:
-        is_meant = kind in rule["kinds"] and any(one in text for one in rule.get("needles", ("",)))
-        if is_meant and (found := re.search(rule["pattern"], text)):
-            yield rule["told"].format(found=found[0][:200])
+@lru_cache(maxsize=16)
+def of_rules(kind: str, text: str) -> list[str]:
+    """Return the notices of a body of some type, or of a header, that a pattern tells."""
+    rules = [one for one in BY_KIND[kind] if any(map(text.__contains__, one.get("needles", ("",))))]
+    found = [(rule["told"], re.search(rule["pattern"], text)) for rule in rules]
+    return [told.format(found=one[0][:200], value=text[:200]) for told, one in found if one]
 
 
 def of_file(body: bytes, method: str) -> str:
     """Return the notice of a body that is sent as text/html and is not a page, or ""."""
-    if kind := next((kind for start, kind in STARTS.items() if body.startswith(start)), ""):
+    start = body[:8].decode("latin-1")
+    if kind := next((kind for begin, kind in RULES["starts"].items() if start.startswith(begin)), ""):
         return f"{kind} is sent as text/html. Set response.content_type, or use pipeline.http.files.serve"
     if body[:1] in (b"{", b"["):
         with suppress(ValueError):
@@ -105,7 +106,7 @@ def of_file(body: bytes, method: str) -> str:
     return NOTICES["lines as a page"] if b"<" not in body and body.strip().count(b"\n") > 1 else ""
 
 
-def of_page(request: Any, body: bytes, response: Response) -> Iterator[str]:
+def of_page(request: Any, body: bytes, response: Response, function: Any) -> Iterator[str]:
     """Yield the notices of a page."""
     text = body.decode("utf-8", "replace")
     if "\ufffd" in text and "\ufffd".encode() not in body and response.charset == "UTF-8":
@@ -118,9 +119,29 @@ def of_page(request: Any, body: bytes, response: Response) -> Iterator[str]:
         asked = dict(parse_qsl(query))
         if names := ", ".join(sorted(asked.keys() - dict(parse_qsl(unescape(link), True)).keys())):
             yield NOTICES["a link that forgets"].format(link=link, names=names)
-    if "<select" in text and request.method == "GET" and request.views is not None:
+    before, has_select = _before.get(function, ("", False))
+    if not is_as_before(text, before):
+        found, has_select = of_text(text), "<select" in text
+        _before[function] = ("" if found else text), has_select
+        yield from found
+    if has_select and request.method == "GET" and request.views is not None:
         yield from unselected(request, text)
-    yield from of_text(text)
+
+
+def is_as_before(text: str, before: str) -> bool:
+    """Return whether a page differs from one without notices only in tags and texts without notices."""
+    if text == before or not (text and before):
+        return text == before
+    most = min(len(text), len(before))
+    ends = range(0, most, size := most // 64 + 1)
+    same = ends[bisect_left(ends, True, key=lambda end: not text.startswith(before[:end])) - 1]
+    rest = max(most - same - size, 0)
+    if not text.endswith(before[len(before) - rest :]):  # they differ in more than one part
+        rest = ends[bisect_left(ends, True, key=lambda end: not text.endswith(before[len(before) - end :])) - 1]
+    begin = max(text.rfind("<", 0, same), 0)
+    after = text.find(">", len(text) - min(rest, most - same)) + 1
+    changed, old = text[begin : after or None], before[begin : after - len(text) + len(before) if after else None]
+    return not STRUCTURE.search(changed + old) and not of_rules("text/html", changed)
 
 
 def unselected(request: Any, text: str) -> Iterator[str]:
@@ -136,17 +157,15 @@ def unselected(request: Any, text: str) -> Iterator[str]:
                 yield NOTICES["an option that is not selected"].format(name=name, value=value)
 
 
-@lru_cache(maxsize=16)
-def of_text(text: str) -> tuple[str, ...]:
-    """Return the notices of a page that follow from its text alone. Most pages are asked for more than once, and
-    each search takes a hundredth of the time of a page."""
+def of_text(text: str) -> list[str]:
+    """Return the notices of a page that follow from its text alone."""
     forms = Forms(text)
     forms.notices += of_rules("text/html", text)
     fields = [field for part in forms.outside if " name=" in part for field in FIELD.findall(part)]
     for field in fields if fields and "<script" not in text else ():
         if " name=" in field and " form=" not in field:
             forms.notices.append(f"{field:.200} stands outside of every form, so a browser does not send it")
-    return tuple(forms.notices)
+    return forms.notices
 
 
 def values_of(request: Any) -> Iterator[tuple[str, str]]:
@@ -161,9 +180,10 @@ def values_of(request: Any) -> Iterator[tuple[str, str]]:
 
 def form_of(request: Any) -> Mapping[str, Any]:
     """Return the form as far as the request has read it; an empty one if it is not UTF-8."""
-    with suppress(HTTPException):
+    try:
         return request.__dict__.get("form") or request.__dict__.get("POST") or {}
-    return {}
+    except HTTPException:
+        return {}
 
 
 class Forms(HTMLParser):

@@ -66,16 +66,17 @@ def note_statement(connection: Any, cursor: Any, statement: str, parameters: Any
         if context.isinsert or context.isupdate or context.isdelete:
             info[CHANGED] = info.get(CHANGED) or place() or " of the session"
         if counts[statement] == MANY + 1:
-            words = " ".join(statement.split())
-            told = TEXTS["a statement again and again"].format(times=MANY, place=place(), words=words[:200])
-            info.setdefault(NOTICES, {})[told] = 1
+            note(info, "a statement again and again", times=MANY, words=" ".join(statement.split())[:200])
         read: Any = getattr(context.compiled, "statement", None)
         if getattr(read, "_offset_clause", None) is not None and not read._order_by_clauses:
-            info.setdefault(NOTICES, {})[TEXTS["OFFSET without an order"].format(place=place())] = 1
+            note(info, "OFFSET without an order")
         if getattr(read, "_where_criteria", None) == () and not read.is_select and cursor.rowcount > 1:
-            told = TEXTS["a statement for all rows"]
-            told = told.format(verb=statement.split()[0], place=place(), count=cursor.rowcount)
-            info.setdefault(NOTICES, {})[told] = 1
+            note(info, "a statement for all rows", verb=statement.split()[0], count=cursor.rowcount)
+
+
+def note(info: Any, name: str, **words: Any) -> None:
+    """Note a notice about the line that is being executed."""
+    info.setdefault(NOTICES, {})[TEXTS[name].format(place=place(), **words)] = 1
 
 
 def note_rollback(session: Any) -> None:

@@ -10,7 +10,7 @@ from pipeline.telling.words import texts_of
 NOTICES: dict[str, str] = texts_of(Path(__file__).with_name("notices.toml"))
 """The words of notices that take more than a line, by what they tell of."""
 RULES: dict[str, Any] = texts_of(Path(__file__).with_name("rules.toml"))
-"""The rules of notices that one pattern tells, by what is searched: source, body, header, input."""
+"""The rules of notices that one pattern tells, by what is searched: source, text, input."""
 REMEDIES: dict[str, str] = texts_of(Path(__file__).with_suffix(".toml"))
 """The remedy, by the name of a class of exceptions: the name, since the package of the class may be missing."""
 

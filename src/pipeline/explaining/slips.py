@@ -21,7 +21,6 @@ WORD = re.compile(r"\b(?:CONTEXT|TEXT|MODEL|DEFAULT|METHOD|LAZY|EMPTY|SENT|SEVER
 GROUP = re.compile(r"\\(\d)")
 """A group of the pattern of a rule, in another pattern."""
 Seen = tuple[tuple[str, tuple[str, ...]], ...]
-SQL = re.compile(r"(?is)\s*(?:select\s.*\sfrom|insert\s+into|update\s.*\sset|delete\s+from)\s")
 
 
 @lru_cache(maxsize=1_000)
@@ -36,20 +35,14 @@ def slips_of(
     seen     further names, by the word for them in patterns
     """
     function = inspect.unwrap(function)
-    try:
-        lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
+    if not (nodes := nodes_of(function)):
         return ()
-    file = inspect.getsourcefile(function)
-    nodes = [*ast.walk(tree)]
     loaded = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     filled = {*map(filled_in, nodes)}
     used = {node.id for node in loaded if node not in filled}
-    slips = ((node, slip) for node in nodes for slip in (*slips_in(node, used), *slips_of_values(node)))
-    found = [(getattr(node, "lineno", 1), slip) for node, slip in slips]
+    found = [(node.lineno, slip) for node in nodes for slip in slips_in(node, used)]
     of = getattr(getattr(function, "__globals__", {}).get("escape"), "__module__", "html")
-    names, text_of = names_in(tree, function, kind, seen), cache(ast.unparse)  # once for all rules
+    names, text_of = names_in(nodes[0], function, kind, seen), cache(ast.unparse)  # once for all rules
     for rule in RULES["source"]:
         is_meant = rule.get("method", method) == method and rule.get("of", of) == of
         is_meant = is_meant and rule.get("outcome", outcome) == outcome
@@ -57,7 +50,19 @@ def slips_of(
             found += slips_of_rule(rule, nodes, names, text_of)
     blocks = [block for node in nodes if isinstance(block := getattr(node, "body", None), list)]
     found += [slip for block in blocks for slip in read_twice(block)]
-    return tuple(f"{file}, line {first + line - 1}: {slip}" for line, slip in sorted(found))
+    return tuple(f"{inspect.getsourcefile(function)}, line {line}: {slip}" for line, slip in sorted(found))
+
+
+@lru_cache(maxsize=128)
+def nodes_of(function: Callable[..., Any]) -> list[Any]:
+    """Return the nodes of the source of a view, the whole of it first; none if it cannot be read."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return []
+    vars(tree)["lineno"] = first  # the whole has a line, too
+    return [*ast.walk(ast.increment_lineno(tree, first - 1))]
 
 
 def fields_with_defaults(function: Any, name: str) -> list[str]:
@@ -96,7 +101,7 @@ def is_lazy(function: Any) -> bool:
 
 
 def slips_of_rule(
-    rule: dict[str, Any], nodes: list[ast.AST], names: dict[str, Iterable[str]], text_of: Callable[[ast.AST], str]
+    rule: dict[str, Any], nodes: list[Any], names: dict[str, Iterable[str]], text_of: Callable[[ast.AST], str]
 ) -> Iterator[tuple[int, str]]:
     """Yield the lines in which the source of a view breaks a rule, and what is told of each.
 
@@ -111,7 +116,7 @@ def slips_of_rule(
             and not stands(rule.get("unless", "(?!)"), found, source)
         ):
             words = {"what": text.partition("\n")[0], "found": found[found.lastindex or 0]}
-            yield getattr(node, "lineno", 1), rule["told"].format(**words, context="".join(names["CONTEXT"]))
+            yield node.lineno, rule["told"].format(**words, context="".join(names["CONTEXT"]))
 
 
 def stands(pattern: str, found: re.Match[str], source: str) -> bool:
@@ -125,10 +130,12 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
     match node:
         case ast.Expr(ast.Call(function)) if name := answer_of(function):
             yield f"{name}(...) is made, and neither returned nor raised: it has no effect"
+        case ast.Assign([target], ast.UnaryOp(ast.UAdd() | ast.USub(), operand) as value) if (
+            target.end_col_offset == value.col_offset - 2 and operand.col_offset > value.col_offset + 1
+        ):
+            yield f"{ast.unparse(target)} is set to {ast.unparse(value)}: the sign stands behind =. Write it before"
         case ast.Expr(ast.Compare() | ast.Attribute() | ast.Call(ast.Attribute(attr="strip" | "upper" | "lower"))):
             yield f"{ast.unparse(node)} has no effect. Assign by =, assign the result, or call the method by ()"
-        case ast.JoinedStr([ast.Constant(str(text)), ast.FormattedValue(), *_]) if SQL.match(text):
-            yield "a value stands in the text of a statement: a visitor can change it. Use a parameter, as :name"
         case ast.Assign([ast.Name(name)], ast.Call(ast.Name(kind))) if kind[0].isupper() and name not in used:
             yield f"{name} = {kind}(...) makes an object that nothing uses: it is neither stored nor sent"
         case ast.For(
@@ -145,18 +152,6 @@ def slips_in(node: ast.AST, used: Container[str]) -> Iterator[str]:
                     yield NOTICES["swallowed"]
 
 
-def slips_of_values(node: ast.AST) -> Iterator[str]:
-    """Yield what is wrong with one node of a source: a value that is made too early, or never stored."""
-    match node:
-        case ast.Assign([target], ast.UnaryOp(ast.UAdd() | ast.USub(), operand) as value) if (
-            target.end_col_offset == value.col_offset - 2 and operand.col_offset > value.col_offset + 1
-        ):
-            yield f"{ast.unparse(target)} is set to {ast.unparse(value)}: the sign stands behind =. Write it before"
-        case ast.Call(ast.Attribute(attr="where" | "filter" | "having"), conditions):
-            for one in filter(is_decided, conditions):
-                yield NOTICES["decided by Python"].format(condition=ast.unparse(one))
-
-
 def filled_in(node: ast.AST) -> ast.AST | None:
     """Return the answer that a node of a source only fills: it sets its status, a header or a cookie."""
     match node:
@@ -167,21 +162,6 @@ def filled_in(node: ast.AST) -> ast.AST | None:
         ):
             return answer
     return None
-
-
-def is_decided(condition: ast.AST) -> bool:
-    """Return whether Python takes a condition of a statement for true or false, before the database sees it."""
-    match condition:
-        case ast.BoolOp(values=[*tested, _]):
-            return any(isinstance(one, ast.Compare) and is_column(one.left) for one in tested)
-        case ast.Compare(left, [ast.Is() | ast.IsNot() | ast.In() | ast.NotIn()]) | ast.UnaryOp(ast.Not(), left):
-            return is_column(left)
-    return False
-
-
-def is_column(node: ast.AST) -> bool:
-    """Return whether a node names an attribute of a class."""
-    return isinstance(node, ast.Attribute) and name_of(node.value)[:1].isupper()
 
 
 def read_twice(block: list[ast.stmt]) -> Iterator[tuple[int, str]]:
