@@ -190,6 +190,13 @@ def test_replicas(
             if other_one == "follows":
                 other.follow(second)
             visitors.pages.clear()
+            if other_one == "follows":
+
+                def is_read() -> bool:
+                    other.ask("CHECKPOINT")  # from then on it tells the new timeline
+                    return bool(visitors.of("1 replica"))
+
+                wait_until(is_read, 60, "the one that follows is read", 1)
             visitors.have_read(READS)
         figures("F19", f"two replicas, the other one {other_one}", f"with causal {visitors.tell()}")
         assert visitors.unseen == 0
