@@ -1,7 +1,8 @@
 """F19: visitors of a cluster. Each reads what it has written, from a node that another one has told of it.
 
-PostgreSQL under Patroni, whose replicas are read by the cookie of ``causal``, also while the primary changes; and
-Galera, whose nodes wait for each other by ``wsrep_sync_wait``.
+PostgreSQL whose replicas are read by the cookie of ``causal``: under Patroni, while the primary changes, and after
+a promotion that has lost what another replica has; and Galera, whose nodes wait for each other by
+``wsrep_sync_wait``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from servers import galera, patroni
 from servers.base import wait_until
 from servers.fixtures import Skip, running
 from servers.haproxy import HAProxy, Upstream
+from servers.standby import replicated
 from servers.toxiproxy import Toxiproxy
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(1800)]
@@ -90,7 +92,7 @@ class Visitors:
         """Wait until there are so many reads, and so many that were unseen."""
 
         def are_there() -> bool:
-            done = len(self.of("1")) >= reads and self.unseen >= unseen
+            done = len(self.of("1")) + self.unseen >= reads and self.unseen >= unseen
             return done or bool(self.failures)
 
         wait_until(are_there, 900, f"{reads} reads, {unseen} unseen", 0.2)
@@ -147,6 +149,57 @@ def test_patroni(
             figures("F19", f"Patroni{phase}, control", f"without the cookie {control.tell()}")
             assert visitors.unseen == 0
             assert visitors.of("1 replica")
+
+
+@pytest.mark.parametrize("other_one", ["follows", "stays", "is ahead", "is paused"])
+def test_replicas(
+    figures: Figures,
+    place: Path,
+    servers_dir: Path,
+    missing: Skip,
+    need_packages: Callable[..., None],
+    other_one: str,
+) -> None:
+    """One of two replicas is promoted. The other one follows it, or stays as it was, or has what the promoted one
+    lacks: then it is at places that the new primary comes to later, with other commits. Or none is promoted, and
+    the other one applies nothing any more."""
+    need_packages("psycopg2", "sqlalchemy", "zope.sqlalchemy")
+    with ExitStack() as stack:
+        primary, (second, other) = stack.enter_context(replicated(servers_dir, missing, [TABLES], (0, 0)))
+        hosts = "&".join(f"host=127.0.0.1:{one.port}" for one in (primary, second))
+        url = f"postgresql+psycopg2://postgres@/site?{hosts}&target_session_attrs=read-write"
+        options = {
+            "causal": {"keys": str(place / "keys")},
+            "sql": {"read_urls": f"{second.url('site')} {other.url('site')}"},
+        }
+        sites = stack.enter_context(three(place, url, ORDER, **options))
+        routes = [(sites[number].port, sites[number - 1].port) for number in range(3)]
+        visitors = Visitors(routes, "seen", tells=True)
+        with visitors.visiting():
+            visitors.have_read(100)
+            if other_one == "is ahead":
+                second.follow(None)
+                primary.ask("INSERT INTO ledger SELECT 'lost' FROM generate_series(1, 200000)", "site")
+                lost = "SELECT 1 FROM ledger WHERE id = 'lost' LIMIT 1"
+                wait_until(lambda: other.ask(lost, "site") == "1", 60, "the other one has it")
+            if other_one == "is paused":
+                other.pause(True)
+            else:
+                primary.stop()
+                second.promote()
+            if other_one == "follows":
+                other.follow(second)
+            visitors.pages.clear()
+            if other_one == "follows":
+
+                def is_read() -> bool:
+                    other.ask("CHECKPOINT")  # from then on it tells the new timeline
+                    return bool(visitors.of("1 replica"))
+
+                wait_until(is_read, 60, "the one that follows is read", 1)
+            visitors.have_read(READS)
+        figures("F19", f"two replicas, the other one {other_one}", f"with causal {visitors.tell()}")
+        assert visitors.unseen == 0
 
 
 def test_galera(

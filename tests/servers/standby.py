@@ -33,6 +33,13 @@ class Standby(Postgres):
     def promote(self) -> None:
         self.ask("SELECT pg_promote()")
 
+    def follow(self, other: Postgres | None) -> None:
+        """Have it start again, and follow another server; or none."""
+        self.stop()
+        where = "" if other is None else f"host=127.0.0.1 port={other.port} user=postgres"
+        self.settings = [f"primary_conninfo={where}", *self.settings[1:]]
+        self.start()
+
     def pause(self, paused: bool) -> None:
         """Have it apply nothing any more; or go on."""
         self.ask(f"SELECT pg_wal_replay_{'pause' if paused else 'resume'}()")

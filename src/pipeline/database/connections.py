@@ -16,10 +16,9 @@ from ZODB.POSException import ConnectionStateError
 
 from pipeline.database import forks
 from pipeline.database.transactions import Manager
+from pipeline.http.tracebacks import chain_of
 from pipeline.interfaces import Unavailable
 
-MOST_CAUSES = 20
-"""Causes of an error that are looked at: an error may be raised from itself."""
 TAKES_NO_WRITES = frozenset({"0A000", "25006", 1290, 1836})
 """Errors of a server that was demoted or is set to read only: SQLSTATEs of PostgreSQL, numbers of MariaDB and
 MySQL. RelStorage asks PostgreSQL for a mode that a replica does not have (0A000)."""
@@ -124,13 +123,9 @@ def writing() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        cause: BaseException | None = error
-        for _ in range(MOST_CAUSES):  # RelStorage has errors of its own for some
-            if cause is None:
-                break
+        for cause in chain_of(error):  # RelStorage has errors of its own for some
             if not TAKES_NO_WRITES.isdisjoint((getattr(cause, "pgcode", None), getattr(cause, "errno", None))):
                 raise Unavailable(f"the database takes no writes: {type(cause).__name__}: {cause}") from error
-            cause = cause.__cause__ or cause.__context__
         raise
 
 

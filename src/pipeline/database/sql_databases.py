@@ -90,12 +90,9 @@ class Database:
         self.dialect = own
         self.judge = Judge(own.errors, dialect.loaded_dbapi.Error)
         self.is_pooled = isinstance(self.engine.pool, Connections)
-        self.has_savepoint = own.has_savepoint
-        self.in_doubt = own.in_doubt
         if twophase and type(dialect).do_begin_twophase is DefaultDialect.do_begin_twophase:
             raise ConfigurationError(f"sql: {dialect.name} has no two-phase commit")
         self.twophase = twophase
-        self.begin_reading, self.end_reading = own.begin_reading, own.end_reading
         self.at_connect = list(time_outs(own, dialect.name, **time_limits))
         self.shown = loggable_uri(url)
         self.short_name = short_name(self.shown)
@@ -191,9 +188,9 @@ class Database:
 
     def tell_in_doubt(self, connection: Any, record: object) -> None:
         """Log the transactions that another process has prepared, and how an operator ends them (R4)."""
-        if self.in_doubt is None:
+        if self.dialect.in_doubt is None:
             return
-        query, commit, rollback = self.in_doubt
+        query, commit, rollback = self.dialect.in_doubt
         cursor = connection.cursor()
         try:
             cursor.execute(query)

@@ -105,8 +105,13 @@ POSTGRESQL = Dialect(
     ),
     # It needs another savepoint, or its transaction could not go on after the error.
     has_savepoint="SAVEPOINT pipeline_now; RELEASE SAVEPOINT {name}",
-    position="SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint",
-    replayed="SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint WHERE pg_is_in_recovery()",
+    # A place in the log counts in its timeline, of which each promotion begins another: a replica that has what the
+    # promoted one lacks is at the same places with other commits. It tells the timeline after a checkpoint of it.
+    position="SELECT ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint * 2.0 ^ 64"
+    " + pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')",
+    replayed="SELECT greatest((pg_control_checkpoint()).timeline_id,"
+    " (pg_control_recovery()).min_recovery_end_timeline) * 2.0 ^ 64"
+    " + pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0') WHERE pg_is_in_recovery()",
     slack=40,  # the header of a page of the log, which the primary counts before it has written behind it
     # Those that PostgreSQL does not know to leave alone whatever they find, without its own that end with the
     # transaction or only count; and triggers that call one of these, or whose text has a statement that does so.

@@ -20,6 +20,7 @@ from zope.interface import implementer
 from zope.sqlalchemy.datamanager import STATUS_CHANGED, SessionDataManager, join_transaction
 
 from pipeline.database import forks
+from pipeline.database.sql_dialects import Dialect
 from pipeline.database.sql_drivers import FAILED, IDLE, OPEN, UNKNOWN, Driver, ask, execute
 from pipeline.database.sql_errors import Judge, NeedsPrimary, TransactionFailed
 from pipeline.database.statements import (
@@ -57,9 +58,7 @@ class Database(Protocol):
     judge: Judge
     is_pooled: bool
     twophase: bool
-    begin_reading: tuple[str, ...]
-    end_reading: str | None
-    has_savepoint: str
+    dialect: Dialect
     bounds: set[Bound]
     connections: WeakSet[Connection]
 
@@ -78,7 +77,7 @@ class Commits:
         try:
             self.position = int(ask(self.driver, connection, self.query))
         except Exception:  # no replica has so much, and no other commit has the same position
-            self.position = 2**62 + time.time_ns()
+            self.position = 2**126 + time.time_ns()
 
     def positions(self) -> dict[str, int]:
         return {} if self.position is None else {self.name: self.position}
@@ -220,8 +219,8 @@ class Bound:
             self.info[TELL] = self
         if self.only_reads():
             if self.on_replica is None:  # a connection to a replica never writes
-                self.info[END_READING_BY] = self.database.end_reading
-            for statement in self.database.begin_reading:
+                self.info[END_READING_BY] = self.database.dialect.end_reading
+            for statement in self.database.dialect.begin_reading:
                 connection.exec_driver_sql(statement)
         self.database.connections.add(connection)
         connection.__class__ = RequestConnection
@@ -248,7 +247,7 @@ class Bound:
         """Note a statement that may change something. Refuse it (R8) if the database itself would not."""
         if not is_plain_read(statement):
             if self.only_reads() and (
-                not self.database.begin_reading or is_unrefused(statement) or self.state() == IDLE
+                not self.database.dialect.begin_reading or is_unrefused(statement) or self.state() == IDLE
             ):
                 raise self.refusal(statement)
             if sets_autocommit(statement):
@@ -380,7 +379,7 @@ class Bound:
         """Set the outcome if a savepoint is gone: then the transaction was ended, and another may be open."""
         self.savepoints = self.savepoints[: self.savepoints.index(name)]
         failed = self.state() == FAILED
-        statement = "ROLLBACK TO SAVEPOINT {name}" if failed else self.database.has_savepoint
+        statement = "ROLLBACK TO SAVEPOINT {name}" if failed else self.database.dialect.has_savepoint
         try:
             execute(self.driver_connection, statement.format(name=name))
         except Exception as error:
