@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Any
 
+from pipeline.between import parsed
 from pipeline.explaining.remedies import NOTICES, RULES
 
 CHANGES = ("pop", "popitem", "remove", "clear", "insert", "discard")
@@ -58,7 +59,7 @@ def nodes_of(function: Callable[..., Any]) -> list[Any]:
     """Return the nodes of the source of a view, the whole of it first; none if it cannot be read."""
     try:
         lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
+        tree = parsed(ast.parse, textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):
         return []
     vars(tree)["lineno"] = first  # the whole has a line, too

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from pipeline.between import parsed
 from pipeline.explaining.slips import name_of
 from pipeline.views import Views
 
@@ -83,7 +84,7 @@ def _views_in(file: Path, changed: int) -> tuple[Unscanned, ...]:
     """Return the views in a file, which was last changed at that time."""
     try:
         text = file.read_text(encoding="utf-8")
-        tree = ast.parse(text) if "view" in text and "pipeline" in text else ast.Module([], [])
+        tree = parsed(ast.parse, text) if "view" in text and "pipeline" in text else ast.Module([], [])
     except (OSError, SyntaxError, ValueError):
         return ()
     return tuple(_views_of(file, tree))
